@@ -1,0 +1,6 @@
+"""Remember: the append-only, crash-safe log of runes, and how runes become state.
+
+A rune is an immutable record of something that happened; a conversation is the unit of order and of
+isolation; a lifecycle is the law by which an entity's runes fold into its state. This package knows no
+entity by name, and nothing outside the log is ever authoritative.
+"""

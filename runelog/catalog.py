@@ -1,0 +1,228 @@
+"""The catalog: an index over all sealed segments, so that nothing is looked for in each of them.
+
+It tells for every conversation its head, the segments that hold it, the versions of its entities and its open
+work. Only sealing a segment, archiving and erasing write to it; what happens in the active segment is laid over
+it by whoever reads. It can be rebuilt from the segments at any time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from runelog.index import (
+    CLOSED,
+    LAST,
+    NUMBER,
+    PLACE,
+    Head,
+    decode_deadline,
+    decode_head,
+    encode_head,
+    load_tail,
+)
+from runelog.rune import State
+from runelog.segment import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runelog.segment import Batch, View
+
+TABLES: Final = ("heads", "spans", "streams", "work", "meta")
+MAP_SIZE: Final = 64 << 30
+"""Address space, not disk: room for some hundred million entities without ever resizing."""
+_PAGE: Final = 512
+_RESERVE: Final = 4 << 20
+
+
+class Span(NamedTuple):
+    """Events (or versions) `first` to `last` are in segment `segment`."""
+
+    segment: int
+    first: int
+    last: int
+
+
+def _decode_span(key: bytes, value: bytes) -> Span:
+    return Span(NUMBER.unpack(value[:4])[0], PLACE.unpack(key[-8:])[0], PLACE.unpack(value[4:])[0])
+
+
+def _encode_span(segment: int, last: int) -> bytes:
+    return NUMBER.pack(segment) + PLACE.pack(last)
+
+
+def _scoped(conversation: str, entity: str = "") -> bytes:
+    return conversation.encode() + b"\0" + (entity.encode() + b"\0" if entity else b"")
+
+
+class Catalog:
+    """An index over the sealed segments, in an environment of its own."""
+
+    def __init__(self, path: Path, *, readonly: bool = False, lock: bool = True, create: bool = False):
+        """Open the catalog's file."""
+        self.env = Environment(
+            path,
+            map_size=MAP_SIZE,
+            tables=TABLES,
+            readonly=readonly,
+            lock=lock,
+            create=create,
+        )
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def head(self, conversation: str) -> Head | None:
+        """Return what is known of a conversation."""
+        with self.env.view() as view:
+            found = view.get("heads", conversation.encode())
+        return decode_head(found) if found is not None else None
+
+    def version(self, conversation: str, entity: str) -> int:
+        """Return the version an entity had reached when the last segment was sealed."""
+        prefix = _scoped(conversation, entity)
+        with self.env.view() as view:
+            found = view.floor("streams", prefix + LAST)
+        return _decode_span(*found).last if found and found[0].startswith(prefix) else 0
+
+    def spans(self, conversation: str, after: int) -> list[Span]:
+        """Return which segments hold the conversation behind event `after`, in order."""
+        return self._spans("spans", _scoped(conversation), after)
+
+    def stream_spans(self, conversation: str, entity: str, after: int) -> list[Span]:
+        """Return which segments hold an entity's stream behind version `after`, in order."""
+        return self._spans("streams", _scoped(conversation, entity), after)
+
+    def _spans(self, table: str, prefix: bytes, after: int) -> list[Span]:
+        with self.env.view() as view:
+            start = view.floor(table, prefix + PLACE.pack(after + 1))
+            key = start[0] if start and start[0].startswith(prefix) else prefix
+            found = view.scan(table, key, prefix + LAST)
+        spans = (_decode_span(key, value) for key, value in found if len(key) == len(prefix) + 8)
+        return [span for span in spans if span.last > after]
+
+    def heads(self, after: str = "") -> Iterator[Head]:
+        """Yield every conversation in order of id, without holding a transaction meanwhile."""
+        start = after.encode() + b"\0" if after else b""
+        while True:
+            with self.env.view() as view:
+                found = view.scan("heads", start, limit=_PAGE)
+            yield from (decode_head(value) for _, value in found)
+            if not found:
+                return
+            start = found[-1][0] + b"\0"
+
+    def work(self, conversation: str | None = None) -> Iterator[tuple[str, str, int | None]]:
+        """Yield (conversation, entity, deadline) of what was open when the last segment was sealed."""
+        start = _scoped(conversation) if conversation else b""
+        stop = conversation.encode() + b"\1" if conversation else None
+        while True:
+            with self.env.view() as view:
+                found = view.scan("work", start, stop, limit=_PAGE)
+            for key, value in found:
+                whose, _, entity = key.partition(b"\0")
+                yield whose.decode(), entity.decode(), decode_deadline(value)
+            if not found:
+                return
+            start = found[-1][0] + b"\0"
+
+    def is_open(self, conversation: str, entity: str) -> bool:
+        """Tell whether an entity was open when the last segment was sealed."""
+        with self.env.view() as view:
+            return view.get("work", _scoped(conversation) + entity.encode()) is not None
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def merge(self, segment: int, view: View) -> None:
+        """Take in what a segment's own index says. Doing it twice changes nothing."""
+        ids: dict[bytes, str] = {}
+        self.env.reserve(_RESERVE)
+        with self.env.batch() as batch:
+            for key, value in entries(view, "heads"):
+                head = decode_head(value)
+                ids[key] = head.id
+                if head.state is not State.LIVE:
+                    continue
+                batch.put("heads", head.id.encode(), value)
+                batch.put(
+                    "spans",
+                    _scoped(head.id) + PLACE.pack(head.since),
+                    _encode_span(segment, head.head),
+                )
+        self._merge_streams(segment, view, ids)
+        with self.env.batch() as batch:
+            for key, value in entries(view, "work"):
+                scoped = _scoped(ids[key[:4]]) + key[4:]
+                if value == CLOSED:
+                    batch.delete("work", scoped)
+                else:
+                    batch.put("work", scoped, value)
+            batch.put("meta", b"merged", NUMBER.pack(segment))
+
+    def _merge_streams(self, segment: int, view: View, ids: dict[bytes, str]) -> None:
+        """Note for each entity which versions the segment holds; in several transactions, as there are many."""
+        todo: list[tuple[bytes, bytes]] = []
+        current, first = b"", 0
+        for key, _ in entries(view, "streams"):
+            prefix = key[:-8]
+            if prefix != current:
+                if current:
+                    todo.append(self._stream_span(segment, view, ids, current, first))
+                current, first = prefix, PLACE.unpack(key[-8:])[0]
+            if len(todo) >= 4096:
+                self._put_streams(todo)
+                todo = []
+        if current:
+            todo.append(self._stream_span(segment, view, ids, current, first))
+        self._put_streams(todo)
+
+    @staticmethod
+    def _stream_span(
+        segment: int, view: View, ids: dict[bytes, str], prefix: bytes, first: int
+    ) -> tuple[bytes, bytes]:
+        tail = load_tail(view, "streams", prefix)
+        assert tail is not None
+        entity = prefix[4:-1].decode()
+        key = _scoped(ids[prefix[:4]], entity) + PLACE.pack(first)
+        return key, _encode_span(segment, tail.next - 1)
+
+    def _put_streams(self, spans: list[tuple[bytes, bytes]]) -> None:
+        self.env.reserve(_RESERVE)
+        with self.env.batch() as batch:
+            for key, value in spans:
+                batch.put("streams", key, value)
+
+    @property
+    def merged(self) -> int:
+        """The number of the last segment that was taken in, 0 if none."""
+        with self.env.view() as view:
+            found = view.get("meta", b"merged")
+        return NUMBER.unpack(found)[0] if found else 0
+
+    def settle(self, head: Head) -> None:
+        """Put down that a conversation was archived or erased: its head stays, its places go."""
+        self.env.reserve(_RESERVE)
+        with self.env.batch() as batch:
+            for table in ("spans", "streams", "work"):
+                _clear(batch, table, head.id)
+            batch.put("heads", head.id.encode(), encode_head(head))
+
+    def close(self) -> None:
+        """Unmap the catalog."""
+        self.env.close()
+
+
+def _clear(batch: Batch, table: str, conversation: str) -> None:
+    start, stop = _scoped(conversation), conversation.encode() + b"\1"
+    while found := batch.scan(table, start, stop, limit=_PAGE):
+        for key, _ in found:
+            batch.delete(table, key)
+
+
+def entries(
+    view: View, table: str, start: bytes = b"", stop: bytes | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield a table, or a stretch of it, page by page, within one view."""
+    while found := view.scan(table, start, stop, limit=1024):
+        yield from found
+        start = found[-1][0] + b"\0"

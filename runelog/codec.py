@@ -1,0 +1,357 @@
+"""Rune <-> bytes.
+
+A stored rune is a msgpack array: the envelope's fields and, last, the payload with its kind as tag. Reading
+decodes the envelope and leaves the payload as bytes; `Codec.payload` decodes that by kind when it is asked
+for. A kind that is not listed becomes `Unknown`, an older schema goes through its upcasters, a newer one is
+refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import msgspec
+
+from runelog.errors import Corrupt, NewerFormat, TooLarge
+from runelog.rune import Change, Envelope, Rune, Tombstone, Unknown, Visibility, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+MAX_INLINE: Final = 1 << 20
+"""A larger rune keeps its large fields as blobs."""
+MAX_RUNE: Final = 64 << 20
+"""A larger rune is refused."""
+MAX_DEPTH: Final = 64
+"""Deeper payloads are refused: decoding them on a thread with a small stack would end the process."""
+LARGE_FIELD: Final = 64 << 10
+"""Fields from this size on are moved to blobs when their rune is too large to be kept inline."""
+
+_CONTAINERS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
+_ARRAY_9 = b"\x99"
+_ARRAY_10 = b"\x9a"
+_ARRAYS = frozenset({0x99, 0x9A})
+_encode = msgspec.msgpack.Encoder().encode
+_envelope = msgspec.msgpack.Decoder(Envelope).decode
+_builtins = msgspec.msgpack.Decoder().decode
+_mapping = msgspec.msgpack.Decoder(dict[Any, Any]).decode
+_set = msgspec.structs.force_setattr
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises at bytes that it cannot read; text that is not UTF-8 is no DecodeError to it."""
+
+
+class Blobs(Protocol):
+    """Where large fields are kept: by conversation, under the hash of their content."""
+
+    def put(self, conversation: str, content: bytes) -> str:
+        """Store `content` durably and return its hash."""
+        ...
+
+    def get(self, conversation: str, digest: str) -> bytes:
+        """Return what was stored under `digest`, or raise `Corrupt`."""
+        ...
+
+
+class _Kind(msgspec.Struct, gc=False):
+    kind: str
+
+
+_kind = msgspec.msgpack.Decoder(_Kind).decode
+
+
+class Codec:
+    """Encodes and decodes the runes of the kinds it lists.
+
+    >>> from runelog.rune import Rune
+    >>> class Noted(Rune, frozen=True, tag="note.taken"):
+    ...     text: str
+    >>> codec = Codec([Noted])
+    >>> body, = codec.encode("conv_a", Change("note_1", 0, [Noted(text="hi")]))
+    >>> envelope = codec.envelope(body, conversation="conv_a", event_id=1, position=1, time=0)
+    >>> envelope.kind, envelope.payload
+    ('note.taken', Noted(text='hi'))
+    """
+
+    def __init__(
+        self,
+        kinds: Iterable[type[Rune]] = (),
+        upcasters: Mapping[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        blobs: Blobs | None = None,
+    ) -> None:
+        """List the kinds that can be decoded; `upcasters` maps (kind, schema) to a step to the next schema."""
+        self.kinds: dict[str, type[Rune]] = {kind_of(Tombstone): Tombstone}
+        for cls in kinds:
+            kind = kind_of(cls)
+            if self.kinds.setdefault(kind, cls) is not cls:
+                msg = f"two classes claim the kind {kind}: {self.kinds[kind].__qualname__}, {cls.__qualname__}"
+                raise ValueError(msg)
+        self.upcasters = dict(upcasters or {})
+        self.blobs = blobs
+        self._decoders = {
+            kind: (cls.schema, cast("Callable[[Any], Rune]", msgspec.msgpack.Decoder(cls).decode))
+            for kind, cls in self.kinds.items()
+        }
+
+    def with_blobs(self, blobs: Blobs) -> Codec:
+        """Return this codec bound to a place for large fields."""
+        return Codec(
+            (cls for cls in self.kinds.values() if cls is not Tombstone), self.upcasters, blobs
+        )
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def encode(self, conversation: str, change: Change) -> list[bytes]:
+        """Encode the runes of one change, each as it is stored."""
+        bodies = []
+        heads: dict[type[Rune], bytes] = {}
+        for rune in change.runes:
+            cls = type(rune)
+            head = heads.get(cls)
+            if head is None:
+                head = heads[cls] = self._head(change, cls)
+            payload = _encode(rune)
+            if len(payload) > MAX_INLINE:
+                bodies.append(self._encode_large(conversation, head, rune, payload))
+                continue
+            if len(payload.translate(None, _CONTAINERS)) < len(payload) - MAX_DEPTH:
+                check_depth(payload)
+            bodies.append(_ARRAY_9 + head + payload)
+        return bodies
+
+    @staticmethod
+    def _head(change: Change, cls: type[Rune]) -> bytes:
+        """Everything of an envelope that the runes of one change and kind have in common."""
+        if not issubclass(cls, Rune):
+            msg = f"{cls.__name__} is not a rune: derive it from runelog.Rune"
+            raise TypeError(msg)
+        visibility = cls.visibility if change.visibility is None else change.visibility
+        fields = (
+            change.entity,
+            change.observers,
+            change.agent,
+            change.turn,
+            change.cause,
+            int(visibility),
+            change.tags,
+            cls.schema,
+        )
+        return _encode(fields)[1:]
+
+    def _encode_large(self, conversation: str, head: bytes, rune: Rune, payload: bytes) -> bytes:
+        kind = kind_of(rune)
+        if len(payload) > MAX_RUNE:
+            msg = f"a {kind} of {len(payload):,} bytes is over the limit of {MAX_RUNE:,}: store it elsewhere and append a reference"
+            raise TooLarge(msg)
+        if self.blobs is None:
+            msg = f"a {kind} of {len(payload):,} bytes needs a log that keeps blobs"
+            raise TooLarge(msg)
+        check_depth(payload)
+        fields = _builtins(payload)
+        leaves = list(_large_leaves(fields))
+        for path, _ in leaves:
+            _put_at(fields, path, None)
+        slim = _encode(fields)
+        if len(slim) > MAX_INLINE:
+            # Many small values rather than a few large ones: the payload as a whole is the blob.
+            leaves = [((), payload)]
+            slim = _encode({"kind": kind})
+        places = []
+        for path, value in leaves:
+            content = value.encode() if isinstance(value, str) else value
+            places.append((path, self.blobs.put(conversation, content), isinstance(value, str)))
+        return _ARRAY_10 + head + slim + _encode(places)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def envelope(
+        self, body: bytes, *, conversation: str, event_id: int, position: int, time: int
+    ) -> Envelope:
+        """Decode the envelope of a stored rune found at this place; its payload stays bytes."""
+        return self.envelopes([body], conversation, event_id, position, time)[0]
+
+    def envelopes(
+        self, bodies: Iterable[bytes], conversation: str, event_id: int, position: int, time: int
+    ) -> list[Envelope]:
+        """Decode the envelopes of consecutive runes of one conversation and time."""
+        found = []
+        for body in bodies:
+            try:
+                if body[0] not in _ARRAYS:
+                    raise msgspec.DecodeError("not a rune")  # noqa: EM101 -- to the handler below
+                envelope = _envelope(body)
+            except (*_UNREADABLE, IndexError) as error:
+                msg = f"rune {event_id} of {conversation} cannot be decoded: {error}"
+                raise Corrupt(msg, conversation=conversation, event_id=event_id) from error
+            _set(envelope, "conversation", conversation)
+            _set(envelope, "event_id", event_id)
+            _set(envelope, "position", position)
+            _set(envelope, "time", time)
+            _set(envelope, "codec", self)
+            found.append(envelope)
+            event_id += 1
+            position += 1
+        return found
+
+    def kind(self, envelope: Envelope) -> str:
+        """Read the kind of `envelope` without decoding its payload."""
+        try:
+            return _kind(envelope.body).kind
+        except _UNREADABLE as error:
+            raise _undecodable(envelope, error) from error
+
+    def payload(self, envelope: Envelope) -> Rune:
+        """Decode the payload of `envelope` by its kind."""
+        kind = self.kind(envelope)
+        known = self._decoders.get(kind)
+        try:
+            if known is None:
+                return Unknown(name=kind, fields=self._fields(envelope))
+            schema, decode = known
+            if envelope.schema == schema and not envelope.blobs:
+                return decode(envelope.body)
+            if envelope.schema > schema:
+                msg = (
+                    f"rune {envelope.event_id} of {envelope.conversation} is a {kind} of schema "
+                    f"{envelope.schema}, and this version knows {schema}: read it with a later version"
+                )
+                raise NewerFormat(msg)
+            return decode(_encode(self._upcast(kind, schema, envelope)))
+        except _UNREADABLE as error:
+            raise _undecodable(envelope, error) from error
+
+    def _upcast(self, kind: str, schema: int, envelope: Envelope) -> dict[str, Any]:
+        fields = self._fields(envelope)
+        for step in range(envelope.schema, schema):
+            upcaster = self.upcasters.get((kind, step))
+            if upcaster is None:
+                msg = f"no upcaster takes {kind} from schema {step} to {step + 1}"
+                raise NewerFormat(msg)
+            fields = upcaster(fields)
+        return fields
+
+    def _fields(self, envelope: Envelope) -> dict[str, Any]:
+        """Return the payload as plain values, with its large fields back in their places."""
+        fields = _builtins(envelope.body)
+        for path, digest, text in envelope.blobs:
+            if self.blobs is None:
+                msg = f"rune {envelope.event_id} of {envelope.conversation} keeps large fields in blobs that are not here"
+                raise Corrupt(msg, conversation=envelope.conversation, event_id=envelope.event_id)
+            content = self.blobs.get(envelope.conversation, digest)
+            try:
+                if path:
+                    _put_at(fields, path, content.decode() if text else content)
+                else:
+                    fields = _mapping(content)
+            except (LookupError, TypeError, ValueError) as error:
+                # Only bytes that we did not write name a place that is not there.
+                raise _undecodable(envelope, error) from error
+        return cast("dict[str, Any]", fields)
+
+
+def tombstone(envelope: Envelope, reason: str) -> bytes:
+    """Encode what is stored or exported in place of a rune that may not be shown: who, when, why; not what."""
+    rune = Tombstone(reason=reason, was=envelope.kind)
+    change = Change(
+        envelope.owner,
+        None,
+        [rune],
+        observers=envelope.observers,
+        agent=envelope.agent,
+        turn=envelope.turn,
+        cause=envelope.cause,
+        visibility=Visibility(envelope.visibility),
+    )
+    return Codec().encode(envelope.conversation, change)[0]
+
+
+def digest_of(content: bytes) -> str:
+    """Return the name under which content is kept: its SHA-256, in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def check_depth(data: bytes, limit: int = MAX_DEPTH) -> None:
+    """Refuse msgpack nested deeper than `limit`, by walking its bytes without recursion.
+
+    >>> check_depth(msgspec.msgpack.encode([[1], {"a": [2]}]))
+    """
+    remaining: list[int] = [1]
+    at, end = 0, len(data)
+    while remaining:
+        if remaining[-1] == 0:
+            remaining.pop()
+            continue
+        remaining[-1] -= 1
+        if at >= end:
+            msg = "msgpack ends in the middle of a value"
+            raise TooLarge(msg)
+        size, children = _span(data, at)
+        container = data[at] in _CONTAINERS
+        at += size
+        if container:
+            if len(remaining) > limit:
+                msg = f"nested deeper than {limit} levels: flatten it, or store it as text"
+                raise TooLarge(msg)
+            remaining.append(children)
+    if at != end:
+        msg = "msgpack has bytes after its value"
+        raise TooLarge(msg)
+
+
+_FIXED = {0xC0: 1, 0xC2: 1, 0xC3: 1, 0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}
+_FIXED |= {0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9, 0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18}
+_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
+_SIZED |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
+_COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+
+
+def _span(data: bytes, at: int) -> tuple[int, int]:
+    """Return how many bytes the token at `at` takes by itself, and how many values follow inside it."""
+    first = data[at]
+    if first < 0x80 or first >= 0xE0:
+        return 1, 0
+    if first < 0x90:
+        return 1, 2 * (first & 0x0F)
+    if first < 0xA0:
+        return 1, first & 0x0F
+    if first < 0xC0:
+        return 1 + (first & 0x1F), 0
+    if first in _FIXED:
+        return _FIXED[first], 0
+    if first in _SIZED:
+        width, extra = _SIZED[first]
+        return 1 + width + extra + int.from_bytes(data[at + 1 : at + 1 + width], "big"), 0
+    if first in _COUNTED:
+        width, per = _COUNTED[first]
+        return 1 + width, per * int.from_bytes(data[at + 1 : at + 1 + width], "big")
+    msg = f"byte {first:#x} starts no msgpack value"
+    raise TooLarge(msg)
+
+
+def _undecodable(envelope: Envelope, error: Exception) -> Corrupt:
+    return Corrupt(
+        f"the payload of rune {envelope.event_id} of {envelope.conversation} cannot be decoded: {error}",
+        conversation=envelope.conversation,
+        event_id=envelope.event_id,
+    )
+
+
+def _large_leaves(
+    value: object, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], str | bytes]]:
+    if isinstance(value, (str, bytes)):
+        if len(value) >= LARGE_FIELD:
+            yield path, value
+    elif isinstance(value, dict):
+        for key, item in list(value.items()):
+            if isinstance(key, str):
+                yield from _large_leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _large_leaves(item, (*path, index))
+
+
+def _put_at(fields: Any, path: tuple[str | int, ...], value: object) -> None:  # noqa: ANN401 -- plain values of any shape
+    for key in path[:-1]:
+        fields = fields[key]
+    fields[path[-1]] = value

@@ -1,0 +1,452 @@
+"""Group commit: appends of all threads, in one order, synced together.
+
+An append is checked, numbered and queued under one lock. Then whoever waits for durability and finds nobody
+committing commits everything queued, for all: one transaction, one sync. A single thread therefore never waits
+for another, and many threads share the cost. Appends that nobody waits for are committed by a thread of the log's
+own a few milliseconds later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Final, Protocol
+
+from runelog.checks import check_append
+from runelog.errors import (
+    Busy,
+    Closed,
+    Cold,
+    Fenced,
+    Gone,
+    LogFailed,
+    WrongVersion,
+)
+from runelog.index import NUMBER
+from runelog.inscribe import Desk, Item, Past, inscribe
+from runelog.rune import Appended, State
+from runelog.segment import MapFull
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runelog.codec import Codec
+    from runelog.index import Head
+    from runelog.rune import Change
+    from runelog.segment import Environment
+
+    class Home(Past, Protocol):
+        """What the writer needs of the log it writes for."""
+
+        def head(self, conversation: str) -> Head | None:
+            """Return what is committed of a conversation."""
+            ...
+
+        def next_segment(self, need: int) -> Environment:
+            """Seal the active segment and begin one with room for `need` bytes."""
+            ...
+
+        def announce(self, position: int) -> None:
+            """Tell those who follow that everything up to `position` is committed."""
+            ...
+
+
+QUEUE_ITEMS: Final = 4_096
+QUEUE_BYTES: Final = 64 << 20
+ROLL_AT: Final = 0.8
+"""A segment is rolled when this part of its map is used: transactions need room to copy pages."""
+FLUSH_AFTER: Final = 0.005
+"""How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
+MAX_DESKS: Final = 4_096
+MAX_ENTITIES: Final = 1_024
+
+
+class Writer:
+    """The one writer of a log."""
+
+    def __init__(
+        self,
+        home: Home,
+        codec: Codec,
+        clock: Callable[[], int],
+        env: Environment,
+        *,
+        epoch: int,
+        position: int,
+        last_time: int,
+    ) -> None:
+        """Write to `env` from the position behind `position` on."""
+        self._home = home
+        self._codec = codec
+        self._clock = clock
+        self._env = env
+        self._epoch = NUMBER.pack(epoch)
+        self._next = position + 1
+        self._time = last_time
+        self._used = env.used
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._stale = threading.Condition(self._lock)
+        self._queue: deque[Item] = deque()
+        self._queued_bytes = 0
+        self._cost = 0
+        self._leading = False
+        self._paused = False
+        self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._failure: Exception | None = None
+        self._closing = False
+        self._flusher: threading.Thread | None = None
+
+    # -- queueing -----------------------------------------------------------------------------
+
+    def append(
+        self, conversation: str, changes: Sequence[Change], *, durable: bool, timeout: float | None
+    ) -> Appended:
+        """Queue an append; wait until it is durable if asked to."""
+        check_append(conversation, changes)
+        item = self._encode(conversation, changes)
+        with self._lock:
+            self._admit(item, timeout)
+            desk = self._desk(conversation)
+            versions = self._check_versions(desk, changes)
+            self._env.reserve(self._cost + item.cost)
+            self._enter(item, desk, versions)
+            if not durable:
+                self._start_flusher()
+                if len(self._queue) == 1:
+                    self._stale.notify()
+            else:
+                item.gate = threading.Lock()
+                item.gate.acquire()
+                if not self._leading:
+                    self._lead()
+        if durable:
+            self._settle(item)
+        return Appended(
+            conversation,
+            item.first,
+            item.first + len(item.bodies) - 1,
+            item.position,
+            item.time,
+        )
+
+    def _encode(self, conversation: str, changes: Sequence[Change]) -> Item:
+        bodies: list[bytes] = []
+        touched: dict[str, list[tuple[int, int]]] = {}
+        for change in changes:
+            start = len(bodies)
+            bodies += self._codec.encode(conversation, change)
+            stretch = (start, len(bodies) - start)
+            for entity in {change.entity, *change.observers} if change.observers else (change.entity,):
+                touched.setdefault(entity, []).append(stretch)
+        item = Item(bodies, touched)
+        item.work = [(c.entity, c.open, c.deadline) for c in changes if c.open is not None]
+        return item
+
+    def _admit(self, item: Item, timeout: float | None) -> None:
+        """Wait until there is room in the queue and in the segment. Holds the lock; may let go of it."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self._check()
+            full = len(self._queue) >= QUEUE_ITEMS or (
+                self._queue and self._queued_bytes + item.size > QUEUE_BYTES
+            )
+            limit = self._env.map_size * ROLL_AT
+            crowded = self._used + self._cost + item.cost > limit
+            if not full and not crowded and not self._paused:
+                return
+            if not self._leading and (full or self._queue):
+                self._lead()
+            elif not self._leading:
+                if self._next_is_no_better(item, limit):
+                    return
+                self._roll(item.cost)
+            else:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    msg = f"{len(self._queue):,} appends are waiting to be written: try again later"
+                    raise Busy(msg)
+                self._idle.wait(left)
+
+    def _next_is_no_better(self, item: Item, limit: float) -> bool:
+        """Tell whether the segment is as good as empty and has room all the same."""
+        return self._used < limit / 16 and self._used + item.cost < self._env.map_size * 0.9
+
+    def _desk(self, conversation: str) -> Desk:
+        desk = self._desks.get(conversation)
+        if desk is None:
+            record = self._home.head(conversation)
+            desk = self._desks[conversation] = Desk(conversation, record)
+            self._clear_desks()
+        else:
+            self._desks.move_to_end(conversation)
+        if desk.record is not None and desk.record.state is not State.LIVE:
+            if desk.record.state is State.ERASED:
+                msg = f"{conversation} was erased: only its tombstone is left"
+                raise Gone(msg)
+            msg = f"{conversation} is archived: restore it before appending to it"
+            raise Cold(msg)
+        return desk
+
+    def _clear_desks(self) -> None:
+        while len(self._desks) > MAX_DESKS:
+            conversation, desk = next(iter(self._desks.items()))
+            if desk.pending:
+                return
+            del self._desks[conversation]
+
+    def _check_versions(self, desk: Desk, changes: Sequence[Change]) -> dict[str, int]:
+        """Return the present version of every entity that changes, all of them as expected."""
+        for change in changes:
+            actual = self._version(desk, change.entity)
+            if change.expected_version is not None and change.expected_version != actual:
+                raise WrongVersion(desk.id, change.entity, change.expected_version, actual)
+            for observer in change.observers:
+                self._version(desk, observer)
+        return desk.versions
+
+    def _version(self, desk: Desk, entity: str) -> int:
+        version = desk.versions.get(entity)
+        if version is None:
+            version = self._home.version(desk.id, entity) if desk.record else 0
+            desk.versions[entity] = version
+        return version
+
+    def _enter(self, item: Item, desk: Desk, versions: dict[str, int]) -> None:
+        """Give the append its place. From here on it is ordered, and only a failing log loses it."""
+        item.desk = desk
+        item.first = desk.head + 1
+        item.position = self._next
+        item.time = self._time = max(self._time, self._clock())
+        desk.head += len(item.bodies)
+        desk.pending += 1
+        self._next += len(item.bodies)
+        for entity, stretches in item.touched.items():
+            versions[entity] += sum(count for _, count in stretches)
+        self._queue.append(item)
+        self._queued_bytes += item.size
+        self._cost += item.cost
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise type(self._failure)(*self._failure.args)
+        if self._closing:
+            msg = "this log has been closed: open it again"
+            raise Closed(msg)
+
+    # -- committing ---------------------------------------------------------------------------
+
+    def _settle(self, item: Item) -> None:
+        """Wait until the append is on disk, committing it if nobody else does."""
+        assert item.gate is not None
+        while not item.done:
+            try:
+                item.gate.acquire()
+            except BaseException:
+                # Interrupted while waiting: the append stays queued, and somebody must commit it.
+                with self._lock:
+                    item.gate = None
+                    self._start_flusher()
+                    self._stale.notify()
+                raise
+            if not item.done:
+                with self._lock:
+                    if not item.done and not self._leading:
+                        self._lead()
+        if item.error is not None:
+            raise type(item.error)(*item.error.args) from item.error
+
+    def _lead(self) -> None:
+        """Commit what is queued, for everyone. Called with the lock held, lets go of it meanwhile."""
+        items = list(self._queue)
+        self._queue.clear()
+        self._queued_bytes = 0
+        self._leading = True
+        self._lock.release()
+        failure: Exception | None = None
+        committed = False
+        try:
+            try:
+                self._write(items)
+            except MapFull:
+                self._undo(items)
+                self._env = self._home.next_segment(sum(item.cost for item in items))
+                self._forget_segment()
+                self._write(items)
+            committed = True
+        except (Fenced, LogFailed) as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 -- whatever it was, these runes are in doubt: the log fails
+            failure = LogFailed(f"a commit failed, its outcome is unknown: {error!r}")
+            failure.__cause__ = error
+        finally:
+            self._lock.acquire()
+            self._leading = False
+            if failure is not None:
+                self._fail(failure, items)
+            elif committed:
+                self._finish(items)
+            else:  # interrupted in the middle, and undone: somebody else commits these
+                self._undo(items)
+                self._queue.extendleft(reversed(items))
+                self._queued_bytes += sum(item.size for item in items)
+            self._hand_over()
+
+    def _undo(self, items: list[Item]) -> None:
+        """Go back to what is on disk, after a transaction that was not committed."""
+        for desk in {item.desk.id: item.desk for item in items}.values():
+            desk.forget()
+            desk.record = self._home.head(desk.id)
+
+    def _finish(self, items: list[Item]) -> None:
+        self._used = self._env.used
+        for item in items:
+            item.done = True
+            desk = item.desk
+            desk.pending -= 1
+            self._cost -= item.cost
+            _open_gate(item)
+            if len(desk.tails) > MAX_ENTITIES:
+                desk.tails.clear()
+            if not desk.pending and len(desk.versions) > MAX_ENTITIES:
+                desk.versions.clear()
+        if items:
+            last = items[-1]
+            self._home.announce(last.position + len(last.bodies) - 1)
+
+    def _fail(self, failure: Exception, items: list[Item]) -> None:
+        """Nothing is acknowledged any more; what was being committed has an unknown outcome."""
+        self._failure = failure
+        for item in (*items, *self._queue):
+            item.done = True
+            item.error = failure
+            _open_gate(item)
+        self._queue.clear()
+
+    def _hand_over(self) -> None:
+        """Wake whoever goes on: those waiting for room, and one of those waiting for a commit."""
+        self._idle.notify_all()
+        for item in self._queue:
+            if item.gate is not None:
+                _open_gate(item)
+                return
+        if self._queue:
+            self._start_flusher()
+            self._stale.notify()
+
+    def _write(self, items: list[Item]) -> None:
+        with self._env.batch() as batch:
+            if batch.get("meta", b"epoch") != self._epoch:
+                msg = "another process has taken this log over: nothing more can be written through this handle"
+                raise Fenced(msg)
+            inscribe(batch, self._home, items)
+
+    # -- rolling, flushing, closing -----------------------------------------------------------
+
+    def _roll(self, need: int) -> None:
+        """Begin the next segment. Called with the lock held and nothing queued or under way."""
+        self._leading = True
+        self._lock.release()
+        env = None
+        try:
+            env = self._home.next_segment(need)
+        finally:
+            self._lock.acquire()
+            self._leading = False
+            if env is not None:
+                self.use(env)
+            self._hand_over()
+
+    def use(self, env: Environment, position: int | None = None) -> None:
+        """Go on in another segment, behind `position`. Nothing may be queued or under way."""
+        self._env = env
+        if position is not None:
+            self._next = position + 1
+        self._used = env.used
+        self._forget_segment()
+
+    def _forget_segment(self) -> None:
+        for desk in self._desks.values():
+            desk.forget()
+
+    def roll(self, need: int = 0) -> None:
+        """Commit what is queued and begin the next segment."""
+        with self._lock:
+            self._drain()
+            self._check()
+            self._roll(need)
+
+    def _drain(self) -> None:
+        while (self._queue or self._leading) and self._failure is None:
+            if self._leading:
+                self._idle.wait()
+            else:
+                self._lead()
+
+    def flush(self) -> None:
+        """Wait until everything appended so far is durable."""
+        with self._lock:
+            self._check()
+            self._drain()
+            self._check()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep everybody from committing while segments are rewritten."""
+        with self._lock:
+            self._drain()
+            self._check()
+            self._leading = self._paused = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._leading = self._paused = False
+                self._hand_over()
+
+    def forget(self, conversation: str) -> None:
+        """Look a conversation up anew at its next append."""
+        with self._lock:
+            self._desks.pop(conversation, None)
+
+    def _start_flusher(self) -> None:
+        if self._flusher is None:
+            self._flusher = threading.Thread(
+                target=self._flush_forever, name="runelog-flush", daemon=True
+            )
+            self._flusher.start()
+
+    def _flush_forever(self) -> None:
+        with self._lock:
+            while not self._closing:
+                if not self._queue:
+                    self._stale.wait()
+                    continue
+                self._stale.wait(FLUSH_AFTER)
+                if self._queue and not self._leading and self._failure is None:
+                    self._lead()
+                elif self._failure is not None:
+                    return
+
+    def close(self) -> Exception | None:
+        """Commit what is queued and take no more; return what made the log fail, if anything did."""
+        with self._lock:
+            if not self._closing:
+                self._drain()
+                self._closing = True
+                self._stale.notify_all()
+                self._idle.notify_all()
+        if self._flusher is not None:
+            self._flusher.join()
+        return self._failure
+
+
+def _open_gate(item: Item) -> None:
+    """Wake whoever waits for this append; it may have been woken before and be on its way."""
+    if item.gate is not None:
+        with contextlib.suppress(RuntimeError):
+            item.gate.release()
+
+

@@ -1,0 +1,70 @@
+"""Files that a crash cannot split: written aside, synced, renamed, and their names synced too."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from runelog.errors import LogFull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says when a file cannot grow."""
+TEMPORARY: Final = ".new"
+"""How the name of a file ends that is still being written. After a crash it is rubbish."""
+
+_serial = itertools.count()
+
+
+@contextlib.contextmanager
+def room_for(what: str) -> Iterator[None]:
+    """Turn a full disk into `LogFull`, naming what could not be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        msg = f"no room to write {what} ({error.strerror}): free some disk space and try again"
+        raise LogFull(msg) from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write to; leaving the block puts it in the place of `path`, durably.
+
+    If the block raises, `path` is what it was and nothing is left behind.
+    """
+    aside = path.with_name(f"{path.name}.{os.getpid()}-{next(_serial)}{TEMPORARY}")
+    with room_for(path.name):
+        descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor, not a path
+                yield file
+                file.flush()
+                os.fsync(descriptor)
+            aside.replace(path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(directory: Path) -> None:
+    """Have a private directory, and its name durable in its parent."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    sync_directory(directory.parent)

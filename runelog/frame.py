@@ -1,0 +1,133 @@
+"""Frames: how the runes of one append lie on disk.
+
+A frame holds consecutive runes of one conversation, appended at one time. Its key is the position of its first
+rune in the whole log, so keys only ever rise. Each rune has a checksum over its key (conversation and event
+id), its time and its body, so that a rune that was damaged, moved or swapped is never taken for another.
+
+    u32 conversation number in this segment | u64 first event id | i64 time | u16 count
+    count x (u32 length, u32 checksum) | the bodies, one after the other
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+from runelog.errors import Corrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TARGET: Final = 1_300
+"""Bodies are packed up to this many bytes a frame: three frames then fill a page of 4 KiB with little waste."""
+MAX_RUNES: Final = 0xFFFF
+
+_HEADER = struct.Struct("<IQqH")
+_ENTRY = struct.Struct("<II")
+_BASE = struct.Struct("<qI")
+POSITION = struct.Struct(">Q")
+"""A frame's key: big-endian, so that byte order is numeric order."""
+_MASK = 0xFFFF_FFFF
+
+
+class Frame(NamedTuple):
+    """A frame taken apart: where its runes belong, and their bodies, each checked."""
+
+    number: int
+    first: int
+    time: int
+    bodies: list[bytes]
+
+
+def seed_of(conversation: str) -> int:
+    """Return what the checksums of this conversation's runes start from."""
+    return crc32(conversation.encode())
+
+
+def split(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Cut the bodies of one append into runs that each make a frame of a good size."""
+    start = size = 0
+    for index, body in enumerate(bodies):
+        if index > start and (size + len(body) + 8 > TARGET or index - start >= MAX_RUNES):
+            yield bodies[start:index]
+            start, size = index, 0
+        size += len(body) + 8
+    yield bodies[start:] if start else bodies
+
+
+def pack(number: int, seed: int, first: int, time: int, bodies: Sequence[bytes]) -> bytes:
+    """Lay out one frame."""
+    base = seed ^ crc32(_BASE.pack(time, first >> 32))
+    parts = [_HEADER.pack(number, first, time, len(bodies))]
+    entry = _ENTRY.pack
+    for event_id, body in enumerate(bodies, first):
+        parts.append(entry(len(body), crc32(body, (base ^ event_id) & _MASK)))
+    parts.extend(bodies)
+    return b"".join(parts)
+
+
+def count(data: bytes) -> int:
+    """Return how many runes a frame holds, without taking it apart."""
+    return int.from_bytes(data[20:22], "little")
+
+
+def number(data: bytes) -> int:
+    """Return the conversation number of a frame, without taking it apart."""
+    return int.from_bytes(data[:4], "little")
+
+
+def first_event(data: bytes) -> int:
+    """Return the first event id of a frame, without taking it apart."""
+    return int.from_bytes(data[4:12], "little")
+
+
+def time_of(data: bytes) -> int:
+    """Return when the runes of a frame were appended, without taking it apart."""
+    return int.from_bytes(data[12:20], "little", signed=True)
+
+
+def unpack(data: bytes, conversation: str, seed: int) -> Frame:
+    """Take a frame apart and check every rune in it; raise `Corrupt` at the first that does not match."""
+    parts = salvage(data, conversation, seed)
+    for offset, body in enumerate(parts.bodies):
+        if body is None:
+            event_id = parts.first + offset
+            msg = f"rune {event_id} of {conversation} does not match its checksum"
+            raise Corrupt(msg, conversation=conversation, event_id=event_id)
+    return parts  # type: ignore[return-value]  # no body is None, as just checked
+
+
+class Salvaged(NamedTuple):
+    """A frame taken apart as far as it is sound: None stands for a body that does not match its checksum."""
+
+    number: int
+    first: int
+    time: int
+    bodies: list[bytes | None]
+
+
+def salvage(data: bytes, conversation: str, seed: int) -> Salvaged:
+    """Take a frame apart and keep what matches its checksum; raise `Corrupt` if not even its header fits."""
+    size = len(data)
+    if size < _HEADER.size:
+        msg = f"a frame of {conversation} is cut short"
+        raise Corrupt(msg, conversation=conversation)
+    number, first, time, count = _HEADER.unpack_from(data)
+    start = _HEADER.size + 8 * count
+    if count == 0 or start > size:
+        msg = f"the frame of {conversation} from event {first} has a damaged header"
+        raise Corrupt(msg, conversation=conversation, event_id=first)
+    base = seed ^ crc32(_BASE.pack(time, first >> 32))
+    bodies: list[bytes | None] = []
+    event_id = first
+    for length, checksum in _ENTRY.iter_unpack(data[_HEADER.size : start]):
+        body = data[start : start + length]
+        sound = len(body) == length and crc32(body, (base ^ event_id) & _MASK) == checksum
+        bodies.append(body if sound else None)
+        start += length
+        event_id += 1
+    if start != size and None not in bodies:
+        msg = f"the frame of {conversation} from event {first} has bytes left over"
+        raise Corrupt(msg, conversation=conversation, event_id=first)
+    return Salvaged(number, first, time, bodies)

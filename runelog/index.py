@@ -1,0 +1,241 @@
+"""What the tables of a segment mean: heads, postings, open work; and how to find runes with them.
+
+Postings are the runs of positions at which a conversation, or an entity's stream, goes on. They are kept in
+chunks, each under the first event id (or version) it tells of:
+
+    u64 base position | runs of (u32 distance from base, u16 count)
+
+A chunk grows in place until it is full, so that an append costs an entry of six bytes, not a key.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from runelog import frame
+from runelog.errors import Corrupt
+from runelog.rune import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runelog.segment import View
+
+NUMBER = struct.Struct(">I")
+PLACE = struct.Struct(">Q")
+_BASE = struct.Struct("<Q")
+_RUN = struct.Struct("<IH")
+_HOLE = struct.Struct("<IIB")
+_DEADLINE = struct.Struct("<q")
+MAX_CHUNK: Final = _BASE.size + 80 * _RUN.size
+MAX_COUNT: Final = 0xFFFF
+LAST: Final = b"\xff" * 8
+CLOSED: Final = b""
+"""In `work`: this entity has nothing left to do, although the catalog may say that it has."""
+
+
+class Head(msgspec.Struct, array_like=True, gc=False):
+    """What the index keeps of a conversation; in a segment, `since` is the first event it holds there."""
+
+    id: str
+    since: int
+    head: int
+    size: int
+    first_time: int
+    last_time: int
+    state: State = State.LIVE
+
+
+class Run(NamedTuple):
+    """`count` runes at consecutive positions from `position`; the first has event id or version `first`."""
+
+    first: int
+    position: int
+    count: int
+
+
+class Hole(NamedTuple):
+    """Positions whose runes were taken out of a segment, whose they were and why."""
+
+    position: int
+    count: int
+    number: int
+    reason: State
+
+
+encode_head = msgspec.msgpack.Encoder().encode
+_decode_head = msgspec.msgpack.Decoder(Head).decode
+
+
+def decode_head(data: bytes) -> Head:
+    """Decode a head record."""
+    try:
+        return _decode_head(data)
+    except msgspec.DecodeError as error:
+        msg = f"a head record of the index cannot be decoded: {error}"
+        raise Corrupt(msg) from error
+
+
+def encode_deadline(deadline: int | None) -> bytes:
+    """Encode what `work` says of an entity that has something left to do."""
+    return _DEADLINE.pack(-1 if deadline is None else deadline)
+
+
+def decode_deadline(data: bytes) -> int | None:
+    """Decode a deadline; None if there is none."""
+    if len(data) != _DEADLINE.size:
+        msg = "a deadline of the index cannot be decoded"
+        raise Corrupt(msg)
+    value: int = _DEADLINE.unpack(data)[0]
+    return None if value < 0 else value
+
+
+def stream_prefix(number: int, entity: str) -> bytes:
+    """Return the start of the keys of an entity's postings in `streams`."""
+    return NUMBER.pack(number) + entity.encode() + b"\0"
+
+
+# -- postings ----------------------------------------------------------------------------------
+
+
+class Tail:
+    """The last chunk of some postings, which the next append extends."""
+
+    __slots__ = ("base", "first", "next", "prefix", "runs", "stop")
+
+    def __init__(self, prefix: bytes, first: int) -> None:
+        """Begin a chunk whose first event or version is `first`."""
+        self.prefix = prefix
+        self.first = first
+        self.next = first
+        self.base = -1
+        self.stop = -1
+        self.runs = bytearray()
+
+    @property
+    def key(self) -> bytes:
+        """The chunk's key."""
+        return self.prefix + PLACE.pack(self.first)
+
+    @property
+    def value(self) -> bytes:
+        """The chunk as it is stored."""
+        return _BASE.pack(self.base) + self.runs
+
+    def add(self, position: int, count: int) -> Tail:
+        """Note `count` more runes from `position` on; return the tail to go on with, a new one when full."""
+        while count:
+            here = min(count, MAX_COUNT)
+            tail = self._add(position, here)
+            if tail is not self:
+                return tail.add(position, count)
+            position += here
+            count -= here
+        return self
+
+    def _add(self, position: int, count: int) -> Tail:
+        if self.base < 0:
+            self.base = position
+        elif position == self.stop:
+            distance, before = _RUN.unpack_from(self.runs, len(self.runs) - _RUN.size)
+            if before + count <= MAX_COUNT:
+                _RUN.pack_into(self.runs, len(self.runs) - _RUN.size, distance, before + count)
+                self.next += count
+                self.stop += count
+                return self
+        distance = position - self.base
+        if len(self.runs) + _BASE.size >= MAX_CHUNK or distance > 0xFFFF_FFFF:
+            return Tail(self.prefix, self.next)
+        self.runs += _RUN.pack(distance, count)
+        self.next += count
+        self.stop = position + count
+        return self
+
+
+def load_tail(view: View, table: str, prefix: bytes) -> Tail | None:
+    """Return the last chunk of the postings under `prefix`, None if there are none."""
+    found = view.floor(table, prefix + LAST)
+    if found is None or not _belongs(found[0], prefix):
+        return None
+    tail = Tail(prefix, PLACE.unpack(found[0][len(prefix) :])[0])
+    tail.base = _BASE.unpack_from(found[1])[0]
+    tail.runs = bytearray(found[1][_BASE.size :])
+    for run in _runs(found[0], found[1], prefix):
+        tail.next = run.first + run.count
+        tail.stop = run.position + run.count
+    return tail
+
+
+def postings(view: View, table: str, prefix: bytes, after: int) -> Iterator[Run]:
+    """Yield the runs under `prefix` that lie behind event id or version `after`, cut to begin there."""
+    start = view.floor(table, prefix + PLACE.pack(after + 1))
+    key = start[0] if start and _belongs(start[0], prefix) else prefix + PLACE.pack(after + 1)
+    while True:
+        chunks = view.scan(table, key, prefix + LAST, limit=16)
+        for found, value in chunks:
+            if not _belongs(found, prefix):
+                return
+            for run in _runs(found, value, prefix):
+                skip = after + 1 - run.first
+                if skip <= 0:
+                    yield run
+                elif skip < run.count:
+                    yield Run(run.first + skip, run.position + skip, run.count - skip)
+        if len(chunks) < 16:
+            return
+        key = chunks[-1][0] + b"\0"
+
+
+def _belongs(key: bytes, prefix: bytes) -> bool:
+    return len(key) == len(prefix) + PLACE.size and key.startswith(prefix)
+
+
+def _runs(key: bytes, value: bytes, prefix: bytes) -> Iterator[Run]:
+    if len(value) < _BASE.size or (len(value) - _BASE.size) % _RUN.size:
+        msg = "a chunk of postings has a damaged length"
+        raise Corrupt(msg)
+    first = PLACE.unpack(key[len(prefix) :])[0]
+    base = _BASE.unpack_from(value)[0]
+    for distance, count in _RUN.iter_unpack(value[_BASE.size :]):
+        yield Run(first, base + distance, count)
+        first += count
+
+
+# -- frames ------------------------------------------------------------------------------------
+
+
+def frames(view: View, position: int, count: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the frames that hold `count` runes from `position` on, each with its own first position."""
+    found = view.floor("runes", frame.POSITION.pack(position))
+    if found is None:
+        return
+    stop = frame.POSITION.pack(position + count)
+    key = found[0]
+    while True:
+        chunk = view.scan("runes", key, stop, limit=256) if count > 1 else [found]
+        for here, data in chunk:
+            yield frame.POSITION.unpack(here)[0], data
+        if count == 1 or len(chunk) == 0 or chunk[-1][0] + b"\0" >= stop:
+            return
+        key = chunk[-1][0] + b"\0"
+
+
+# -- holes -------------------------------------------------------------------------------------
+
+
+def encode_hole(hole: Hole) -> tuple[bytes, bytes]:
+    """Return the entry of `holes` that tells of runes taken out."""
+    return PLACE.pack(hole.position), _HOLE.pack(hole.number, hole.count, int(hole.reason))
+
+
+def decode_hole(key: bytes, value: bytes) -> Hole:
+    """Decode an entry of `holes`."""
+    try:
+        number, count, reason = _HOLE.unpack(value)
+        return Hole(PLACE.unpack(key)[0], count, number, State(reason))
+    except (struct.error, ValueError) as error:
+        msg = "an entry of the table of holes cannot be decoded"
+        raise Corrupt(msg) from error

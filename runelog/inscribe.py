@@ -1,0 +1,178 @@
+"""Writing appends into a segment: their frames, and every index entry that finds them again.
+
+All of it happens in the caller's transaction, so that a rune and its index are there together or not at all.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, Protocol
+
+from runelog import frame
+from runelog.errors import Fenced, LogFailed
+from runelog.index import (
+    CLOSED,
+    NUMBER,
+    Head,
+    Tail,
+    decode_head,
+    encode_deadline,
+    encode_head,
+    load_tail,
+    stream_prefix,
+)
+
+if TYPE_CHECKING:
+    from runelog.segment import Batch
+
+_PAGE: Final = 4_096
+
+
+class Past(Protocol):
+    """What must be known of the segments before this one."""
+
+    def version(self, conversation: str, entity: str) -> int:
+        """Return how many committed runes an entity's stream holds."""
+        ...
+
+    def was_open(self, conversation: str, entity: str) -> bool:
+        """Tell whether the catalog says that an entity has work left."""
+        ...
+
+
+class Desk:
+    """What the writer keeps in mind of a conversation it appends to."""
+
+    __slots__ = ("events", "head", "id", "number", "pending", "record", "seed", "stored", "tails", "versions")
+
+    def __init__(self, conversation: str, record: Head | None) -> None:
+        """Begin with what the index says, if it says anything."""
+        self.id = conversation
+        self.seed = frame.seed_of(conversation)
+        self.head = record.head if record else 0
+        self.versions: dict[str, int] = {}
+        self.pending = 0
+        self.record = record
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what is known of the active segment, as it is about to be another one."""
+        self.number: int | None = None
+        self.stored: bytes | None = None
+        self.events: Tail | None = None
+        self.tails: dict[str, Tail] = {}
+
+
+class Item:
+    """One append on its way to the disk."""
+
+    __slots__ = ("bodies", "cost", "desk", "done", "error", "first", "gate", "position", "size", "time", "touched", "work")
+
+    def __init__(self, bodies: list[bytes], touched: dict[str, list[tuple[int, int]]]) -> None:
+        """Take the encoded runes and, for each entity, the stretches of them that it owns or observes."""
+        self.bodies = bodies
+        self.touched = touched
+        self.size = sum(map(len, bodies))
+        self.cost = self.size + (self.size >> 2) + _PAGE * (3 + len(touched))
+        self.work: list[tuple[str, bool, int | None]] = []
+        self.gate: threading.Lock | None = None
+        self.done = False
+        self.error: BaseException | None = None
+        self.desk: Desk
+        self.first = self.position = self.time = 0
+
+
+def inscribe(batch: Batch, past: Past, items: list[Item]) -> None:
+    """Write appends, in order, and bring the segment's index up to them."""
+    dirty: dict[int, Tail] = {}
+    desks: dict[str, Desk] = {}
+    for item in items:
+        desk = item.desk
+        if desk.id not in desks:
+            desks[desk.id] = desk
+            _sit_down(batch, desk, item)
+        _write_item(batch, past, item, dirty)
+    for tail in dirty.values():
+        batch.put(_table(tail), tail.key, tail.value)
+    for desk in desks.values():
+        assert desk.record is not None
+        desk.stored = encode_head(desk.record)
+        batch.put("heads", NUMBER.pack(desk.number), desk.stored)
+
+
+def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
+    """Find the conversation in the active segment, and see that it is where we left it."""
+    if desk.number is None:
+        found = batch.get("names", desk.id.encode())
+        if found is None:
+            last = batch.floor("heads", b"\xff" * 4)
+            desk.number = NUMBER.unpack(last[0])[0] + 1 if last else 1
+            batch.put("names", desk.id.encode(), NUMBER.pack(desk.number))
+            old = desk.record
+            first_time = old.first_time if old else item.time
+            size = old.size if old else 0
+            desk.record = Head(desk.id, item.first, item.first - 1, size, first_time, item.time)
+            desk.events = Tail(NUMBER.pack(desk.number), item.first)
+            return
+        desk.number = NUMBER.unpack(found)[0]
+        desk.stored = batch.get("heads", found)
+        assert desk.stored is not None
+        desk.record = decode_head(desk.stored)
+        desk.events = load_tail(batch, "events", found)
+    elif batch.get("heads", NUMBER.pack(desk.number)) != desk.stored:
+        msg = f"{desk.id} was written to by another process: close this handle and open the log again"
+        raise Fenced(msg)
+    assert desk.record is not None
+    if desk.record.head != item.first - 1:
+        msg = f"{desk.id} is at event {desk.record.head}, and the next one here is {item.first}"
+        raise LogFailed(msg)
+
+
+def _write_item(batch: Batch, past: Past, item: Item, dirty: dict[int, Tail]) -> None:
+    desk = item.desk
+    assert desk.number is not None
+    assert desk.events is not None
+    assert desk.record is not None
+    position, event_id = item.position, item.first
+    for bodies in frame.split(item.bodies):
+        data = frame.pack(desk.number, desk.seed, event_id, item.time, bodies)
+        batch.append("runes", frame.POSITION.pack(position), data)
+        position += len(bodies)
+        event_id += len(bodies)
+    desk.events = _extend(desk.events, item.position, len(item.bodies), dirty)
+    for entity, stretches in item.touched.items():
+        tail = desk.tails.get(entity) or _tail(batch, past, desk, entity)
+        for start, count in stretches:
+            tail = _extend(tail, item.position + start, count, dirty)
+        desk.tails[entity] = tail
+    record = desk.record
+    record.head += len(item.bodies)
+    record.size += item.size
+    record.last_time = item.time
+    for entity, is_open, deadline in item.work:
+        key = NUMBER.pack(desk.number) + entity.encode()
+        if is_open:
+            batch.put("work", key, encode_deadline(deadline))
+        elif past.was_open(desk.id, entity):
+            batch.put("work", key, CLOSED)
+        else:
+            batch.delete("work", key)
+
+
+def _tail(batch: Batch, past: Past, desk: Desk, entity: str) -> Tail:
+    assert desk.number is not None
+    prefix = stream_prefix(desk.number, entity)
+    tail = load_tail(batch, "streams", prefix)
+    return tail or Tail(prefix, past.version(desk.id, entity) + 1)
+
+
+def _extend(tail: Tail, position: int, count: int, dirty: dict[int, Tail]) -> Tail:
+    dirty[id(tail)] = tail
+    longer = tail.add(position, count)
+    if longer is not tail:
+        dirty[id(longer)] = longer
+    return longer
+
+
+def _table(tail: Tail) -> str:
+    return "events" if len(tail.prefix) == NUMBER.size else "streams"

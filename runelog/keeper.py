@@ -1,0 +1,222 @@
+"""Keeping a log in order: archive, restore, erase, and taking in conversations from elsewhere.
+
+Each is prepared aside and becomes real by one replacement of the manifest, which also names what is left to do
+afterwards; opening a log finishes what a crash interrupted there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from runelog import rewrite
+from runelog.errors import Gone, Refused, UnknownConversation
+from runelog.index import Head
+from runelog.manifest import Pending, SegmentInfo
+from runelog.rune import SYSTEM, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from runelog.commit import Writer
+    from runelog.store import Runelog
+    from runelog.transfer import Entry
+
+
+class Keeper:
+    """Moves whole conversations, while nobody appends."""
+
+    def __init__(self, log: Runelog, writer: Writer, clock: Callable[[], int]) -> None:
+        """Work on `log`, holding up its `writer` meanwhile."""
+        self._log = log
+        self._writer = writer
+        self._clock = clock
+
+    def archive(self, conversations: Sequence[str]) -> None:
+        """Move conversations to cold storage."""
+        with self._writer.paused():
+            heads = self._heads(conversations, "archived")
+            for head in heads:
+                self._check_readable(head)
+                for work in self._log.lookup.work(head.id):
+                    msg = f"{head.id} has open work, {work.entity}: let it end before archiving"
+                    raise Refused(msg)
+            names = [head.id for head in heads if head.state is State.LIVE]
+            if not names:
+                return
+            try:
+                for name in names:
+                    runes = self._log.read(name)
+                    self._log.archives.write(name, runes, self._log.blobs, self._clock())
+                self._take_out("archive", dict.fromkeys(names, State.ARCHIVED))
+            except BaseException:
+                if not self._log.volumes.manifest.pending:
+                    for name in names:
+                        self._log.archives.drop(name)
+                raise
+            self.finish()
+
+    def erase(self, conversations: Sequence[str]) -> None:
+        """Remove conversations for good."""
+        with self._writer.paused():
+            heads = self._heads(conversations, "erased")
+            names = [head.id for head in heads if head.state is not State.ERASED]
+            if not names:
+                return
+            self._take_out("erase", dict.fromkeys(names, State.ERASED))
+            self.finish()
+
+    def restore(self, conversations: Sequence[str]) -> None:
+        """Bring archived conversations back."""
+        with self._writer.paused():
+            heads = self._heads(conversations, "")
+            for head in heads:
+                self._check_readable(head)
+            names = sorted(head.id for head in heads if head.state is State.ARCHIVED)
+            if not names:
+                return
+            readers = {name: self._log.archives.reader(name) for name in names}
+            for name, reader in readers.items():
+                for _, content in reader.blobs(name):
+                    self._log.blobs.put(name, content)
+            self._install(
+                [(name, reader.read(name)) for name, reader in readers.items()],
+                sum(reader.section(name).size for name, reader in readers.items()),
+                pending=Pending("restore", tuple(names)),
+            )
+            self.finish()
+
+    def take_in(
+        self,
+        conversations: Sequence[tuple[str, Iterable[Entry]]],
+        size: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Add conversations that are not here yet, all of them or none."""
+        with self._writer.paused():
+            for name, _ in conversations:
+                head = self._log.lookup.head(name)
+                if head is not None:
+                    what = "was erased from" if head.state is State.ERASED else "is already in"
+                    msg = f"{name} {what} this log: import it into another one, or under another id"
+                    raise Refused(msg)
+            self._install(conversations, size, pending=None, progress=progress)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _heads(self, conversations: Sequence[str], verb: str) -> list[Head]:
+        heads = []
+        for name in dict.fromkeys(conversations):
+            if name == SYSTEM and verb:
+                msg = f"{SYSTEM} cannot be {verb}: it holds what belongs to no conversation"
+                raise Refused(msg)
+            head = self._log.lookup.head(name)
+            if head is None:
+                raise UnknownConversation(name)
+            heads.append(head)
+        return heads
+
+    @staticmethod
+    def _check_readable(head: Head) -> None:
+        if head.state is State.ERASED:
+            msg = f"{head.id} was erased: only its tombstone is left"
+            raise Gone(msg)
+
+    def _take_out(self, op: str, drop: dict[str, State]) -> None:
+        """Rewrite the segments that hold these conversations, and make the new ones real."""
+        volumes, lookup = self._log.volumes, self._log.lookup
+        where = {
+            span.segment
+            for name in drop
+            if lookup.head(name) is not None
+            for span in lookup.spans(name, 0)
+        }
+        if volumes.manifest.active.number in where:
+            self._writer.use(self._log.next_segment())
+        made: dict[int, SegmentInfo] = {}
+        try:
+            for number in sorted(where):
+                with volumes.take(number) as (volume, view):
+                    made[number] = rewrite.without(view, volume.info, volumes.path, drop)
+        except BaseException:
+            for info in made.values():
+                rewrite.discard(volumes.path(info))
+            raise
+        now = volumes.manifest
+        segments = tuple(made.get(info.number, info) for info in now.segments)
+        for info in made.values():
+            volumes.verified.add((info.number, info.generation))
+        pending = (*now.pending, Pending(op, tuple(sorted(drop))))
+        volumes.publish(msgspec.structs.replace(now, segments=segments, pending=pending))
+
+    def _install(
+        self,
+        conversations: Sequence[tuple[str, Iterable[Entry]]],
+        size: int,
+        *,
+        pending: Pending | None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Build a sealed segment out of whole conversations and put it behind all others."""
+        log, volumes = self._log, self._log.volumes
+        self._writer.use(log.next_segment())
+        empty = volumes.manifest.active
+        room = max(empty.map_size, 3 * size + (16 << 20))
+        side = msgspec.structs.replace(empty, generation=empty.generation + 1, map_size=room)
+        path = volumes.path(side)
+        env = rewrite.create(path, side, 0, silent=pending is not None)
+        fresh = None
+        try:
+            last = rewrite.fill(env, side.first, conversations, progress)
+            done = rewrite.sealed(env, side, last)
+            fresh = SegmentInfo(number=side.number + 1, first=last + 1, map_size=empty.map_size)
+            rewrite.create(volumes.path(fresh), fresh, log.epoch).close()
+            now = volumes.manifest
+            volumes.verified.add((done.number, done.generation))
+            volumes.publish(
+                msgspec.structs.replace(
+                    now,
+                    segments=(*now.segments[:-1], done, fresh),
+                    pending=(*now.pending, pending) if pending else now.pending,
+                )
+            )
+        except BaseException:
+            env.close()
+            rewrite.discard(path)
+            if fresh is not None:
+                rewrite.discard(volumes.path(fresh))
+            raise
+        env.close()
+        with volumes.take(done.number) as (_, view):
+            log.lookup.catalog.merge(done.number, view)
+        active = volumes.volume(fresh.number).env
+        assert active is not None
+        self._writer.use(active, last)
+        log.reader.announce(last)
+        log.sweep()
+
+    def finish(self) -> None:
+        """Carry out what the manifest names as left to do. Doing it twice changes nothing."""
+        log = self._log
+        catalog = log.lookup.catalog
+        for step in log.volumes.manifest.pending:
+            for name in step.conversations:
+                if step.op == "erase":
+                    log.archives.bury(name)
+                    catalog.settle(Head(name, 0, 0, 0, 0, 0, State.ERASED))
+                    log.archives.drop(name)
+                    log.blobs.drop(name)
+                    log.snapshots.drop(name)
+                elif step.op == "archive":
+                    head = catalog.head(name)
+                    assert head is not None
+                    head.state = State.ARCHIVED
+                    head.since = 1
+                    catalog.settle(head)
+                    log.blobs.drop(name)
+                else:
+                    log.archives.drop(name)
+                self._writer.forget(name)
+        log.volumes.publish(msgspec.structs.replace(log.volumes.manifest, pending=()))
+        log.sweep()

@@ -1,0 +1,132 @@
+"""The `Log` protocol: what every runelog can do, wherever it keeps its runes.
+
+Held to by `runefold.testing.contract`; implemented on LMDB by `runelog.store.Runelog` and in memory by
+`runelog.memory.MemoryLog`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from typing import Self
+
+    from runelog.codec import Codec
+    from runelog.rune import Appended, Change, Conversation, Envelope, Gap, Work
+
+
+class Log(Protocol):
+    """An append-only, crash-safe store of runes: the only truth."""
+
+    codec: Codec
+
+    def append(
+        self,
+        conversation: str,
+        changes: Sequence[Change],
+        *,
+        durable: bool = True,
+        timeout: float | None = None,
+    ) -> Appended:
+        """Append the runes of all changes as one: all there, with consecutive event ids, or none.
+
+        Raises `WrongVersion` if a stream is not at the version its change expects. With `durable` it returns
+        once the runes would survive a power cut; without, they are ordered before every later append and
+        committed within 20 ms. If too much is waiting to be written the caller waits, at most `timeout`
+        seconds, and is then refused with `Busy`.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Wait until everything appended so far is durable."""
+        ...
+
+    def read(
+        self,
+        conversation: str,
+        after: int = 0,
+        until: int | None = None,
+        kinds: Collection[str] | None = None,
+    ) -> Iterator[Envelope]:
+        """Yield the conversation's committed runes with `after` < event id <= `until`, in order."""
+        ...
+
+    def stream(
+        self, conversation: str, entity: str, after: int = 0, until: int | None = None
+    ) -> Iterator[Envelope]:
+        """Yield what an entity's fold sees, owned and observed: versions `after` + 1 on, event ids to `until`."""
+        ...
+
+    def version(self, conversation: str, entity: str) -> int:
+        """Return how many runes the entity's stream holds, 0 if there is no such entity."""
+        ...
+
+    def read_all(self, after: int = 0) -> Iterator[Envelope | Gap]:
+        """Yield the committed runes of all conversations behind position `after`, in the log's own order.
+
+        A `Gap` stands where runes were archived or erased since.
+        """
+        ...
+
+    def follow(
+        self,
+        conversation: str | None = None,
+        after: int = 0,
+        *,
+        kinds: Collection[str] | None = None,
+        max_behind: int | None = None,
+        wait: float | None = None,
+    ) -> Iterator[Envelope | Gap]:
+        """Yield runes from a cursor on, those there are and then those to come, as they are committed.
+
+        The cursor is an event id of `conversation`, or a position of the whole log if none is named. A reader
+        that falls more than `max_behind` runes back is given a `Gap` and goes on behind it. Ends when the log
+        is closed, or when nothing came for `wait` seconds.
+        """
+        ...
+
+    def conversation(self, conversation: str) -> Conversation:
+        """Return what the index knows of one conversation, or raise `UnknownConversation`."""
+        ...
+
+    def conversations(self) -> Iterator[Conversation]:
+        """Yield every conversation in order of id, archived and erased ones too, without scanning the log."""
+        ...
+
+    def open_work(self, conversation: str | None = None) -> Iterator[Work]:
+        """Yield the entities with something left to do, of one conversation or of all."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """The position of the last committed rune; 0 in an empty log."""
+        ...
+
+    def roll(self) -> None:
+        """Seal the active segment and begin the next one."""
+        ...
+
+    def archive(self, *conversations: str) -> None:
+        """Move conversations to cold storage: still listed, still readable, no longer appended to."""
+        ...
+
+    def restore(self, *conversations: str) -> None:
+        """Bring archived conversations back, so that they can be appended to again."""
+        ...
+
+    def erase(self, *conversations: str) -> None:
+        """Remove every rune, blob and snapshot of conversations for good, leaving a tombstone each."""
+        ...
+
+    def close(self) -> None:
+        """Make everything durable and let go of the log. Closing twice does nothing."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Return the log itself; leaving the block closes it."""
+        ...
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the log."""
+        ...

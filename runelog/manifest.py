@@ -1,0 +1,230 @@
+"""The small files of a log's directory: MANIFEST, CLEAN and LOCK.
+
+MANIFEST says which segments there are; replacing it is the one step by which a segment is rolled, rewritten or
+taken in. CLEAN is there only while the log is closed and vouches for the files that may still be written to.
+LOCK is held by the one writer and names it.
+"""
+
+from __future__ import annotations
+
+import enum
+import fcntl
+import os
+import socket
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from zlib import crc32
+
+import msgspec
+
+from runelog.errors import Corrupt, Held, NewerFormat, NotALog, ReadOnly
+from runelog.files import TEMPORARY, replacing, sync_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+FORMAT: Final = 1
+_OURS: Final = frozenset(
+    {"MANIFEST", "LOCK", "CLEAN", "segments", "blobs", "archive", "snapshots", "damaged", "control"}
+)
+_T = TypeVar("_T")
+
+
+class Status(enum.StrEnum):
+    """What may be done with a segment."""
+
+    ACTIVE = "active"
+    SEALED = "sealed"
+    DAMAGED = "damaged"
+
+
+class SegmentInfo(msgspec.Struct, frozen=True):
+    """One segment: its file, the positions it holds and, once sealed, its digest."""
+
+    number: int
+    first: int
+    """The position of the first rune it may hold."""
+    map_size: int
+    generation: int = 0
+    """Raised each time the segment is rewritten without some conversation."""
+    status: Status = Status.ACTIVE
+    last: int = 0
+    digest: str = ""
+    size: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.number:06d}.{self.generation}.mdb"
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A step that was decided and may not be finished: opening the log finishes it."""
+
+    op: str
+    conversations: tuple[str, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """Which segments there are. What it does not list does not exist."""
+
+    log: str
+    segments: tuple[SegmentInfo, ...]
+    epoch: int = 1
+    catalog: int = 0
+    pending: tuple[Pending, ...] = ()
+
+    @property
+    def active(self) -> SegmentInfo:
+        """The segment that appends go to."""
+        return self.segments[-1]
+
+
+class Clean(msgspec.Struct, frozen=True):
+    """Digest and length of the two files that are written in place, as they were closed."""
+
+    active: tuple[str, int]
+    catalog: tuple[str, int]
+    position: int
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read MANIFEST, or say what is in the way."""
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "does not exist"
+        msg = f"{directory} {what}: name the directory of a log"
+        raise NotALog(msg)
+    try:
+        data = (directory / "MANIFEST").read_bytes()
+    except FileNotFoundError:
+        msg = f"{directory} holds no log (it has no MANIFEST)"
+        raise NotALog(msg) from None
+    return _decode(data, Manifest, directory / "MANIFEST")
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Replace MANIFEST as one step that a crash cannot split."""
+    _replace(directory / "MANIFEST", manifest)
+
+
+def read_clean(directory: Path) -> Clean | None:
+    """Read what the last writer left when it closed the log, None if it did not or it cannot be trusted."""
+    try:
+        return _decode((directory / "CLEAN").read_bytes(), Clean, directory / "CLEAN")
+    except (FileNotFoundError, Corrupt, NewerFormat):
+        return None
+
+
+def write_clean(directory: Path, clean: Clean) -> None:
+    """Vouch for the files as they are now."""
+    _replace(directory / "CLEAN", clean)
+
+
+def drop_clean(directory: Path) -> None:
+    """Take the vouching back, durably: from now on the files change."""
+    (directory / "CLEAN").unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def _replace(path: Path, record: msgspec.Struct) -> None:
+    with replacing(path) as file:
+        file.write(_encode(record))
+
+
+def _encode(record: msgspec.Struct) -> bytes:
+    body = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    return b"runefold %d %08x\n%s\n" % (FORMAT, crc32(body), body)
+
+
+def _decode(data: bytes, into: type[_T], path: Path) -> _T:
+    first, _, rest = data.partition(b"\n")
+    words = first.split()
+    body = rest.removesuffix(b"\n")
+    if len(words) == 3 and words[0] == b"runefold" and words[1].isdigit() and int(words[1]) > FORMAT:
+        msg = f"{path} has format {int(words[1])}, and this version reads {FORMAT}: use a later version"
+        raise NewerFormat(msg)
+    if words != [b"runefold", b"%d" % FORMAT, b"%08x" % crc32(body)]:
+        msg = f"{path} is damaged: `runefold log repair` can rebuild it from the segments"
+        raise Corrupt(msg)
+    try:
+        return msgspec.json.decode(body, type=into)
+    except msgspec.DecodeError as error:
+        msg = f"{path} is damaged ({error}): `runefold log repair` can rebuild it from the segments"
+        raise Corrupt(msg) from error
+
+
+def foreign(directory: Path) -> Iterable[str]:
+    """Return names in a directory that no log puts there."""
+    names = (entry.name for entry in directory.iterdir())
+    return [
+        name
+        for name in names
+        if name not in _OURS and not name.startswith("catalog.") and not name.endswith(TEMPORARY)
+    ]
+
+
+class Lock:
+    """The right to write to a log: held by one process at a time, let go of when it dies."""
+
+    def __init__(self, directory: Path) -> None:
+        """Name the directory; `acquire` takes the lock."""
+        self.path = directory / "LOCK"
+        self._fd = -1
+
+    def acquire(self, *, take_over: bool = False) -> None:
+        """Become the writer, or raise `Held` naming who is.
+
+        With `take_over` the present holder is not waited for: it is fenced off by its epoch and finds out
+        at its next append.
+        """
+        if take_over:
+            self.path.unlink(missing_ok=True)
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            msg = f"{self.path.parent} cannot be written ({error.strerror}): open the log with readonly=True"
+            raise ReadOnly(msg) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = self._holder()
+            self._drop()
+            msg = (
+                f"{self.path.parent} is being written by {holder}: close the log there first, "
+                "or open it with readonly=True"
+            )
+            raise Held(msg) from None
+        me = msgspec.json.encode({"pid": os.getpid(), "host": socket.gethostname()})
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, me, 0)
+
+    def _holder(self) -> str:
+        try:
+            found: dict[str, Any] = msgspec.json.decode(os.pread(self._fd, 4096, 0))
+            return f"process {found['pid']} on {found['host']}"
+        except (msgspec.DecodeError, KeyError, TypeError, OSError):
+            return "another process"
+
+    def release(self) -> None:
+        """Let go. The file stays: deleting it would let two processes hold locks on two files."""
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def writer_alive(directory: Path) -> bool:
+    """Tell whether some process holds the log for writing right now."""
+    try:
+        descriptor = os.open(directory / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

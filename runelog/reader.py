@@ -1,0 +1,388 @@
+"""Reading a log: one conversation, one entity's stream, everything, and what is yet to come.
+
+Nothing here keeps a transaction open while a caller looks at what it was given: runes are taken out of a segment
+in chunks, each in a short transaction of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from runelog import frame
+from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
+from runelog.index import NUMBER, PLACE, Run, decode_hole, frames, postings, stream_prefix
+from runelog.rune import Conversation, Gap, State
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from runelog.codec import Codec
+    from runelog.cold import Archives
+    from runelog.index import Head
+    from runelog.lookup import Lookup
+    from runelog.rune import Envelope, Work
+    from runelog.segment import View
+    from runelog.volumes import Volume
+
+CHUNK: Final = 1_024
+"""About how many runes are taken out of a segment at a time."""
+POLL: Final = 0.01
+"""How often a follower looks whether a writer in another process has committed something."""
+
+
+class Reader:
+    """Reads what is committed."""
+
+    def __init__(self, lookup: Lookup, archives: Archives, codec: Codec) -> None:
+        """Read the segments that `lookup` finds, and conversations from cold storage."""
+        self._lookup = lookup
+        self._volumes = lookup.volumes
+        self._archives = archives
+        self._codec = codec
+        self._news = threading.Condition()
+        self._announced = -1
+        """The last committed position as told by our own writer; -1 while there is none."""
+        self.closed = False
+
+    # -- conversations ------------------------------------------------------------------------
+
+    def head(self, conversation: str) -> Head:
+        """Return the head of a conversation that can be read."""
+        self._check_open()
+        head = self._lookup.head(conversation)
+        if head is None:
+            raise UnknownConversation(conversation)
+        if head.state is State.ERASED:
+            msg = f"{conversation} was erased: only its tombstone is left"
+            raise Gone(msg)
+        return head
+
+    def read(
+        self, conversation: str, after: int, until: int | None, kinds: Collection[str] | None
+    ) -> Iterator[Envelope]:
+        """Yield committed runes of one conversation."""
+        head = self.head(conversation)
+        last = head.head if until is None else min(until, head.head)
+        return self._filtered(self._read(head, max(after, 0), last), kinds)
+
+    @staticmethod
+    def _filtered(found: Iterator[Envelope], kinds: Collection[str] | None) -> Iterator[Envelope]:
+        if kinds is None:
+            return found
+        return (envelope for envelope in found if envelope.kind in kinds)
+
+    def _read(self, head: Head, cursor: int, last: int) -> Iterator[Envelope]:
+        while cursor < last:
+            self._check_open()
+            if head.state is State.ARCHIVED:
+                yield from self._archives.read(head.id, cursor, last)
+                return
+            before = cursor
+            for chunk in self._spans(head.id, cursor, last):
+                yield from chunk
+                cursor = chunk[-1].event_id
+            if cursor == before:
+                # Archived, erased or restored between two chunks: ask again where it is now.
+                now = self.head(head.id)
+                if now.state is head.state:
+                    msg = f"rune {cursor + 1} of {head.id} is missing"
+                    raise Corrupt(msg, conversation=head.id, event_id=cursor + 1)
+                head = now
+
+    def _spans(self, conversation: str, cursor: int, last: int) -> Iterator[list[Envelope]]:
+        for span in self._lookup.spans(conversation, cursor):
+            stop = min(span.last, last)
+            while cursor < stop:
+                chunk = self._chunk(span.segment, conversation, None, cursor, stop)
+                if not chunk:
+                    return
+                if chunk[0].event_id != cursor + 1:
+                    msg = f"rune {cursor + 1} of {conversation} is missing"
+                    raise Corrupt(msg, conversation=conversation, event_id=cursor + 1)
+                yield chunk
+                cursor = chunk[-1].event_id
+
+    def stream(
+        self, conversation: str, entity: str, after: int, until: int | None
+    ) -> Iterator[Envelope]:
+        """Yield what an entity's fold sees."""
+        head = self.head(conversation)
+        last = head.head if until is None else min(until, head.head)
+        if head.state is State.ARCHIVED:
+            return self._cold_stream(head, entity, max(after, 0), last)
+        return self._stream(conversation, entity, max(after, 0), last)
+
+    def _cold_stream(self, head: Head, entity: str, after: int, last: int) -> Iterator[Envelope]:
+        version = 0
+        for envelope in self._read(head, 0, last):
+            if entity == envelope.owner or entity in envelope.observers:
+                version += 1
+                if version > after:
+                    yield envelope
+
+    def _stream(self, conversation: str, entity: str, version: int, last: int) -> Iterator[Envelope]:
+        for span in self._lookup.stream_spans(conversation, entity, version):
+            while version < span.last:
+                self._check_open()
+                chunk = self._chunk(span.segment, conversation, entity, version, span.last)
+                if not chunk:
+                    msg = f"version {version + 1} of {entity} in {conversation} is missing"
+                    raise Corrupt(msg, conversation=conversation)
+                for envelope in chunk:
+                    if envelope.event_id > last:
+                        return
+                    yield envelope
+                version += len(chunk)
+
+    def _chunk(
+        self, segment: int, conversation: str, entity: str | None, after: int, last: int
+    ) -> list[Envelope]:
+        """Take the next runes of a conversation, or of an entity's stream, out of one segment."""
+        found: list[Envelope] = []
+        with self._volumes.take(segment) as (volume, view):
+            number = volume.number_of(view, conversation)
+            if number is None:
+                return found
+            table = "events" if entity is None else "streams"
+            prefix = NUMBER.pack(number) if entity is None else stream_prefix(number, entity)
+            for run in postings(view, table, prefix, after):
+                if run.first > last:
+                    break
+                wanted = min(run.count, last - run.first + 1, CHUNK)
+                first = run.first if entity is None else None
+                found += self._run(volume, view, conversation, Run(first or 0, run.position, wanted))
+                if len(found) >= CHUNK or wanted < run.count:
+                    break
+        return found
+
+    def _run(self, volume: Volume, view: View, conversation: str, run: Run) -> list[Envelope]:
+        """Decode the runes at the positions of `run`; its `first`, if not 0, is the event id it must have."""
+        found: list[Envelope] = []
+        position, stop = run.position, run.position + run.count
+        for at, data in frames(view, run.position, run.count):
+            name, seed = volume.id_of(view, frame.number(data))
+            event_id = frame.first_event(data) + position - at
+            if name != conversation or (run.first and event_id != run.first + position - run.position):
+                break
+            parts = frame.unpack(data, conversation, seed)
+            bodies = parts.bodies[position - at : stop - at]
+            if not bodies:
+                break
+            found += self._codec.envelopes(bodies, conversation, event_id, position, parts.time)
+            position += len(bodies)
+            if position >= stop:
+                return found
+        event_id = (run.first or 0) + position - run.position
+        msg = f"the index of {volume.info.name} names runes of {conversation} that are not there"
+        raise Corrupt(msg, conversation=conversation, event_id=event_id if run.first else None)
+
+    def version(self, conversation: str, entity: str) -> int:
+        """Return how many committed runes an entity's stream holds."""
+        self._check_open()
+        head = self._lookup.head(conversation)
+        if head is None:
+            return 0
+        if head.state is State.ARCHIVED:
+            return sum(1 for _ in self._cold_stream(head, entity, 0, head.head))
+        self.head(conversation)
+        return self._lookup.version(conversation, entity)
+
+    # -- the index ----------------------------------------------------------------------------
+
+    def conversation(self, conversation: str) -> Conversation:
+        """Return what the index knows of one conversation."""
+        self._check_open()
+        head = self._lookup.head(conversation)
+        if head is None:
+            raise UnknownConversation(conversation)
+        return _described(head)
+
+    def conversations(self) -> Iterator[Conversation]:
+        """Yield every conversation in order of id."""
+        self._check_open()
+        return (_described(head) for head in self._lookup.heads())
+
+    def open_work(self, conversation: str | None) -> Iterator[Work]:
+        """Yield the entities with something left to do."""
+        self._check_open()
+        if conversation is not None:
+            self.conversation(conversation)
+        return self._lookup.work(conversation)
+
+    # -- everything ---------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """The position of the last committed rune."""
+        self._check_open()
+        if self._announced >= 0:
+            return self._announced
+        self._volumes.refresh()
+        return self._lookup.last_position()
+
+    def read_all(self, after: int) -> Iterator[Envelope | Gap]:
+        """Yield the committed runes of all conversations, in the log's order."""
+        return self._everything(max(after, 0), self.position)
+
+    def _everything(self, cursor: int, last: int) -> Iterator[Envelope | Gap]:
+        while cursor < last:
+            self._check_open()
+            cursor, chunk = self._stretch(cursor, last)
+            yield from chunk
+
+    def _stretch(self, cursor: int, last: int) -> tuple[int, list[Envelope | Gap]]:
+        """Take the next runes behind position `cursor` out of the segment that holds them."""
+        info = self._lookup.segment_at(cursor + 1)
+        with self._volumes.take(info.number) as (volume, view):
+            if view.get("meta", b"silent"):
+                # Its runes were given out before they were archived; they are back, not new.
+                return min(info.last, last), []
+            end = min(info.last or last, last)
+            return self._from_segment(volume, view, cursor, end)
+
+    def _from_segment(
+        self, volume: Volume, view: View, cursor: int, last: int
+    ) -> tuple[int, list[Envelope | Gap]]:
+        found: list[Envelope | Gap] = []
+        stop = PLACE.pack(last + 1)
+        start = view.floor("runes", PLACE.pack(cursor + 1))
+        key = start[0] if start else PLACE.pack(cursor + 1)
+        # Holes are read only as far as the frames of this chunk go.
+        chunk = view.scan("runes", key, stop, limit=256)
+        here = [(PLACE.unpack(at)[0], data) for at, data in chunk]
+        end = here[-1][0] + frame.count(here[-1][1]) - 1 if len(here) == 256 else last
+        for gap in _holes(view, volume, cursor, end):
+            here.append(gap)  # noqa: PERF402 -- two kinds of things in one list, sorted next
+        here.sort(key=lambda item: item[0])
+        for at, what in here:
+            count = what.last - what.first + 1 if isinstance(what, Gap) else frame.count(what)
+            if at + count - 1 <= cursor:
+                continue
+            if at > cursor + 1:
+                break
+            if isinstance(what, Gap):
+                found.append(Gap(cursor + 1, min(what.last, last), what.reason, what.conversation))
+                cursor = min(what.last, last)
+            else:
+                name, seed = volume.id_of(view, frame.number(what))
+                parts = frame.unpack(what, name, seed)
+                skip = cursor + 1 - at
+                bodies = parts.bodies[skip : last + 1 - at]
+                found += self._codec.envelopes(bodies, name, parts.first + skip, cursor + 1, parts.time)
+                cursor += len(bodies)
+            if len(found) >= CHUNK:
+                break
+        if not found:
+            msg = f"{volume.info.name} holds nothing at position {cursor + 1}"
+            raise Corrupt(msg)
+        return cursor, found
+
+    # -- following ----------------------------------------------------------------------------
+
+    def follow(
+        self,
+        conversation: str | None,
+        after: int,
+        *,
+        kinds: Collection[str] | None,
+        max_behind: int | None,
+        wait: float | None,
+    ) -> Iterator[Envelope | Gap]:
+        """Yield runes from a cursor on, those there are and then those to come."""
+        if max_behind is not None and max_behind < 1:
+            msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
+            raise Refused(msg)
+        self._check_open()
+        if conversation is not None:
+            self.head(conversation)
+        return self._follow(conversation, max(after, 0), kinds, max_behind, wait)
+
+    def _follow(
+        self,
+        conversation: str | None,
+        cursor: int,
+        kinds: Collection[str] | None,
+        max_behind: int | None,
+        wait: float | None,
+    ) -> Iterator[Envelope | Gap]:
+        since = time.monotonic()
+        while True:
+            last = self._await(conversation, cursor, None if wait is None else since + wait)
+            if last is None:
+                return
+            if max_behind is not None and last - cursor > max_behind:
+                yield Gap(cursor + 1, last - max_behind, "slow", conversation)
+                cursor = last - max_behind
+                since = time.monotonic()
+            stop = min(last, cursor + CHUNK)
+            found: Iterator[Envelope | Gap]
+            if conversation is None:
+                found = self._everything(cursor, stop)
+            else:
+                found = self.read(conversation, cursor, stop, None)
+            for item in found:
+                if self.closed:
+                    return
+                if isinstance(item, Gap) or kinds is None or item.kind in kinds:
+                    yield item
+                    since = time.monotonic()
+            cursor = stop
+
+    def _await(self, conversation: str | None, cursor: int, until: float | None) -> int | None:
+        """Return how far there is something to read behind `cursor`, None if nothing came in time."""
+        while not self.closed:
+            with self._news:
+                seen = self._announced
+            try:
+                last = self.position if conversation is None else self.head(conversation).head
+            except Closed:
+                return None
+            if last > cursor:
+                return last
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            with self._news:
+                if self._announced == seen and not self.closed:
+                    self._news.wait(left if seen >= 0 else min(POLL, left or POLL))
+        return None
+
+    def announce(self, position: int) -> None:
+        """Say that everything up to `position` is committed."""
+        with self._news:
+            self._announced = position
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Wake those who follow; there is nothing more to come."""
+        with self._news:
+            self.closed = True
+            self._news.notify_all()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            msg = "this log has been closed: open it again"
+            raise Closed(msg)
+
+
+def _described(head: Head) -> Conversation:
+    return Conversation(
+        head.id, head.head, head.size, head.first_time, head.last_time, head.state
+    )
+
+
+def _holes(view: View, volume: Volume, cursor: int, last: int) -> Iterator[tuple[int, Gap]]:
+    """Yield the gaps of a segment between two positions, each with where it begins."""
+    start = view.floor("holes", PLACE.pack(cursor + 1))
+    key = start[0] if start else PLACE.pack(cursor + 1)
+    while found := view.scan("holes", key, PLACE.pack(last + 1), limit=256):
+        for at, value in found:
+            hole = decode_hole(at, value)
+            name, _ = volume.id_of(view, hole.number)
+            yield (
+                hole.position,
+                Gap(hole.position, hole.position + hole.count - 1, hole.reason.name.lower(), name),
+            )
+        key = found[-1][0] + b"\0"

@@ -1,0 +1,229 @@
+"""Segments made anew: without some conversations, or out of conversations that come from elsewhere.
+
+A new file is built aside and named by the next manifest or by none; the file it replaces is not touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from runelog import frame
+from runelog.catalog import entries
+from runelog.codec import Codec
+from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole
+from runelog.inscribe import Desk, Item, inscribe
+from runelog.manifest import SegmentInfo, Status
+from runelog.rune import State
+from runelog.segment import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from runelog.segment import Batch, View
+    from runelog.transfer import Entry
+
+_BATCH: Final = 1_024
+_ITEM: Final = 256
+_NUMBERED: Final = ("events", "streams", "work")
+_codec = Codec()
+
+
+def create(path: Path, info: SegmentInfo, epoch: int, *, silent: bool = False) -> Environment:
+    """Make an empty segment. A file of that name is a leftover of a crash, and goes."""
+    discard(path)
+    env = Environment(path, map_size=info.map_size, create=True)
+    try:
+        env.reserve(1)
+        with env.batch() as batch:
+            batch.put("meta", b"epoch", NUMBER.pack(epoch))
+            batch.put("meta", b"segment", msgspec.json.encode(info))
+            if silent:
+                batch.put("meta", b"silent", b"1")
+    except BaseException:
+        env.close()
+        discard(path)
+        raise
+    return env
+
+
+def discard(path: Path) -> None:
+    """Delete a segment's files."""
+    path.unlink(missing_ok=True)
+    path.with_name(path.name + "-lock").unlink(missing_ok=True)
+
+
+def sealed(env: Environment, info: SegmentInfo, last: int) -> SegmentInfo:
+    """Trim a segment to its length, take its digest, and return what the manifest says of it."""
+    env.trim()
+    digest, size = env.digest()
+    return msgspec.structs.replace(
+        info, status=Status.SEALED, last=last, digest=digest, size=size
+    )
+
+
+def without(
+    view: View, old: SegmentInfo, path: Callable[[SegmentInfo], Path], drop: dict[str, State]
+) -> SegmentInfo:
+    """Build the next generation of a segment without the runes of some conversations."""
+    new = msgspec.structs.replace(old, generation=old.generation + 1)
+    numbers: dict[int, State] = {}
+    for name, reason in drop.items():
+        found = view.get("names", name.encode())
+        if found is not None:
+            numbers[NUMBER.unpack(found)[0]] = reason
+    env = _empty(path(new), new)
+    try:
+        _fill(env, _puts(view, numbers))
+        result = sealed(env, new, old.last)
+    except BaseException:
+        env.close()
+        discard(path(new))
+        raise
+    env.close()
+    return result
+
+
+def _empty(path: Path, info: SegmentInfo) -> Environment:
+    discard(path)
+    return Environment(path, map_size=info.map_size, create=True)
+
+
+def _fill(env: Environment, puts: Iterable[tuple[str, bytes, bytes]]) -> None:
+    """Write entries of tables in transactions of a good size."""
+    pending: list[tuple[str, bytes, bytes]] = []
+    size = 0
+    for put in puts:
+        pending.append(put)
+        size += len(put[1]) + len(put[2])
+        if len(pending) >= _BATCH or size > 1 << 20:
+            _put_all(env, pending, size)
+            pending, size = [], 0
+    _put_all(env, pending, size)
+
+
+def _put_all(env: Environment, puts: list[tuple[str, bytes, bytes]], size: int) -> None:
+    env.reserve(2 * size + 64 * 4096)
+    with env.batch() as batch:
+        for table, key, value in puts:
+            batch.put(table, key, value)
+
+
+def _puts(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield what the new generation holds, table by table and in order."""
+    hole: Hole | None = None
+    for key, data in entries(view, "runes"):
+        number = frame.number(data)
+        if number not in drop:
+            yield "runes", key, data
+            continue
+        position, count = PLACE.unpack(key)[0], frame.count(data)
+        if hole and hole.number == number and hole.position + hole.count == position:
+            hole = hole._replace(count=hole.count + count)
+            continue
+        if hole:
+            yield ("holes", *encode_hole(hole))
+        hole = Hole(position, count, number, drop[number])
+    if hole:
+        yield ("holes", *encode_hole(hole))
+    for key, value in entries(view, "holes"):
+        yield "holes", key, value
+    for key, value in entries(view, "names"):
+        if NUMBER.unpack(value)[0] not in drop:
+            yield "names", key, value
+    for key, value in entries(view, "heads"):
+        reason = drop.get(NUMBER.unpack(key)[0])
+        if reason is None:
+            yield "heads", key, value
+        else:
+            head = decode_head(value)
+            head.size = head.first_time = head.last_time = 0
+            head.state = reason
+            yield "heads", key, encode_head(head)
+    for table in _NUMBERED:
+        for key, value in entries(view, table):
+            if NUMBER.unpack(key[:4])[0] not in drop:
+                yield table, key, value
+    for key, value in entries(view, "meta"):
+        yield "meta", key, value
+
+
+class _NoPast:
+    """Conversations that are new here have no versions from before."""
+
+    def version(self, conversation: str, entity: str) -> int:  # noqa: ARG002
+        return 0
+
+    def was_open(self, conversation: str, entity: str) -> bool:  # noqa: ARG002
+        return False
+
+
+def fill(
+    env: Environment,
+    first: int,
+    conversations: Iterable[tuple[str, Iterable[Entry]]],
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write whole conversations into an empty segment from position `first`; return the last position."""
+    position = first
+    for conversation, found in conversations:
+        desk = Desk(conversation, None)
+        pending: list[Item] = []
+        for run in _runs(found):
+            pending.append(_item(desk, run, position))
+            position += len(run)
+            if sum(len(item.bodies) for item in pending) >= _BATCH:
+                _commit(env, pending)
+                pending = []
+            if progress is not None:
+                progress(len(run))
+        _commit(env, pending)
+    return position - 1
+
+
+def _commit(env: Environment, items: list[Item]) -> None:
+    env.reserve(sum(item.cost for item in items))
+    with env.batch() as batch:
+        inscribe(batch, _NoPast(), items)
+
+
+def _runs(found: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Group runes that were appended at one time: these can share a frame."""
+    run: list[Entry] = []
+    size = 0
+    for entry in found:
+        if run and (entry.time != run[0].time or len(run) >= _ITEM or size > 1 << 20):
+            yield run
+            run, size = [], 0
+        run.append(entry)
+        size += len(entry.body)
+    if run:
+        yield run
+
+
+def _item(desk: Desk, run: list[Entry], position: int) -> Item:
+    touched: dict[str, list[tuple[int, int]]] = {}
+    for offset, entry in enumerate(run):
+        envelope = _codec.envelope(
+            entry.body,
+            conversation=desk.id,
+            event_id=entry.event_id,
+            position=position + offset,
+            time=entry.time,
+        )
+        for entity in {envelope.owner, *envelope.observers}:
+            touched.setdefault(entity, []).append((offset, 1))
+    item = Item([entry.body for entry in run], touched)
+    item.desk = desk
+    item.first = run[0].event_id
+    item.position = position
+    item.time = run[0].time
+    return item
+
+
+def epoch_of(batch: Batch) -> int:
+    """Return the epoch of the writer that a segment belongs to."""
+    found = batch.get("meta", b"epoch")
+    return NUMBER.unpack(found)[0] if found else 0

@@ -1,0 +1,213 @@
+"""The rune and its envelope: what is stored, and what a reader is given.
+
+A `Rune` is a payload: one frozen Struct per kind, its tag spelling the kind out. An `Envelope` is a rune in
+its place: which conversation, which event, when, whose, why. Writers hand the log `Change`s and get back an
+`Appended`; readers get `Envelope`s, decoded first, and ask for the payload when they need it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+import msgspec
+
+from runelog.errors import BadId
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SYSTEM: Final = "conv_system"
+"""The one reserved conversation: what belongs to none."""
+
+MAX_ID: Final = 64
+_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID}}}")
+
+
+def check_id(value: str, what: str = "id") -> str:
+    """Return `value` if it may be an id, refuse it otherwise.
+
+    >>> check_id("conv_0123456789abcdef")
+    'conv_0123456789abcdef'
+    """
+    if isinstance(value, str) and _ID.fullmatch(value):
+        return value
+    shown = value if isinstance(value, str) and len(value) <= MAX_ID else f"{value!r:.80}"
+    msg = f"{shown!r} is not a valid {what}: use 1 to 64 of A-Z, a-z, 0-9, _ and -"
+    raise BadId(msg)
+
+
+class Visibility(enum.IntEnum):
+    """Who may see a rune."""
+
+    PUBLIC = 0
+    """Any client."""
+    INTERNAL = 1
+    """Agents and the pipeline; hidden from clients."""
+    SECRET = 2
+    """Its own agent only; an export has a tombstone in its place."""
+
+
+class Rune(msgspec.Struct, frozen=True, gc=False, tag_field="kind", omit_defaults=True):
+    """Base of every payload. A subclass names its kind as its tag, and says `frozen=True` again.
+
+    >>> class Greeted(Rune, frozen=True, tag="greeting.made"):
+    ...     name: str
+    >>> kind_of(Greeted(name="Ada"))
+    'greeting.made'
+    """
+
+    schema: ClassVar[int] = 1
+    """Raised when the meaning of a field changes; an upcaster then turns old payloads into new ones."""
+    visibility: ClassVar[Visibility] = Visibility.PUBLIC
+    """Who sees runes of this kind unless the change that appends them says otherwise."""
+
+
+def kind_of(rune: Rune | type[Rune]) -> str:
+    """Return a rune's dotted name, `turn.started`."""
+    return str(rune.__struct_config__.tag)
+
+
+class Unknown(Rune, frozen=True, gc=False, tag="log.unknown"):
+    """A rune of a kind this version does not know: kept and shown, never fatal."""
+
+    name: str
+    fields: dict[str, object]
+
+
+class Tombstone(Rune, frozen=True, gc=False, tag="log.tombstone"):
+    """Stands where a rune was that is not shown or could not be saved, so that ids stay gap-free."""
+
+    reason: str
+    was: str = ""
+
+
+class Payloads(Protocol):
+    """What an envelope needs in order to decode its body: a codec."""
+
+    def payload(self, envelope: Envelope) -> Rune:
+        """Decode the payload of `envelope` by its kind."""
+        ...
+
+    def kind(self, envelope: Envelope) -> str:
+        """Read the kind of `envelope` without decoding its payload."""
+        ...
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A rune in its place in the log.
+
+    The first ten fields are what is stored; the others are told from where it was found.
+    """
+
+    owner: str
+    """The entity whose table this rune moves."""
+    observers: tuple[str, ...]
+    """Other entities whose folds need it, as a rule the parent."""
+    agent: str | None
+    turn: str | None
+    cause: int
+    """The event id that led to this one, 0 if none: the answer to "why?"."""
+    visibility: Visibility
+    tags: tuple[str, ...]
+    schema: int
+    body: msgspec.Raw
+    """The payload as stored; see `payload`."""
+    blobs: tuple[tuple[tuple[str | int, ...], str, bool], ...] = ()
+    """Large fields kept aside: the path to each, the hash of its content, and whether it is text."""
+
+    conversation: str = ""
+    event_id: int = 0
+    """Its place in the conversation: 1, 2, 3 …; also the cursor for reading on."""
+    position: int = 0
+    """Its place in the whole log; the cursor for following everything."""
+    time: int = 0
+    """Nanoseconds since 1970, UTC."""
+    codec: Payloads | None = None
+
+    @property
+    def kind(self) -> str:
+        """The rune's dotted name, `turn.started`."""
+        assert self.codec is not None
+        return self.codec.kind(self)
+
+    @property
+    def payload(self) -> Rune:
+        """The rune itself, decoded by its kind now."""
+        assert self.codec is not None
+        return self.codec.payload(self)
+
+    @property
+    def cursor(self) -> int:
+        """What to pass as `after` in order to read on behind this rune."""
+        return self.event_id
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=False):
+    """What one entity adds to its conversation in one append.
+
+    `expected_version` is how many runes the writer has seen of the entity's stream, 0 for a birth, None to
+    append whatever the version. `open` says whether the entity has work left after this change (None leaves
+    that as it was) and `deadline` when it must be looked at again; both feed the index that recovery reads.
+    """
+
+    entity: str
+    expected_version: int | None
+    runes: Sequence[Rune]
+    observers: tuple[str, ...] = ()
+    agent: str | None = None
+    turn: str | None = None
+    cause: int = 0
+    visibility: Visibility | None = None
+    tags: tuple[str, ...] = ()
+    open: bool | None = None
+    deadline: int | None = None
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Where an append's runes are: `first` to `last` in the conversation, from `position` in the log."""
+
+    conversation: str
+    first: int
+    last: int
+    position: int
+    time: int
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A stretch of the log that a reader does not get, and why: `erased`, `archived` or `slow`."""
+
+    first: int
+    last: int
+    reason: str
+    conversation: str | None = None
+
+
+class State(enum.IntEnum):
+    """Where a conversation's runes are."""
+
+    LIVE = 0
+    ARCHIVED = 1
+    ERASED = 2
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """What the index knows of one conversation, without reading a rune of it."""
+
+    id: str
+    head: int
+    """The last event id."""
+    size: int
+    """Bytes of its encoded runes."""
+    first_time: int
+    last_time: int
+    state: State = State.LIVE
+
+
+class Work(msgspec.Struct, frozen=True):
+    """An entity that has something left to do, and by when."""
+
+    conversation: str
+    entity: str
+    deadline: int | None

@@ -1,0 +1,353 @@
+"""Reading an LMDB file without LMDB: slowly, and whatever its bytes are.
+
+LMDB trusts its file, and a damaged one can end the process. What may be damaged is read through
+here instead, with plain reads and nothing believed before it was checked, so that the worst a file
+can do is to raise `Corrupt`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+from bisect import bisect_left
+from operator import itemgetter, lt
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from runelog.errors import Corrupt
+from runelog.pages import META_SIZE, NO_PAGE, RECORD, Meta, Record
+from runelog.trees import Damage, Entry, File
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import Self
+
+MAX_PROBLEMS: Final = 200
+"""More are not told one by one."""
+_MAX_GAPS: Final = 64
+_MAX_STRAYS: Final = 1 << 21
+_SCAN_BYTES: Final = 1 << 20
+_EVERYTHING: Final = Damage(b"", None, "")
+_key = itemgetter(0)
+
+
+class _Survey(NamedTuple):
+    """What a walk through the whole file found."""
+
+    records: dict[str, Record]
+    lost: dict[str, list[Damage]]
+    """Per table, what of it cannot be read."""
+    claimed: bytearray
+    """A 1 for each page in use."""
+    free: set[int]
+
+
+def check_size(path: Path) -> None:
+    """Raise `Corrupt` unless a file may be mapped: its header is sound, and all pages are there."""
+    try:
+        file = path.open("rb", buffering=0)
+    except FileNotFoundError:
+        msg = f"{path} is missing"
+        raise Corrupt(msg) from None
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        first = Meta.parse(os.pread(file.fileno(), META_SIZE, 0), 0)
+        place = first.page_size if not first.fault else 0
+        second = Meta.parse(os.pread(file.fileno(), META_SIZE, place), 1)
+    for slot, meta in enumerate((first, second)):
+        if meta.fault:
+            msg = f"{path} ({size:,} bytes) has a damaged header: meta page {slot} {meta.fault}"
+            raise Corrupt(msg)
+    if fault := first.contradicts(second):
+        msg = f"{path} has a damaged header: {fault}"
+        raise Corrupt(msg)
+    newest = max(first, second, key=lambda meta: meta.commit)
+    need = (newest.last_page + 1) * newest.page_size
+    if size < need:
+        msg = f"{path} is cut short: it has {size:,} bytes of the {need:,} that it needs"
+        raise Corrupt(msg)
+
+
+class SalvageView:
+    """A file's tables as far as they are sound: a `segment.View` that survives any bytes.
+
+    `get`, `floor` and `scan` raise `Corrupt` where damage leaves the answer open; `salvage` gives
+    whatever can be read. Damage is seen in structure only: whether keys and values are those that
+    were written is for their checksums to tell.
+    """
+
+    def __init__(self, file: File, name: str) -> None:
+        """Read what is in `file`; `name` is what messages call it."""
+        self.name = name
+        self.problems: list[str] = []
+        """What has been found damaged so far, in words."""
+        self.stale = False
+        """Whether the last commit may be out of reach, and this be the state before it."""
+        self._file = file
+        self._other: Meta | None = None
+        self._meta = self._pick_meta()
+        if self._meta and self._meta.last_page >= file.pages:
+            need = (self._meta.last_page + 1) * file.page_size
+            self._note(f"the file is cut short: {file.size:,} bytes of the {need:,} that it needs")
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read the file at `path`. It is not mapped: cutting it meanwhile does no harm."""
+        return cls(File.open(path), path.name)
+
+    @classmethod
+    def of(cls, data: bytes, name: str = "the file") -> Self:
+        """Read a file that is in memory."""
+        return cls(File(lambda length, at: data[at : at + length], len(data)), name)
+
+    def _pick_meta(self) -> Meta | None:
+        """Choose the newer meta page, as LMDB would, if both are sound; else the one that is."""
+        for slot, meta in enumerate(self._file.metas):
+            if meta.fault:
+                self._note(f"meta page {slot} {meta.fault}")
+        older, newer = sorted(self._file.metas, key=lambda meta: (not meta.fault, meta.commit))
+        if newer.fault:
+            return None
+        if older.fault:
+            # If it can still say that it is the older one, no commit is lost with it.
+            self.stale = older.commit + 1 != newer.commit
+        elif fault := older.contradicts(newer):
+            self._note(fault)
+            self.stale = True
+        else:
+            self._other = older
+        if self.stale:
+            self._note("the last commit may be out of reach")
+        return newer
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.page.cache_clear()
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        """Return the view itself; leaving the block closes it."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the view."""
+        self.close()
+
+    # -- reading strictly -------------------------------------------------------------------------
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value under `key`, None if there is none."""
+        damage = None
+        for found in self._file.entries(self._root(table), key, key + b"\0"):
+            if isinstance(found, Entry):
+                return found.value
+            damage = found
+        if damage:
+            raise self._corrupt(table, damage)
+        return None
+
+    def floor(self, table: str, key: bytes) -> tuple[bytes, bytes] | None:
+        """Return the entry with the greatest key that is not above `key`."""
+        damage = None
+        for found in self._file.entries(self._root(table), b"", key + b"\0", backwards=True):
+            if isinstance(found, Damage):
+                damage = damage or found
+            elif damage is None or found.key == key:
+                return found.key, found.value
+            else:
+                break
+        if damage:
+            raise self._corrupt(table, damage)
+        return None
+
+    def scan(
+        self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return entries with `start` <= key < `stop`: at most `limit`, and about a MiB of them."""
+        entries: list[tuple[bytes, bytes]] = []
+        size = 0
+        for found in self._file.entries(self._root(table), start, stop):
+            if isinstance(found, Damage):
+                raise self._corrupt(table, found)
+            entries.append((found.key, found.value))
+            size += len(found.value)
+            if size >= _SCAN_BYTES or len(entries) == limit:
+                break
+        return entries
+
+    def _root(self, table: str) -> int:
+        if self._meta is None:
+            msg = f"{self.name}: {self.problems[0]}"
+            raise Corrupt(msg)
+        key = table.encode()
+        for found in self._file.entries(self._meta.tables.root, key, key + b"\0", kind=RECORD):
+            if isinstance(found, Damage):
+                raise self._corrupt("", found)  # noqa: EM101 -- not a message
+            if record := Record.parse(found.value):
+                return record.root
+            raise self._corrupt(table, _EVERYTHING._replace(why="its description is damaged"))
+        msg = f"{self.name} has no table {table}"
+        raise Corrupt(msg)
+
+    def _corrupt(self, table: str, damage: Damage) -> Corrupt:
+        problem = f"table {table}: {damage.why}" if table else f"list of tables: {damage.why}"
+        self._note(problem)
+        return Corrupt(f"{self.name}: {problem}")
+
+    def _note(self, problem: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS and problem not in self.problems:
+            self.problems.append(problem)
+            if len(self.problems) == MAX_PROBLEMS:
+                self.problems[-1] = "more than can be told one by one"
+
+    # -- reading whatever there is ----------------------------------------------------------------
+
+    def complete(self, table: str) -> bool:
+        """Say whether all of a table can be read, and has as many entries as it says."""
+        return table in self._survey.records and not self._survey.lost[table]
+
+    def check(self) -> list[str]:
+        """Walk through the whole file, its list of free pages too, and return all problems."""
+        return [*self.problems] if self._survey else []
+
+    def salvage(
+        self, table: str, fits: Callable[[bytes, bytes], bool] | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield whatever can be read of a table, each key once, in order.
+
+        Where entries are missing they are looked for on pages that nothing leads to any more. Those
+        do not tell which table they belong to: `fits(key, value)` says what may be taken from them,
+        everything by default.
+        """
+        survey = self._survey
+        strays = self._strays(survey, table, fits)
+        waiting = sorted(strays, reverse=True)
+        root = survey.records[table].root if table in survey.records else NO_PAGE
+        for found in self._file.entries(root):
+            if isinstance(found, Entry):
+                while waiting and waiting[-1] < found.key:
+                    yield from self._stray(waiting[-1], strays[waiting.pop()])
+                if waiting and waiting[-1] == found.key:
+                    waiting.pop()
+                yield found.key, found.value
+        while waiting:
+            yield from self._stray(waiting[-1], strays[waiting.pop()])
+
+    @functools.cached_property
+    def _survey(self) -> _Survey:
+        survey = _Survey({}, {}, bytearray(self._file.pages), set())
+        if self._meta is None:
+            return survey
+        whole = self._list_tables(self._meta, survey.claimed, survey.records)
+        for table, record in survey.records.items():
+            survey.lost[table] = self._measure(table, record, survey.claimed)
+        if not whole and self._other:
+            older: dict[str, Record] = {}
+            self._list_tables(self._other, bytearray(self._file.pages), older)
+            for table in [table for table in older if table not in survey.records]:
+                self._note(f"table {table}: only its state before the last commit can be found")
+                survey.records[table] = older[table]
+                lost = self._measure(table, older[table], survey.claimed)
+                survey.lost[table] = [*lost, _EVERYTHING]
+        if self.stale:
+            survey.lost.update({table: [_EVERYTHING] for table in survey.lost})
+        self._list_free(self._meta, survey)
+        return survey
+
+    def _list_tables(self, meta: Meta, claimed: bytearray, records: dict[str, Record]) -> bool:
+        """Collect the descriptions of the tables; say whether all are there."""
+        for found in self._file.entries(meta.tables.root, kind=RECORD, claimed=claimed):
+            if isinstance(found, Damage):
+                self._note(f"list of tables: {found.why}")
+            elif record := Record.parse(found.value):
+                records[found.key.decode(errors="backslashreplace")] = record
+        if len(records) != meta.tables.entries:
+            self._note(f"list of tables: has {len(records)} instead of {meta.tables.entries}")
+        return len(records) == meta.tables.entries
+
+    def _measure(self, table: str, record: Record, claimed: bytearray) -> list[Damage]:
+        """Walk through one table and return the stretches that cannot be read."""
+        lost: list[Damage] = []
+        count = 0
+        for found in self._file.entries(record.root, claimed=claimed):
+            if isinstance(found, Damage):
+                self._note(f"table {table}: {found.why}")
+                lost.append(found)
+            else:
+                count += 1
+        if count != record.entries and not lost:
+            self._note(f"table {table}: has {count} entries instead of {record.entries}")
+            lost.append(Damage(b"", None if count < record.entries else b"", ""))
+        return lost if len(lost) <= _MAX_GAPS else [_EVERYTHING]
+
+    def _list_free(self, meta: Meta, survey: _Survey) -> None:
+        """Collect the free pages. A writer would overwrite what is listed there, right or wrong."""
+        for found in self._file.entries(meta.free.root, native=True, claimed=survey.claimed):
+            if isinstance(found, Damage):
+                self._note(f"list of free pages: {found.why}")
+                continue
+            count = min(len(found.value) // 8, self._file.pages)
+            listed, *free = struct.unpack_from(f"={count}Q", found.value) if count else [1]
+            in_file = not free or (free[-1] > 1 and free[0] <= meta.last_page)
+            fits = listed == len(free) and len(found.value) == 8 * count
+            if not fits or not in_file or not all(map(lt, free[1:], free)):
+                self._note("list of free pages: an entry is damaged")
+            elif not survey.free.isdisjoint(free):
+                self._note("list of free pages: names a page twice")
+            survey.free.update(number for number in free if number < self._file.pages)
+        if any(survey.claimed[number] for number in survey.free):
+            self._note("list of free pages: names a page that is in use")
+
+    # -- pages that nothing leads to --------------------------------------------------------------
+
+    def _strays(
+        self, survey: _Survey, table: str, fits: Callable[[bytes, bytes], bool] | None
+    ) -> dict[bytes, int]:
+        """Find what may be missing in a table: keys, and the page each is on."""
+        lost = survey.lost.get(table, [_EVERYTHING])
+        claimed = bytearray(survey.claimed)
+        strays: dict[bytes, int] = {}
+        for number in self._unclaimed(survey) if lost else ():
+            try:
+                page = self._file.parse(number)
+            except Corrupt:
+                continue
+            for node in () if page.branch else page.nodes:
+                if node.key in strays or not any(damage.holds(node.key) for damage in lost):
+                    continue
+                try:
+                    value = self._file.value(page, node, claimed)
+                except Corrupt:
+                    continue
+                if fits is None or fits(node.key, value):
+                    strays[node.key] = number
+            if len(strays) > _MAX_STRAYS:
+                self._note(
+                    f"table {table}: more lost entries than can be sorted, the rest is left out"
+                )
+                break
+        return strays
+
+    def _unclaimed(self, survey: _Survey) -> list[int]:
+        """List the pages that no table uses; free ones, which are staler, come last."""
+        last = self._meta.last_page if self._meta else self._file.pages
+        end = min(max(last, survey.claimed.rfind(1)) + 1, self._file.pages)
+        taken = survey.claimed[:]
+        for number in survey.free:
+            taken[number] = 1
+        numbers = []
+        number = 2
+        while (number := taken.find(0, number, end)) >= 0:
+            numbers.append(number)
+            # The inside of a large value is anybody's bytes, and could be made to look like a page.
+            behind = number + max(1, self._file.overflow(number))
+            inside = taken.find(1, number, behind)
+            number = inside if inside >= 0 else behind
+        free = (number for number in survey.free if 1 < number < end and not survey.claimed[number])
+        return numbers[::-1] + sorted(free, reverse=True)
+
+    def _stray(self, key: bytes, number: int) -> Iterator[tuple[bytes, bytes]]:
+        page = self._file.page(number)
+        for node in page.nodes[bisect_left(page.nodes, key, key=_key) :][:1]:
+            yield key, self._file.value(page, node, bytearray(self._file.pages))

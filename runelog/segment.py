@@ -1,0 +1,390 @@
+"""One LMDB environment: opened with care, written in whole transactions, read in short ones.
+
+The only module that imports lmdb. A segment of the log is such an environment, and so is the catalog over the
+sealed segments. Nothing here knows what the tables mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from typing import TYPE_CHECKING, Final, Protocol
+
+import lmdb
+
+from runelog.errors import Closed, Corrupt, Forked, LogFailed, LogFull, ReadOnly, Refused
+from runelog.files import NO_ROOM
+from runelog.salvage import check_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+TABLES: Final = ("runes", "names", "heads", "events", "streams", "work", "holes", "meta")
+"""The tables of a segment, see docs/FORMAT.md."""
+MAX_READERS: Final = 1024
+RESERVE_CHUNK: Final = 4 << 20
+_SCAN_BYTES: Final = 1 << 20
+
+
+class MapFull(Exception):
+    """The environment has no pages left for this transaction; nothing of it was written."""
+
+
+class View(Protocol):
+    """A consistent state of the tables, to read from."""
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value under `key`, None if there is none."""
+        ...
+
+    def floor(self, table: str, key: bytes) -> tuple[bytes, bytes] | None:
+        """Return the entry with the greatest key that is not above `key`."""
+        ...
+
+    def scan(
+        self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return entries with `start` <= key < `stop`, in order: at most `limit`, and about a MiB of them."""
+        ...
+
+
+class Batch:
+    """A transaction on an environment: reads see its own writes."""
+
+    def __init__(self, txn: lmdb.Transaction[bytes], tables: dict[str, lmdb._Database]) -> None:
+        """Wrap an open transaction; its environment ends it."""
+        self._txn = txn
+        self._tables = tables
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value under `key`, None if there is none."""
+        return self._txn.get(key, db=self._tables[table])
+
+    def floor(self, table: str, key: bytes) -> tuple[bytes, bytes] | None:
+        """Return the entry with the greatest key that is not above `key`."""
+        with self._txn.cursor(self._tables[table]) as cursor:
+            if cursor.set_range(key):
+                if cursor.key() == key or cursor.prev():
+                    return cursor.item()
+                return None
+            return cursor.item() if cursor.last() else None
+
+    def scan(
+        self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return entries with `start` <= key < `stop`, in order: at most `limit`, and about a MiB of them."""
+        found: list[tuple[bytes, bytes]] = []
+        size = 0
+        with self._txn.cursor(self._tables[table]) as cursor:
+            if not (cursor.set_range(start) if start else cursor.first()):
+                return found
+            for entry in cursor.iternext():
+                if stop is not None and entry[0] >= stop:
+                    break
+                found.append(entry)
+                size += len(entry[1])
+                if size >= _SCAN_BYTES or len(found) == limit:
+                    break
+        return found
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Write an entry, in place of one with the same key if there is one."""
+        self._txn.put(key, value, db=self._tables[table])
+
+    def append(self, table: str, key: bytes, value: bytes) -> None:
+        """Write an entry whose key is above all others of its table."""
+        if not self._txn.put(key, value, db=self._tables[table], append=True):
+            msg = f"a key of the table {table} does not rise"
+            raise Corrupt(msg)
+
+    def delete(self, table: str, key: bytes) -> None:
+        """Remove an entry if it is there."""
+        self._txn.delete(key, db=self._tables[table])
+
+
+class Environment:
+    """An LMDB environment in one file."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        map_size: int,
+        tables: Sequence[str] = TABLES,
+        readonly: bool = False,
+        lock: bool = True,
+        create: bool = False,
+        metasync: bool = True,
+    ) -> None:
+        """Open the file at `path`; its size is checked against its own header before it is mapped."""
+        self.path = path
+        self.map_size = map_size
+        self.failed = False
+        self._pid = os.getpid()
+        if not create:
+            check_size(path)
+        self._shared = _share(
+            path, map_size, readonly=readonly, lock=lock, create=create, metasync=metasync
+        )
+        self._env = self._shared.env
+        self._fd = -1
+        try:
+            self._fd = os.open(path, os.O_RDONLY if readonly else os.O_RDWR)
+            with self._errors():
+                self._open_tables(tables, create=create)
+        except BaseException:
+            self._let_go()
+            raise
+        self._page = self._env.stat()["psize"]
+        self._allocated = os.fstat(self._fd).st_size
+        self._open = True
+
+    def _open_tables(self, tables: Sequence[str], *, create: bool) -> None:
+        if create:
+            with self._env.begin(write=True) as txn:
+                self._tables = {
+                    name: self._env.open_db(name.encode(), txn=txn, create=True) for name in tables
+                }
+        else:
+            self._tables = {
+                name: self._env.open_db(name.encode(), create=False) for name in tables
+            }
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def view(self) -> Iterator[Batch]:
+        """Give a consistent state to read from. Keep it short: it pins pages and a reader slot."""
+        self._check()
+        with self._errors():
+            try:
+                txn = self._env.begin()
+            except lmdb.ReadersFullError:
+                # Slots of readers that died are only given back when somebody looks for them.
+                self._env.reader_check()
+                txn = self._env.begin()
+            try:
+                yield Batch(txn, self._tables)
+            finally:
+                txn.abort()
+
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            msg = f"{self.path.name} was opened before a fork: open the log again in the child, to read"
+            raise Forked(msg)
+        if not self._open:
+            msg = f"{self.path.name} is closed"
+            raise Closed(msg)
+
+    @property
+    def last_transaction(self) -> int:
+        """The number of the last commit, by whichever process: tells a reader whether to look again."""
+        return self._env.info()["last_txnid"]
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except lmdb.MapFullError as error:
+            raise MapFull from error
+        except lmdb.ReadersFullError as error:
+            msg = f"{self.path.name} has {MAX_READERS} readers already: close some"
+            raise Refused(msg) from error
+        except (
+            lmdb.CorruptedError,
+            lmdb.PageNotFoundError,
+            lmdb.InvalidError,
+            lmdb.PanicError,
+            lmdb.NotFoundError,
+        ) as error:
+            msg = f"{self.path.name} is damaged: {error}"
+            raise Corrupt(msg) from error
+        except lmdb.Error as error:
+            msg = f"{self.path.name}: {error}"
+            raise LogFailed(msg) from error
+
+    # -- writing ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[Batch]:
+        """Write in one transaction, committed and synced on leaving the block, undone on an exception."""
+        self._check()
+        if self.failed:
+            msg = f"{self.path.name} failed in an earlier commit: close the log and open it again"
+            raise LogFailed(msg)
+        with self._errors():
+            txn = self._env.begin(write=True)
+            self._shared.writing = True
+            try:
+                yield Batch(txn, self._tables)
+            except BaseException:
+                txn.abort()
+                self._shared.writing = False
+                raise
+            try:
+                txn.commit()
+            except lmdb.MapFullError:
+                raise
+            except BaseException:
+                # The kernel may have dropped the very pages it could not write: syncing again would
+                # succeed and mean nothing. Never trust this file through this handle again.
+                self.failed = True
+                raise
+            finally:
+                self._shared.writing = False
+
+    @property
+    def used(self) -> int:
+        """Bytes of the file that hold pages in use or free for reuse."""
+        return (self._env.info()["last_pgno"] + 1) * self._page
+
+    def reserve(self, need: int) -> None:
+        """See to it that the disk holds `need` more bytes for this file; `LogFull` if it cannot."""
+        end = min(self.used + need, self.map_size)
+        if end <= self._allocated:
+            return
+        goal = min(max(end, self._allocated + RESERVE_CHUNK), self.map_size)
+        for target in (goal, end):
+            try:
+                os.posix_fallocate(self._fd, self._allocated, target - self._allocated)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise LogFailed(f"{self.path.name}: {error}") from error  # noqa: EM102 -- one line
+                shortage = error
+            else:
+                self._allocated = os.fstat(self._fd).st_size
+                return
+        msg = (
+            f"no room for {end - self._allocated:,} more bytes of {self.path.name} "
+            f"({shortage.strerror}): nothing is lost; free some disk space and append again"
+        )
+        raise LogFull(msg) from shortage
+
+    def trim(self) -> None:
+        """Give reserved space that is not used back, and make the file's length durable."""
+        os.ftruncate(self._fd, self.used)
+        os.fsync(self._fd)
+        self._allocated = self.used
+
+    def digest(self) -> tuple[str, int]:
+        """Return the SHA-256 and the length of the file as it is."""
+        return digest(self.path)
+
+    def check_readers(self) -> int:
+        """Give back the reader slots of processes that died; return how many."""
+        return self._env.reader_check()
+
+    def close(self) -> None:
+        """Unmap the file. No view may be open."""
+        if self._open:
+            self._open = False
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        if os.getpid() == self._pid:
+            _unshare(self._shared)
+
+
+class _Shared:
+    """An environment as this process has it open: LMDB forbids opening one twice in a process."""
+
+    def __init__(self, env: lmdb.Environment, key: tuple[int, int], *, readonly: bool) -> None:
+        self.env = env
+        self.key = key
+        self.readonly = readonly
+        self.users = 1
+        self.writing = False
+
+
+_open: dict[tuple[int, int], _Shared] = {}
+_guard = threading.Lock()
+
+
+def _share(
+    path: Path, map_size: int, *, readonly: bool, lock: bool, create: bool, metasync: bool
+) -> _Shared:
+    with _guard:
+        key = _identity(path)
+        shared = _open.get(key) if key is not None else None
+        if shared is not None:
+            if shared.readonly and not readonly:
+                msg = (
+                    f"{path.name} is open for reading in this process: "
+                    "open the log for writing first, or close the reader"
+                )
+                raise Refused(msg)
+            shared.users += 1
+            return shared
+        # A mapping beyond the end of the file is a bus error waiting to happen, hence check_size before
+        # this; an unsynced or write-mapped file can be corrupted by a crash, hence neither is on offer.
+        try:
+            env = lmdb.open(
+                str(path),
+                map_size=map_size,
+                subdir=False,
+                readonly=readonly,
+                lock=lock,
+                create=create,
+                mode=0o600,
+                metasync=metasync,
+                max_dbs=len(TABLES),
+                max_readers=MAX_READERS,
+                max_spare_txns=8,
+                lib_version=0,
+            )
+        except lmdb.Error as error:
+            raise _opening(path, error) from error
+        key = _identity(path)
+        assert key is not None
+        shared = _open[key] = _Shared(env, key, readonly=readonly)
+        return shared
+
+
+def _unshare(shared: _Shared) -> None:
+    with _guard:
+        shared.users -= 1
+        if shared.users == 0:
+            _open.pop(shared.key, None)
+            shared.env.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _after_fork() -> None:
+    # The child holds copies of the parent's mappings. It may not use them, only open its own, which LMDB
+    # allows once these are closed; one with a transaction under way is better left alone.
+    global _guard  # noqa: PLW0603 -- another thread may have held it at the moment of the fork
+    _guard = threading.Lock()
+    for shared in _open.values():
+        if not shared.writing:
+            shared.env.close()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def digest(path: Path) -> tuple[str, int]:
+    """Return the SHA-256 and the length of a file."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+        return found, file.tell()
+
+
+def _opening(path: Path, error: lmdb.Error) -> Exception:
+    if isinstance(error, (lmdb.ReadonlyError, lmdb.LockError)) or "Permission denied" in str(error):
+        return ReadOnly(f"{path.name} cannot be opened for writing: {error}")
+    if isinstance(error, lmdb.DiskError) or "No space" in str(error):
+        return LogFull(f"no room to open {path.name}: {error}")
+    return Corrupt(f"{path.name} cannot be opened: {error}")

@@ -1,0 +1,249 @@
+"""The segments of a log as files: opened when they are first used, closed again when there are too many.
+
+A sealed segment's digest is checked at its first use in a process. One that does not match is set aside: it is
+never handed to LMDB, which could end the process over it, but read as far as it is sound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from runelog import frame, manifest, segment
+from runelog.errors import Closed, Corrupt
+from runelog.index import NUMBER, decode_head
+from runelog.manifest import Status
+from runelog.salvage import SalvageView
+from runelog.segment import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from runelog.manifest import Manifest, SegmentInfo
+    from runelog.segment import View
+
+MAX_OPEN: Final = 128
+"""How many segments stay mapped; of more, the one that was not used for longest is closed."""
+
+
+class Volume:
+    """One segment as this process reads it."""
+
+    def __init__(
+        self, info: SegmentInfo, env: Environment | None, salvage: SalvageView | None
+    ) -> None:
+        """Hold either the environment or, for a damaged file, a view that trusts nothing."""
+        self.info = info
+        self.env = env
+        self.salvage = salvage
+        self.users = 0
+        self._ids: dict[int, tuple[str, int]] = {}
+
+    @property
+    def damaged(self) -> bool:
+        """Tell whether this file can only be read with care."""
+        return self.env is None
+
+    @contextlib.contextmanager
+    def view(self) -> Iterator[View]:
+        """Give a consistent state of the segment to read from."""
+        if self.env is not None:
+            with self.env.view() as view:
+                yield view
+        else:
+            assert self.salvage is not None
+            yield self.salvage
+
+    def number_of(self, view: View, conversation: str) -> int | None:
+        """Return a conversation's number in this segment, None if it holds nothing of it."""
+        found = view.get("names", conversation.encode())
+        return NUMBER.unpack(found)[0] if found is not None else None
+
+    def id_of(self, view: View, number: int) -> tuple[str, int]:
+        """Return the id behind a number, and what its checksums start from."""
+        known = self._ids.get(number)
+        if known is None:
+            found = view.get("heads", NUMBER.pack(number))
+            if found is None:
+                msg = f"{self.info.name} names no conversation {number}"
+                raise Corrupt(msg)
+            name = decode_head(found).id
+            known = self._ids[number] = (name, frame.seed_of(name))
+        return known
+
+    def close(self) -> None:
+        """Unmap the file."""
+        if self.env is not None:
+            self.env.close()
+        if self.salvage is not None:
+            self.salvage.close()
+
+
+class Volumes:
+    """All segments of a log, by number, as the manifest lists them."""
+
+    def __init__(self, directory: Path, *, readonly: bool) -> None:
+        """Read the manifest; nothing is mapped yet."""
+        self.directory = directory
+        self.readonly = readonly
+        self.lock_files = True
+        """Whether readers announce themselves to the writer: always, unless the directory forbids it."""
+        self.metasync = True
+        self.vouch: Callable[[], tuple[str, int] | None] | None = None
+        """Tells digest and length of the active segment as it was closed, until that has been checked."""
+        self.verified: set[tuple[int, int]] = set()
+        """Segments, by number and generation, whose digest was checked or made by this process."""
+        self._lock = threading.RLock()
+        self._volumes: OrderedDict[tuple[int, int], Volume] = OrderedDict()
+        self._stamp = self._stat()
+        self.manifest = manifest.read_manifest(directory)
+        self.damaged: set[int] = set()
+        self._note_damage()
+        self._closed = False
+
+    def path(self, info: SegmentInfo) -> Path:
+        """Return where a segment's file is."""
+        return self.directory / "segments" / info.name
+
+    def info(self, number: int) -> SegmentInfo:
+        """Return what the manifest says of a segment."""
+        segments = self.manifest.segments
+        index = number - segments[0].number
+        if 0 <= index < len(segments) and segments[index].number == number:
+            return segments[index]
+        msg = f"the catalog names segment {number}, and the manifest does not"
+        raise Corrupt(msg)
+
+    def publish(self, new: Manifest) -> None:
+        """Replace the manifest: the step that makes a change of segments real."""
+        manifest.write_manifest(self.directory, new)
+        with self._lock:
+            self._stamp = self._stat()
+            self._adopt(new)
+
+    def refresh(self) -> bool:
+        """Look whether the writer, in another process, has changed the manifest; tell if so."""
+        stamp = self._stat()
+        if stamp == self._stamp:
+            return False
+        with self._lock:
+            new = manifest.read_manifest(self.directory)
+            self._stamp = stamp
+            self._adopt(new)
+        return True
+
+    def _adopt(self, new: Manifest) -> None:
+        self.manifest = new
+        self._note_damage()
+        current = {(i.number, i.generation): i for i in new.segments}
+        for key, volume in list(self._volumes.items()):
+            info = current.get(key)
+            if info is None or info.status is not volume.info.status:
+                del self._volumes[key]
+                if volume.users == 0:
+                    volume.close()
+
+    def _note_damage(self) -> None:
+        self.damaged |= {
+            info.number for info in self.manifest.segments if info.status is Status.DAMAGED
+        }
+
+    def _stat(self) -> tuple[int, int, int] | None:
+        try:
+            found = (self.directory / "MANIFEST").stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    @contextlib.contextmanager
+    def take(self, number: int) -> Iterator[tuple[Volume, View]]:
+        """Give a segment and a view of it, opened and checked if this is its first use."""
+        with self._lock:
+            volume = self._volume(self.info(number))
+            volume.users += 1
+        try:
+            with volume.view() as view:
+                yield volume, view
+        finally:
+            with self._lock:
+                volume.users -= 1
+                key = (volume.info.number, volume.info.generation)
+                if volume.users == 0 and self._volumes.get(key) is not volume:
+                    volume.close()
+
+    def volume(self, number: int) -> Volume:
+        """Open a segment without viewing it: the writer does so with the active one."""
+        with self._lock:
+            return self._volume(self.info(number))
+
+    def _volume(self, info: SegmentInfo) -> Volume:
+        if self._closed:
+            msg = f"the log in {self.directory} is closed"
+            raise Closed(msg)
+        key = (info.number, info.generation)
+        volume = self._volumes.get(key)
+        if volume is None:
+            volume = self._volumes[key] = self._open(info)
+            self._make_room()
+        else:
+            self._volumes.move_to_end(key)
+        return volume
+
+    def _open(self, info: SegmentInfo) -> Volume:
+        path = self.path(info)
+        if not path.exists():
+            msg = f"{info.name} is missing from {path.parent}: put it back, or run `runefold log repair`"
+            raise Corrupt(msg)
+        active = info.status is Status.ACTIVE
+        key = (info.number, info.generation)
+        sound = info.number not in self.damaged and (key in self.verified or self._matches(info))
+        if sound:
+            try:
+                env = Environment(
+                    path,
+                    map_size=info.map_size,
+                    readonly=self.readonly or not active,
+                    lock=active and self.lock_files,
+                    metasync=self.metasync,
+                )
+            except Corrupt:
+                sound = False
+            else:
+                if not active:
+                    self.verified.add(key)
+                return Volume(info, env, None)
+        self.damaged.add(info.number)
+        return Volume(info, None, SalvageView.open(path))
+
+    def _matches(self, info: SegmentInfo) -> bool:
+        """Tell whether a segment's file is what it was when it was sealed or closed."""
+        path = self.path(info)
+        if info.status is not Status.ACTIVE:
+            return segment.digest(path) == (info.digest, info.size)
+        expected = self.vouch() if self.vouch else None
+        if expected is None or segment.digest(path) == expected:
+            return True
+        # Changed since it was closed: by a writer that has come meanwhile and said so, or by damage.
+        return self.vouch is None or self.vouch() != expected
+
+    def _make_room(self) -> None:
+        if len(self._volumes) <= MAX_OPEN:
+            return
+        for key, volume in list(self._volumes.items()):
+            if volume.users == 0 and volume.info.status is not Status.ACTIVE:
+                del self._volumes[key]
+                volume.close()
+                return
+
+    def close(self) -> None:
+        """Unmap everything that nobody is reading; what somebody reads is unmapped when they are done."""
+        with self._lock:
+            self._closed = True
+            volumes = list(self._volumes.values())
+            self._volumes.clear()
+            for volume in volumes:
+                if volume.users == 0:
+                    volume.close()

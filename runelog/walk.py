@@ -1,0 +1,74 @@
+"""Walking through a file that was not closed cleanly, in a process that may die of it.
+
+LMDB trusts its file: a damaged one can end whoever opens it. So a child process goes first, and
+what becomes of it is the answer.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import runelog
+from runelog.errors import Corrupt, Fault
+from runelog.salvage import check_size
+from runelog.segment import TABLES
+from runelog.walker import DAMAGED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PATIENCE: Final = 60.0
+_BYTES_PER_SECOND: Final = 2 << 20
+# Without `site` and what the environment may add: quicker, and nothing but our own code runs there.
+_FLAGS: Final = ("-I", "-S", "-c")
+_CHILD: Final = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from runelog.walker import main; main(sys.argv[1], sys.argv[2].split())"
+)
+
+
+def walk(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLES) -> None:
+    """Raise `Corrupt` unless a child process finds every byte of a file sound, and lives.
+
+    A walk that takes more than `timeout` seconds counts as one without end; by default a minute,
+    and longer for a large file.
+    """
+    check_size(path)
+    if timeout is None:
+        timeout = _PATIENCE + path.stat().st_size / _BYTES_PER_SECOND
+    places = [str(Path(runelog.__file__).parent.parent), *filter(None, sys.path)]
+    command = [sys.executable, *_FLAGS, _CHILD, str(path), " ".join(tables), *places]
+    try:
+        child = subprocess.run(  # noqa: S603 -- starts this same Python with our own code
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired:
+        msg = f"{path.name} is damaged: reading all of it did not end within {timeout:,.0f} s"
+        raise Corrupt(msg) from None
+    except OSError as error:
+        msg = f"{path.name} cannot be examined: {sys.executable} does not start: {error}"
+        raise Fault(msg) from error
+    if child.returncode == DAMAGED:
+        event_id, conversation, told = _text(child.stdout).split("\n", 2)
+        msg = f"{path.name} is damaged: {told}"
+        raise Corrupt(
+            msg,
+            conversation=conversation or None,
+            event_id=int(event_id) if event_id else None,
+        )
+    if child.returncode < 0:
+        killer = signal.strsignal(-child.returncode) or f"signal {-child.returncode}"
+        msg = f"{path.name} is damaged: reading all of it ended the process that tried ({killer})"
+        raise Corrupt(msg)
+    if child.returncode:
+        told = _text(child.stderr).strip().rpartition("\n")[2]
+        msg = f"{path.name} is damaged: reading all of it failed: {told}"
+        raise Corrupt(msg)
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="backslashreplace")

@@ -1,0 +1,92 @@
+"""What runs in the child process of `runelog.walk`: it touches every byte of a file, or dies of it.
+
+Imports little, because it is started each time a log was not closed cleanly.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from runelog import frame
+from runelog.errors import Corrupt, RunefoldError
+from runelog.salvage import SalvageView
+from runelog.segment import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runelog.segment import View
+
+DAMAGED: Final = 3
+"""How the child exits after it told what it found."""
+_SPARE_MEMORY: Final = 1 << 30
+
+
+def main(path: str, tables: Sequence[str]) -> None:
+    """Examine a file and tell what is wrong with it: event id, conversation, and in words."""
+    file = Path(path)
+    # It may well die: that should leave no core file behind, nor take the machine's memory with it.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit = _SPARE_MEMORY + 4 * file.stat().st_size
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        examine(file, tables)
+    except (RunefoldError, MemoryError) as error:
+        event_id = getattr(error, "event_id", None) or ""
+        conversation = getattr(error, "conversation", None) or ""
+        told = f"{event_id}\n{conversation}\n{error}"
+        sys.stdout.buffer.write(told.encode(errors="backslashreplace"))
+        sys.exit(DAMAGED)
+
+
+def examine(path: Path, tables: Sequence[str]) -> None:
+    """Raise `Corrupt` unless a file is sound: its pages, free ones too, every entry and rune."""
+    with SalvageView.open(path) as salvage:
+        if problems := salvage.check():
+            raise Corrupt(problems[0])
+    env = Environment(path, map_size=path.stat().st_size, tables=tables, readonly=True, lock=False)
+    try:
+        with env.view() as view:
+            for table in tables:
+                if table == "runes":
+                    _check_runes(view)
+                else:
+                    for _ in _entries(view, table):
+                        pass
+    finally:
+        env.close()
+
+
+def _entries(view: View, table: str) -> Iterator[tuple[bytes, bytes]]:
+    last = b""
+    while chunk := view.scan(table, last + b"\0" if last else b""):
+        for key, value in chunk:
+            # A walk that does not get on might not end either.
+            if key <= last:
+                msg = f"table {table}: has entries that are out of order"
+                raise Corrupt(msg)
+            last = key
+            yield key, value
+
+
+def _check_runes(view: View) -> None:
+    conversations = {
+        number: (name := key.decode(errors="backslashreplace"), frame.seed_of(name))
+        for key, number in _entries(view, "names")
+    }
+    end = 0
+    for key, data in _entries(view, "runes"):
+        position = int.from_bytes(key, "big")
+        if len(key) != frame.POSITION.size or position < end:
+            msg = f"the runes at position {position} are not where they were written"
+            raise Corrupt(msg)
+        found = conversations.get(frame.number(data).to_bytes(4, "big"))
+        if found is None:
+            msg = f"the runes at position {position} are of a conversation that is not listed"
+            raise Corrupt(msg)
+        end = position + len(frame.unpack(data, *found).bodies)

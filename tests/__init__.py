@@ -1,0 +1,1 @@
+"""The tests: they mirror the sources, and each says a rule that holds."""

@@ -1,0 +1,312 @@
+"""The log on LMDB against the log in memory: whatever is done to both, both look the same.
+
+Hypothesis makes up the story, crashes and all; after each step everything that can be seen of one
+log is compared with the other.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from runefold.testing.contract import CODEC, merged, picture
+from runefold.testing.contract.base import NoteAttached, NoteJudged, NoteTaken, facts, notes
+from runelog.errors import Refused, WrongVersion
+from runelog.memory import MemoryLog
+from runelog.rune import SYSTEM, Change, State
+from runelog.store import Runelog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runelog.log import Log
+    from runelog.rune import Rune
+
+SEGMENT: Final = 1 << 20
+"""Small, so that a story rolls segments by itself."""
+CONVERSATIONS: Final = ("conv_a", "conv_b", "conv_c", "conv_d", SYSTEM)
+ENTITIES: Final = ("book_1", "note_1", "note_2", "note_3")
+
+
+class Plan(NamedTuple):
+    """A change to be made, before it is known at which version."""
+
+    entity: str
+    skew: int | None
+    """How far the version it expects is from the true one; None to expect none."""
+    runes: list[Rune]
+    observers: tuple[str, ...]
+    open: bool | None
+    deadline: int | None
+
+    def change(self, log: Log, conversation: str) -> Change:
+        """Return the change, now that the log can be asked for the version."""
+        expected = None
+        if self.skew is not None:
+            try:
+                expected = max(0, log.version(conversation, self.entity) + self.skew)
+            except Refused:
+                expected = 0
+        deadline = self.deadline if self.open else None
+        return Change(
+            self.entity, expected, self.runes, self.observers, open=self.open, deadline=deadline
+        )
+
+
+class Append(NamedTuple):
+    """An append to be made."""
+
+    conversation: str
+    plans: list[Plan]
+    durable: bool
+
+
+runes = st.lists(
+    st.one_of(
+        st.builds(NoteTaken, text=st.text(max_size=20)),
+        st.builds(NoteJudged, verdict=st.sampled_from(["good", "bad"])),
+    ),
+    min_size=1,
+    max_size=4,
+)
+plans = st.builds(
+    Plan,
+    st.sampled_from(ENTITIES),
+    st.sampled_from([None, 0, 0, 0, 0, 1, -1]),
+    runes,
+    st.lists(st.sampled_from(ENTITIES), max_size=3).map(tuple),
+    st.sampled_from([None, None, True, False]),
+    st.none() | st.integers(0, (1 << 63) - 1),
+)
+conversations = st.sampled_from(CONVERSATIONS)
+appends = st.builds(
+    Append,
+    conversations,
+    st.lists(plans, min_size=1, max_size=3, unique_by=lambda plan: plan.entity),
+    st.booleans(),
+)
+some_conversations = st.lists(conversations, max_size=3)
+cursors = st.integers(-1, 60) | st.integers(0, 5_000)
+kinds = st.none() | st.sets(st.sampled_from(["note.taken", "note.judged", "note.attached"]))
+
+
+class TwoLogs(RuleBasedStateMachine):
+    """One story, told to both logs."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp(prefix="runelog-"))
+        self.now = 0
+        self.crashes = 0
+        self.path = self.root / "log"
+        self.model: Log
+        self.real: Log
+
+    @initialize(now=st.integers(0, 1 << 40))
+    def begin(self, now: int) -> None:
+        """Open both, empty, with the same clock."""
+        self.now = now
+        self.model = MemoryLog(CODEC, lambda: self.now)
+        self.open()
+
+    def open(self) -> None:
+        """Open the log on disk, wherever it is now."""
+        self.real = Runelog.open(self.path, CODEC, clock=lambda: self.now, segment_size=SEGMENT)
+
+    def both(self, act: Callable[[Log], object], *, exactly: bool = True) -> None:
+        """Do the same to both, and expect the same answer; or the same refusal, if `exactly`."""
+        expected = outcome(act, self.model, exactly=exactly)
+
+        assert outcome(act, self.real, exactly=exactly) == expected
+
+    # -- writing ------------------------------------------------------------------------------
+
+    @rule(story=st.lists(appends, min_size=1, max_size=5), ticks=st.integers(-10, 1_000))
+    def append(self, story: list[Append], ticks: int) -> None:
+        """Append a few times, waiting or not, at the right version or not."""
+        self.now = max(0, self.now + ticks)
+        for conversation, planned, durable in story:
+            changes = [plan.change(self.model, conversation) for plan in planned]
+
+            def act(log: Log, changes: list[Change] = changes) -> object:
+                return log.append(conversation, changes, durable=durable)  # noqa: B023 -- called at once
+
+            self.both(act)
+
+    @rule(conversation=conversations, count=st.integers(100, 1_500), durable=st.booleans())
+    def append_many(self, conversation: str, count: int, *, durable: bool) -> None:
+        """Append enough to fill segments."""
+        text = "many words that fill a segment " * 8
+        self.both(
+            lambda log: log.append(
+                conversation, [notes("note_1", *[text] * count)], durable=durable
+            )
+        )
+
+    @rule(conversation=conversations, size=st.integers(1 << 20, 1_200_000))
+    def append_large(self, conversation: str, size: int) -> None:
+        """Append a rune that keeps a field aside."""
+        rune = NoteAttached(content=bytes(size), caption="large")
+        self.both(lambda log: log.append(conversation, [Change("note_2", None, [rune])]))
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @rule(conversation=conversations, after=cursors, until=st.none() | cursors, kinds=kinds)
+    def read(
+        self, conversation: str, after: int, until: int | None, kinds: set[str] | None
+    ) -> None:
+        """Read a stretch of a conversation."""
+        self.both(lambda log: list(map(facts, log.read(conversation, after, until, kinds))))
+
+    @rule(
+        conversation=conversations,
+        entity=st.sampled_from([*ENTITIES, "nobody"]),
+        after=cursors,
+        until=st.none() | cursors,
+    )
+    def stream(self, conversation: str, entity: str, after: int, until: int | None) -> None:
+        """Read a stretch of a stream."""
+        self.both(lambda log: list(map(facts, log.stream(conversation, entity, after, until))))
+        self.both(lambda log: log.version(conversation, entity))
+
+    @rule(after=cursors)
+    def read_all(self, after: int) -> None:
+        """Read the whole log from somewhere on."""
+        self.both(lambda log: merged(log.read_all(after)))
+
+    @rule(
+        conversation=st.none() | conversations,
+        after=cursors,
+        kinds=kinds,
+        max_behind=st.none() | st.integers(1, 40),
+    )
+    def follow(
+        self,
+        conversation: str | None,
+        after: int,
+        kinds: set[str] | None,
+        max_behind: int | None,
+    ) -> None:
+        """Follow from somewhere on, as far as there is anything."""
+        self.both(
+            lambda log: merged(
+                log.follow(conversation, after, kinds=kinds, max_behind=max_behind, wait=0)
+            )
+        )
+
+    @rule(conversation=conversations)
+    def ask(self, conversation: str) -> None:
+        """Ask the index."""
+        self.both(lambda log: log.conversation(conversation))
+        self.both(lambda log: sorted(log.open_work(conversation), key=lambda work: work.entity))
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    @rule()
+    def roll(self) -> None:
+        """Begin the next segment."""
+        self.both(lambda log: log.roll())
+
+    @rule(names=some_conversations)
+    def archive(self, names: list[str]) -> None:
+        """Archive some, if that may be."""
+        self.both(lambda log: log.archive(*names), exactly=False)
+
+    @rule(names=some_conversations)
+    def restore(self, names: list[str]) -> None:
+        """Restore some, if that may be."""
+        self.both(lambda log: log.restore(*names), exactly=False)
+
+    @precondition(lambda self: self.living() > 2)
+    @rule(names=st.lists(conversations, max_size=1))
+    def erase(self, names: list[str]) -> None:
+        """Erase one, as long as there is something left to tell of."""
+        self.both(lambda log: log.erase(*names), exactly=False)
+
+    @rule()
+    def reopen(self) -> None:
+        """Close the log and open it again."""
+        self.real.close()
+        self.open()
+
+    @rule()
+    def crash(self) -> None:
+        """Go on with the files as they were while the log was open, without any farewell."""
+        self.real.flush()
+        self.crashes += 1
+        left, self.path = self.path, self.root / f"log_{self.crashes}"
+        shutil.copytree(left, self.path)
+        self.real.close()
+        shutil.rmtree(left)
+        self.open()
+
+    def living(self) -> int:
+        """Return how many conversations are not erased yet."""
+        erased = [one for one in self.model.conversations() if one.state is State.ERASED]
+        return len(CONVERSATIONS) - len(erased)
+
+    # -- comparing ----------------------------------------------------------------------------
+
+    @invariant()
+    def both_look_the_same(self) -> None:
+        """Everything that can be seen of one log can be seen of the other."""
+        self.real.flush()
+
+        assert picture(self.real) == picture(self.model)
+
+    def teardown(self) -> None:
+        """Leave nothing behind."""
+        if hasattr(self, "real"):
+            self.real.close()
+        shutil.rmtree(self.root)
+
+
+def outcome(act: Callable[[Log], object], log: Log, *, exactly: bool) -> object:
+    """Return what came of it: the answer, or which refusal."""
+    try:
+        return act(log)
+    except WrongVersion as error:
+        return error.args
+    except Refused as error:
+        return type(error) if exactly else Refused
+
+
+def run(examples: int, steps: int, *, derandomize: bool) -> None:
+    """Have so many stories of so many steps told."""
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        TwoLogs,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=derandomize,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_both_logs_tell_the_same_story() -> None:
+    """Whatever is appended, moved, erased, closed or crashed, both logs look the same."""
+    run(examples=15, steps=20, derandomize=True)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(3_600)
+def test_both_logs_tell_the_same_long_stories() -> None:
+    """The same, at length, and other stories each time."""
+    run(examples=300, steps=60, derandomize=False)

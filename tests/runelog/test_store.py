@@ -1,0 +1,52 @@
+"""The log on LMDB keeps the contract, within one handle and from one to the next."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runefold.testing.contract import CODEC, DurableLogContract
+from runelog.store import Runelog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from runelog.log import Log
+
+SMALL = 1 << 20
+"""A segment that a test can fill."""
+
+
+class TestRunelog(DurableLogContract):
+    """`Runelog` is a log like any other, and there is more to it than its handle."""
+
+    segment_size = 256 << 20
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self.root = tmp_path
+        self.paths: dict[int, tuple[Path, Callable[[], int]]] = {}
+
+    def make_log(self, *, clock: Callable[[], int] = time.time_ns) -> Log:
+        """Make a log in a directory of its own."""
+        return self._open(self.root / f"log_{len(self.paths)}", clock)
+
+    def reopen(self, log: Log, *, clock: Callable[[], int] | None = None) -> Log:
+        """Close the log and open its directory again."""
+        path, before = self.paths[id(log)]
+        log.close()
+        return self._open(path, clock or before)
+
+    def _open(self, path: Path, clock: Callable[[], int]) -> Log:
+        log = Runelog.open(path, CODEC, clock=clock, segment_size=self.segment_size)
+        self.paths[id(log)] = (path, clock)
+        return log
+
+
+class TestRunelogInSmallSegments(TestRunelog):
+    """However often it has to roll on the way, it is the same log."""
+
+    segment_size = SMALL
