@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@"$(PY)" -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV) || { \
 	  echo "setup: FAILED: '$(PYTHON)' cannot make a virtual environment;" \
 	       "on Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	@$(PY) -m pip install --quiet --disable-pip-version-check \
+	@$(PY) -m pip install --quiet --quiet --disable-pip-version-check \
 	  --constraint constraints.txt --editable '.[dev]' || { \
 	  echo "setup: FAILED: see pip's message above"; exit 1; }
 	@pwd -P > $@

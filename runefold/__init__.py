@@ -14,10 +14,8 @@ from runefold import _own
 # First of all, or an intruder would be imported below under one of our names.
 _own.check()
 
-from runelog.codec import (  # noqa: E402
-    Codec,
-)
-from runelog.errors import (  # noqa: E402
+from runelog.codec import Codec
+from runelog.errors import (
     BadId,
     BadStream,
     Busy,
@@ -41,23 +39,10 @@ from runelog.errors import (  # noqa: E402
     UnknownConversation,
     WrongVersion,
 )
-from runelog.lifecycle import (  # noqa: E402
-    BrokenLaw,
-    ByField,
-    Lifecycle,
-    Table,
-    Timeout,
-    fold,
-    refusal,
-    step,
-)
-from runelog.memory import (  # noqa: E402
-    MemoryLog,
-)
-from runelog.replay import (  # noqa: E402
-    replay,
-)
-from runelog.rune import (  # noqa: E402
+from runelog.lifecycle import BrokenLaw, ByField, Lifecycle, Table, Timeout, fold, refusal, step
+from runelog.memory import MemoryLog
+from runelog.replay import replay
+from runelog.rune import (
     Appended,
     Change,
     Conversation,
@@ -69,9 +54,7 @@ from runelog.rune import (  # noqa: E402
     Visibility,
     Work,
 )
-from runelog.store import (  # noqa: E402
-    Runelog,
-)
+from runelog.store import Runelog
 
 __version__ = "0.1.0.dev0"
 

@@ -1,20 +1,20 @@
 """Rune <-> bytes.
 
-A stored rune is a msgpack array: the envelope's fields and, last, the payload with its kind as tag. Reading
-decodes the envelope and leaves the payload as bytes; `Codec.payload` decodes that by kind when it is asked
-for. A kind that is not listed becomes `Unknown`, an older schema goes through its upcasters, a newer one is
-refused.
+A stored rune is a msgpack array: the envelope's fields and, last, the payload with its kind as tag.
+Reading decodes the envelope and leaves the payload as bytes; `Codec.payload` decodes that by kind
+when it is asked for. A kind that is not listed becomes `Unknown`, an older schema goes through its
+upcasters, a newer one is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, Union, cast
 
 import msgspec
 
 from runelog.errors import Corrupt, NewerFormat, TooLarge
-from runelog.rune import Change, Envelope, Rune, Tombstone, Unknown, Visibility, kind_of
+from runelog.rune import Change, Envelope, Origin, Rune, Tombstone, Unknown, Visibility, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ MAX_INLINE: Final = 1 << 20
 MAX_RUNE: Final = 64 << 20
 """A larger rune is refused."""
 MAX_DEPTH: Final = 64
-"""Deeper payloads are refused: decoding them on a thread with a small stack would end the process."""
+"""Deeper payloads are refused: on a thread with a small stack they would end the process."""
 LARGE_FIELD: Final = 64 << 10
 """Fields from this size on are moved to blobs when their rune is too large to be kept inline."""
 
@@ -38,7 +38,7 @@ _builtins = msgspec.msgpack.Decoder().decode
 _mapping = msgspec.msgpack.Decoder(dict[Any, Any]).decode
 _set = msgspec.structs.force_setattr
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises at bytes that it cannot read; text that is not UTF-8 is no DecodeError to it."""
+"""What msgspec raises at bytes it cannot read; to it, bad UTF-8 is no DecodeError."""
 
 
 class Blobs(Protocol):
@@ -76,22 +76,23 @@ class Codec:
     def __init__(
         self,
         kinds: Iterable[type[Rune]] = (),
-        upcasters: Mapping[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        upcasters: Mapping[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]]
+        | None = None,
         blobs: Blobs | None = None,
     ) -> None:
-        """List the kinds that can be decoded; `upcasters` maps (kind, schema) to a step to the next schema."""
+        """List the kinds to decode; `upcasters` maps (kind, schema) to a step to the next one."""
         self.kinds: dict[str, type[Rune]] = {kind_of(Tombstone): Tombstone}
         for cls in kinds:
             kind = kind_of(cls)
             if self.kinds.setdefault(kind, cls) is not cls:
-                msg = f"two classes claim the kind {kind}: {self.kinds[kind].__qualname__}, {cls.__qualname__}"
+                rivals = f"{self.kinds[kind].__qualname__}, {cls.__qualname__}"
+                msg = f"two classes claim the kind {kind}: {rivals}"
                 raise ValueError(msg)
         self.upcasters = dict(upcasters or {})
         self.blobs = blobs
-        self._decoders = {
-            kind: (cls.schema, cast("Callable[[Any], Rune]", msgspec.msgpack.Decoder(cls).decode))
-            for kind, cls in self.kinds.items()
-        }
+        # One decoder for all kinds: it picks the class by the tag, with no step of ours between.
+        union: Any = Union[tuple(self.kinds.values())]  # noqa: UP007 -- of a tuple made at run time
+        self._known = cast("Callable[[Any], Rune]", msgspec.msgpack.Decoder(union).decode)
 
     def with_blobs(self, blobs: Blobs) -> Codec:
         """Return this codec bound to a place for large fields."""
@@ -141,7 +142,10 @@ class Codec:
     def _encode_large(self, conversation: str, head: bytes, rune: Rune, payload: bytes) -> bytes:
         kind = kind_of(rune)
         if len(payload) > MAX_RUNE:
-            msg = f"a {kind} of {len(payload):,} bytes is over the limit of {MAX_RUNE:,}: store it elsewhere and append a reference"
+            msg = (
+                f"a {kind} of {len(payload):,} bytes is over the limit of {MAX_RUNE:,}: "
+                "store it elsewhere and append a reference"
+            )
             raise TooLarge(msg)
         if self.blobs is None:
             msg = f"a {kind} of {len(payload):,} bytes needs a log that keeps blobs"
@@ -174,6 +178,7 @@ class Codec:
         self, bodies: Iterable[bytes], conversation: str, event_id: int, position: int, time: int
     ) -> list[Envelope]:
         """Decode the envelopes of consecutive runes of one conversation and time."""
+        origin = Origin(conversation, time, position - event_id, self)
         found = []
         for body in bodies:
             try:
@@ -183,14 +188,10 @@ class Codec:
             except (*_UNREADABLE, IndexError) as error:
                 msg = f"rune {event_id} of {conversation} cannot be decoded: {error}"
                 raise Corrupt(msg, conversation=conversation, event_id=event_id) from error
-            _set(envelope, "conversation", conversation)
             _set(envelope, "event_id", event_id)
-            _set(envelope, "position", position)
-            _set(envelope, "time", time)
-            _set(envelope, "codec", self)
+            _set(envelope, "origin", origin)
             found.append(envelope)
             event_id += 1
-            position += 1
         return found
 
     def kind(self, envelope: Envelope) -> str:
@@ -202,21 +203,31 @@ class Codec:
 
     def payload(self, envelope: Envelope) -> Rune:
         """Decode the payload of `envelope` by its kind."""
+        if not envelope.blobs:
+            try:
+                rune = self._known(envelope.body)
+            except _UNREADABLE:
+                pass
+            else:
+                if rune.schema == envelope.schema:
+                    return rune
+        return self._payload(envelope)
+
+    def _payload(self, envelope: Envelope) -> Rune:
+        """Decode what is not simply a known kind of the present schema."""
         kind = self.kind(envelope)
-        known = self._decoders.get(kind)
+        cls = self.kinds.get(kind)
         try:
-            if known is None:
+            if cls is None:
                 return Unknown(name=kind, fields=self._fields(envelope))
-            schema, decode = known
-            if envelope.schema == schema and not envelope.blobs:
-                return decode(envelope.body)
-            if envelope.schema > schema:
+            if envelope.schema > cls.schema:
                 msg = (
                     f"rune {envelope.event_id} of {envelope.conversation} is a {kind} of schema "
-                    f"{envelope.schema}, and this version knows {schema}: read it with a later version"
+                    f"{envelope.schema}, this version knows {cls.schema}: read it with a later one"
                 )
                 raise NewerFormat(msg)
-            return decode(_encode(self._upcast(kind, schema, envelope)))
+            fields = self._upcast(kind, cls.schema, envelope)
+            return msgspec.msgpack.decode(_encode(fields), type=cls)
         except _UNREADABLE as error:
             raise _undecodable(envelope, error) from error
 
@@ -235,7 +246,10 @@ class Codec:
         fields = _builtins(envelope.body)
         for path, digest, text in envelope.blobs:
             if self.blobs is None:
-                msg = f"rune {envelope.event_id} of {envelope.conversation} keeps large fields in blobs that are not here"
+                msg = (
+                    f"rune {envelope.event_id} of {envelope.conversation} keeps large fields "
+                    "in blobs that are not here"
+                )
                 raise Corrupt(msg, conversation=envelope.conversation, event_id=envelope.event_id)
             content = self.blobs.get(envelope.conversation, digest)
             try:
@@ -250,7 +264,7 @@ class Codec:
 
 
 def tombstone(envelope: Envelope, reason: str) -> bytes:
-    """Encode what is stored or exported in place of a rune that may not be shown: who, when, why; not what."""
+    """Encode what stands in place of a rune that may not be shown: who, when, why; not what."""
     rune = Tombstone(reason=reason, was=envelope.kind)
     change = Change(
         envelope.owner,
@@ -306,7 +320,7 @@ _COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 
 def _span(data: bytes, at: int) -> tuple[int, int]:
-    """Return how many bytes the token at `at` takes by itself, and how many values follow inside it."""
+    """Return how many bytes the token at `at` takes itself, and how many values are in it."""
     first = data[at]
     if first < 0x80 or first >= 0xE0:
         return 1, 0
@@ -330,7 +344,8 @@ def _span(data: bytes, at: int) -> tuple[int, int]:
 
 def _undecodable(envelope: Envelope, error: Exception) -> Corrupt:
     return Corrupt(
-        f"the payload of rune {envelope.event_id} of {envelope.conversation} cannot be decoded: {error}",
+        f"the payload of rune {envelope.event_id} of {envelope.conversation} "
+        f"cannot be decoded: {error}",
         conversation=envelope.conversation,
         event_id=envelope.event_id,
     )

@@ -113,6 +113,8 @@ def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
             size = old.size if old else 0
             desk.record = Head(desk.id, item.first, item.first - 1, size, first_time, item.time)
             desk.events = Tail(NUMBER.pack(desk.number), item.first)
+            # Takes the number at once: the next new conversation of this batch counts on from it.
+            batch.put("heads", NUMBER.pack(desk.number), encode_head(desk.record))
             return
         desk.number = NUMBER.unpack(found)[0]
         desk.stored = batch.get("heads", found)

@@ -95,12 +95,9 @@ class Keeper:
     ) -> None:
         """Add conversations that are not here yet, all of them or none."""
         with self._writer.paused():
+            self._log.check_absent(name for name, _ in conversations)
             for name, _ in conversations:
-                head = self._log.lookup.head(name)
-                if head is not None:
-                    what = "was erased from" if head.state is State.ERASED else "is already in"
-                    msg = f"{name} {what} this log: import it into another one, or under another id"
-                    raise Refused(msg)
+                self._writer.forget(name)
             self._install(conversations, size, pending=None, progress=progress)
 
     # -- parts --------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ class MemoryLog:
         """Yield every conversation in order of id, archived and erased ones too."""
         with self._changed:
             self._check_open()
-            known = sorted(id_ for id_, home in self._shelf.homes.items() if home.head)
+            known = sorted(id_ for id_, home in self._shelf.homes.items() if home.known)
             return iter([self.conversation(id_) for id_ in known])
 
     def open_work(self, conversation: str | None = None) -> Iterator[Work]:
@@ -287,16 +287,18 @@ class MemoryLog:
                     msg = f"{home.id} has open work, {entity}: let it end before archiving"
                     raise Refused(msg)
             for home in homes:
-                if home.state is State.LIVE:
-                    home.state = State.ARCHIVED
-                    home.hidden = home.head
+                home.state = State.ARCHIVED
+                home.hidden = home.head
 
     def restore(self, *conversations: str) -> None:
-        """Bring archived conversations back, so that they can be appended to again."""
+        """Bring archived conversations back, at new positions that nobody is given again."""
         with self._changed:
-            homes = [self._readable(conversation) for conversation in conversations]
-            for home in homes:
-                home.state = State.LIVE
+            self.commit_pending()
+            homes = {name: self._readable(name) for name in sorted(conversations)}
+            for home in homes.values():
+                if home.state is State.ARCHIVED:
+                    self._shelf.restore(home)
+            self._changed.notify_all()
 
     def erase(self, *conversations: str) -> None:
         """Remove every rune and blob of conversations for good, leaving a tombstone each."""
@@ -340,7 +342,7 @@ class MemoryLog:
     def _known(self, conversation: str) -> Home:
         self._check_open()
         home = self._shelf.homes.get(conversation)
-        if home is None or not home.head:
+        if home is None or not home.known:
             raise UnknownConversation(conversation)
         return home
 

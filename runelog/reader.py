@@ -263,7 +263,8 @@ class Reader:
             if at > cursor + 1:
                 break
             if isinstance(what, Gap):
-                found.append(Gap(cursor + 1, min(what.last, last), what.reason, what.conversation))
+                reason = self._why_gone(what.conversation)
+                found.append(Gap(cursor + 1, min(what.last, last), reason, what.conversation))
                 cursor = min(what.last, last)
             else:
                 name, seed = volume.id_of(view, frame.number(what))
@@ -278,6 +279,13 @@ class Reader:
             msg = f"{volume.info.name} holds nothing at position {cursor + 1}"
             raise Corrupt(msg)
         return cursor, found
+
+    def _why_gone(self, conversation: str | None) -> str:
+        """Say why runes are not in their segment: what became of their conversation since."""
+        if conversation is None:
+            return "damaged"
+        head = self._lookup.head(conversation)
+        return "erased" if head is not None and head.state is State.ERASED else "archived"
 
     # -- following ----------------------------------------------------------------------------
 
@@ -380,9 +388,6 @@ def _holes(view: View, volume: Volume, cursor: int, last: int) -> Iterator[tuple
     while found := view.scan("holes", key, PLACE.pack(last + 1), limit=256):
         for at, value in found:
             hole = decode_hole(at, value)
-            name, _ = volume.id_of(view, hole.number)
-            yield (
-                hole.position,
-                Gap(hole.position, hole.position + hole.count - 1, hole.reason.name.lower(), name),
-            )
+            name = volume.id_of(view, hole.number)[0] if hole.number else None
+            yield hole.position, Gap(hole.position, hole.position + hole.count - 1, "", name)
         key = found[-1][0] + b"\0"

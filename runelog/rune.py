@@ -95,6 +95,16 @@ class Payloads(Protocol):
         ...
 
 
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """What consecutive runes of one append have in common, told from where they were found."""
+
+    conversation: str
+    time: int
+    shift: int
+    """What to add to an event id in order to get its position in the whole log."""
+    codec: Payloads
+
+
 class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A rune in its place in the log.
 
@@ -117,26 +127,40 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
     blobs: tuple[tuple[tuple[str | int, ...], str, bool], ...] = ()
     """Large fields kept aside: the path to each, the hash of its content, and whether it is text."""
 
-    conversation: str = ""
     event_id: int = 0
     """Its place in the conversation: 1, 2, 3 …; also the cursor for reading on."""
-    position: int = 0
-    """Its place in the whole log; the cursor for following everything."""
-    time: int = 0
-    """Nanoseconds since 1970, UTC."""
-    codec: Payloads | None = None
+    origin: Origin | None = None
+
+    @property
+    def conversation(self) -> str:
+        """The conversation it belongs to."""
+        return self._origin.conversation
+
+    @property
+    def position(self) -> int:
+        """Its place in the whole log; the cursor for following everything."""
+        return self._origin.shift + self.event_id
+
+    @property
+    def time(self) -> int:
+        """When it was appended: nanoseconds since 1970, UTC."""
+        return self._origin.time
 
     @property
     def kind(self) -> str:
         """The rune's dotted name, `turn.started`."""
-        assert self.codec is not None
-        return self.codec.kind(self)
+        return self._origin.codec.kind(self)
 
     @property
     def payload(self) -> Rune:
         """The rune itself, decoded by its kind now."""
-        assert self.codec is not None
-        return self.codec.payload(self)
+        # Not by way of _origin: this is called for every rune that is folded.
+        return self.origin.codec.payload(self)  # type: ignore[union-attr]
+
+    @property
+    def _origin(self) -> Origin:
+        assert self.origin is not None, "an envelope that no log gave out"
+        return self.origin
 
     @property
     def cursor(self) -> int:
@@ -176,7 +200,11 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A stretch of the log that a reader does not get, and why: `erased`, `archived` or `slow`."""
+    """A stretch of the log that a reader does not get, and why.
+
+    `erased` or `archived`: taken out since; `damaged`: lost, and set aside by a repair; `slow`: the reader fell
+    too far behind.
+    """
 
     first: int
     last: int

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import os
-import struct
 from bisect import bisect_left
-from operator import itemgetter, lt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from operator import itemgetter, ne
+from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Corrupt
-from runelog.pages import META_SIZE, NO_PAGE, RECORD, Meta, Record
+from runelog.pages import META_SIZE, NO_PAGE, Meta
+from runelog.survey import EVERYTHING, Survey
 from runelog.trees import Damage, Entry, File
 
 if TYPE_CHECKING:
@@ -23,24 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-MAX_PROBLEMS: Final = 200
-"""More are not told one by one."""
-_MAX_GAPS: Final = 64
 _MAX_STRAYS: Final = 1 << 21
 _SCAN_BYTES: Final = 1 << 20
-_EVERYTHING: Final = Damage(b"", None, "")
 _key = itemgetter(0)
-
-
-class _Survey(NamedTuple):
-    """What a walk through the whole file found."""
-
-    records: dict[str, Record]
-    lost: dict[str, list[Damage]]
-    """Per table, what of it cannot be read."""
-    claimed: bytearray
-    """A 1 for each page in use."""
-    free: set[int]
 
 
 def check_size(path: Path) -> None:
@@ -180,36 +165,34 @@ class SalvageView:
         if self._meta is None:
             msg = f"{self.name}: {self.problems[0]}"
             raise Corrupt(msg)
-        key = table.encode()
-        for found in self._file.entries(self._meta.tables.root, key, key + b"\0", kind=RECORD):
-            if isinstance(found, Damage):
-                raise self._corrupt("", found)  # noqa: EM101 -- not a message
-            if record := Record.parse(found.value):
-                return record.root
-            raise self._corrupt(table, _EVERYTHING._replace(why="its description is damaged"))
-        msg = f"{self.name} has no table {table}"
-        raise Corrupt(msg)
+        survey = self._survey
+        if table not in survey.tables:
+            self._note(f"list of tables: there is no table {table}")
+            msg = f"{self.name}: {self.problems[-1]}"
+            raise Corrupt(msg)
+        if table in survey.doubt:
+            msg = f"{self.name}: table {table}: {survey.doubt[table]}"
+            raise Corrupt(msg)
+        return survey.tables[table].root
 
     def _corrupt(self, table: str, damage: Damage) -> Corrupt:
-        problem = f"table {table}: {damage.why}" if table else f"list of tables: {damage.why}"
-        self._note(problem)
-        return Corrupt(f"{self.name}: {problem}")
+        # The survey has noted it already.
+        return Corrupt(f"{self.name}: table {table}: {damage.why}")
 
     def _note(self, problem: str) -> None:
-        if len(self.problems) < MAX_PROBLEMS and problem not in self.problems:
+        if problem not in self.problems:
             self.problems.append(problem)
-            if len(self.problems) == MAX_PROBLEMS:
-                self.problems[-1] = "more than can be told one by one"
 
     # -- reading whatever there is ----------------------------------------------------------------
 
     def complete(self, table: str) -> bool:
         """Say whether all of a table can be read, and has as many entries as it says."""
-        return table in self._survey.records and not self._survey.lost[table]
+        return table in self._survey.tables and not self._survey.lost[table]
 
     def check(self) -> list[str]:
         """Walk through the whole file, its list of free pages too, and return all problems."""
-        return [*self.problems] if self._survey else []
+        self._survey  # noqa: B018 -- made at its first use, and notes what it finds
+        return [*self.problems]
 
     def salvage(
         self, table: str, fits: Callable[[bytes, bytes], bool] | None = None
@@ -221,9 +204,10 @@ class SalvageView:
         everything by default.
         """
         survey = self._survey
+        table = self._meant(table)
         strays = self._strays(survey, table, fits)
         waiting = sorted(strays, reverse=True)
-        root = survey.records[table].root if table in survey.records else NO_PAGE
+        root = survey.tables[table].root if table in survey.tables else NO_PAGE
         for found in self._file.entries(root):
             if isinstance(found, Entry):
                 while waiting and waiting[-1] < found.key:
@@ -234,78 +218,31 @@ class SalvageView:
         while waiting:
             yield from self._stray(waiting[-1], strays[waiting.pop()])
 
+    def _meant(self, table: str) -> str:
+        """Return the name under which a table is listed, if it is but for one byte."""
+        if table in self._survey.tables:
+            return table
+        self._note(f"list of tables: there is no table {table}")
+        names = [name for name in self._survey.tables if len(name) == len(table)]
+        close = [name for name in names if sum(map(ne, name, table)) == 1]
+        return close[0] if len(close) == 1 else table
+
     @functools.cached_property
-    def _survey(self) -> _Survey:
-        survey = _Survey({}, {}, bytearray(self._file.pages), set())
-        if self._meta is None:
-            return survey
-        whole = self._list_tables(self._meta, survey.claimed, survey.records)
-        for table, record in survey.records.items():
-            survey.lost[table] = self._measure(table, record, survey.claimed)
-        if not whole and self._other:
-            older: dict[str, Record] = {}
-            self._list_tables(self._other, bytearray(self._file.pages), older)
-            for table in [table for table in older if table not in survey.records]:
-                self._note(f"table {table}: only its state before the last commit can be found")
-                survey.records[table] = older[table]
-                lost = self._measure(table, older[table], survey.claimed)
-                survey.lost[table] = [*lost, _EVERYTHING]
+    def _survey(self) -> Survey:
+        survey = Survey(self._file, self._meta, self._other)
+        for problem in survey.problems:
+            self._note(problem)
         if self.stale:
-            survey.lost.update({table: [_EVERYTHING] for table in survey.lost})
-        self._list_free(self._meta, survey)
+            survey.lost.update({table: [EVERYTHING] for table in survey.lost})
         return survey
-
-    def _list_tables(self, meta: Meta, claimed: bytearray, records: dict[str, Record]) -> bool:
-        """Collect the descriptions of the tables; say whether all are there."""
-        for found in self._file.entries(meta.tables.root, kind=RECORD, claimed=claimed):
-            if isinstance(found, Damage):
-                self._note(f"list of tables: {found.why}")
-            elif record := Record.parse(found.value):
-                records[found.key.decode(errors="backslashreplace")] = record
-        if len(records) != meta.tables.entries:
-            self._note(f"list of tables: has {len(records)} instead of {meta.tables.entries}")
-        return len(records) == meta.tables.entries
-
-    def _measure(self, table: str, record: Record, claimed: bytearray) -> list[Damage]:
-        """Walk through one table and return the stretches that cannot be read."""
-        lost: list[Damage] = []
-        count = 0
-        for found in self._file.entries(record.root, claimed=claimed):
-            if isinstance(found, Damage):
-                self._note(f"table {table}: {found.why}")
-                lost.append(found)
-            else:
-                count += 1
-        if count != record.entries and not lost:
-            self._note(f"table {table}: has {count} entries instead of {record.entries}")
-            lost.append(Damage(b"", None if count < record.entries else b"", ""))
-        return lost if len(lost) <= _MAX_GAPS else [_EVERYTHING]
-
-    def _list_free(self, meta: Meta, survey: _Survey) -> None:
-        """Collect the free pages. A writer would overwrite what is listed there, right or wrong."""
-        for found in self._file.entries(meta.free.root, native=True, claimed=survey.claimed):
-            if isinstance(found, Damage):
-                self._note(f"list of free pages: {found.why}")
-                continue
-            count = min(len(found.value) // 8, self._file.pages)
-            listed, *free = struct.unpack_from(f"={count}Q", found.value) if count else [1]
-            in_file = not free or (free[-1] > 1 and free[0] <= meta.last_page)
-            fits = listed == len(free) and len(found.value) == 8 * count
-            if not fits or not in_file or not all(map(lt, free[1:], free)):
-                self._note("list of free pages: an entry is damaged")
-            elif not survey.free.isdisjoint(free):
-                self._note("list of free pages: names a page twice")
-            survey.free.update(number for number in free if number < self._file.pages)
-        if any(survey.claimed[number] for number in survey.free):
-            self._note("list of free pages: names a page that is in use")
 
     # -- pages that nothing leads to --------------------------------------------------------------
 
     def _strays(
-        self, survey: _Survey, table: str, fits: Callable[[bytes, bytes], bool] | None
+        self, survey: Survey, table: str, fits: Callable[[bytes, bytes], bool] | None
     ) -> dict[bytes, int]:
         """Find what may be missing in a table: keys, and the page each is on."""
-        lost = survey.lost.get(table, [_EVERYTHING])
+        lost = survey.lost.get(table, [EVERYTHING])
         claimed = bytearray(survey.claimed)
         strays: dict[bytes, int] = {}
         for number in self._unclaimed(survey) if lost else ():
@@ -329,11 +266,11 @@ class SalvageView:
                 break
         return strays
 
-    def _unclaimed(self, survey: _Survey) -> list[int]:
+    def _unclaimed(self, survey: Survey) -> list[int]:
         """List the pages that no table uses; free ones, which are staler, come last."""
         last = self._meta.last_page if self._meta else self._file.pages
-        end = min(max(last, survey.claimed.rfind(1)) + 1, self._file.pages)
-        taken = survey.claimed[:]
+        end = min(max(last + 1, len(survey.claimed.rstrip(b"\0"))), self._file.pages)
+        taken = bytearray(map(bool, survey.claimed))
         for number in survey.free:
             taken[number] = 1
         numbers = []

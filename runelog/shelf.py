@@ -53,16 +53,24 @@ class Home:
         """Count the runes of an entity's stream up to event `until`."""
         return bisect_right(self.streams.get(entity, ()), until)
 
+    @property
+    def known(self) -> bool:
+        """Tell whether readers may know of it: there is, or there was, something committed."""
+        return self.head > 0 or self.state is State.ERASED
+
     def gap(self, position: int) -> Gap:
         """Return what stands in the order of all for a hidden rune."""
         reason = "erased" if self.state is State.ERASED else "archived"
         return Gap(position, position, reason, self.id)
 
     def erase(self) -> None:
-        """Forget every rune; what is left tells that there were some."""
+        """Forget every rune, and how many there were and when: only the name is left."""
+        if self.state is State.ERASED:
+            return
         self.state = State.ERASED
         self.hidden = self.head
-        self.size = 0
+        self.head = self.size = 0
+        self.times = (0, 0)
         self.runes.clear()
         self.streams.clear()
         self.work.clear()
@@ -76,7 +84,8 @@ class Shelf:
         self.homes: dict[str, Home] = {}
         self.committed = 0
         """The position of the last rune that readers may see."""
-        self._order: list[tuple[Home, int]] = []
+        self._order: list[tuple[Home, int] | None] = []
+        """By position: whose rune, and which; None for one that was given out at another before."""
         self._pending: list[tuple[Home, list[Stored], Sequence[Change]]] = []
 
     def place(
@@ -124,14 +133,26 @@ class Shelf:
         self._pending.clear()
         del self._order[self.committed :]
 
+    def restore(self, home: Home) -> None:
+        """Give the runes of an archived conversation new positions, where nobody is given them."""
+        home.state = State.LIVE
+        for at, rune in enumerate(home.runes):
+            self._order.append(None)
+            home.runes[at] = rune._replace(position=len(self._order))
+        self.committed = len(self._order)
+
     def stretch(self, cursor: int, last: int) -> tuple[int, list[Stored | Gap]]:
         """Return what lies behind position `cursor`, at most a chunk, and where that ends."""
         chunk: list[Stored | Gap] = []
         while cursor < last:
-            home, event_id = self._order[cursor]
+            place = self._order[cursor]
+            if place is None:
+                cursor += 1
+                continue
+            home, event_id = place
             hidden = event_id <= home.hidden
             before = chunk[-1] if chunk else None
-            if hidden and isinstance(before, Gap) and before.conversation == home.id:
+            if hidden and isinstance(before, Gap) and _touches(before, cursor, home):
                 chunk[-1] = Gap(before.first, cursor + 1, before.reason, home.id)
             elif len(chunk) == CHUNK:
                 break
@@ -139,3 +160,7 @@ class Shelf:
                 chunk.append(home.gap(cursor + 1) if hidden else home.runes[event_id - 1])
             cursor += 1
         return cursor, chunk
+
+
+def _touches(gap: Gap, cursor: int, home: Home) -> bool:
+    return gap.last == cursor and gap.conversation == home.id

@@ -18,6 +18,7 @@ import msgspec
 
 from runelog import manifest, rewrite, segment
 from runelog.blobs import FileBlobs
+from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.codec import Codec
 from runelog.cold import Archives, LayeredBlobs
@@ -29,17 +30,18 @@ from runelog.keeper import Keeper
 from runelog.lookup import Lookup, last_position, last_time
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo
 from runelog.reader import Reader
-from runelog.rune import Conversation
+from runelog.rune import State
 from runelog.snapshot import Snapshots
 from runelog.volumes import Volumes
 from runelog.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
-    from runelog.rune import Appended, Change, Envelope, Gap, Work
+    from runelog.rune import Appended, Change, Conversation, Envelope, Gap, Work
     from runelog.segment import Environment
+    from runelog.transfer import Entry
 
 SEGMENT_SIZE: Final = 256 << 20
 MIN_SEGMENT_SIZE: Final = 1 << 20
@@ -199,7 +201,7 @@ class Runelog:
                 if segment.digest(path) != clean.catalog and manifest.read_clean(self.directory) == clean:
                     raise Corrupt(f"{path.name} does not match its digest")  # noqa: EM102, TRY301 -- below
             elif not (self.readonly and manifest.writer_alive(self.directory)):
-                walk(path)
+                walk(path, tables=CATALOG_TABLES)
             catalog = Catalog(path, readonly=self.readonly, lock=lock)
         except (Corrupt, FileNotFoundError) as error:
             if self.readonly:
@@ -263,7 +265,7 @@ class Runelog:
         seconds, and is then refused with `Busy`.
         """
         writer = self._writer
-        if writer is None or self._pid != os.getpid():
+        if writer is None or self._closed or self._pid != os.getpid():
             writer = self._arm()
         return writer.append(conversation, changes, durable=durable, timeout=timeout)
 
@@ -436,6 +438,28 @@ class Runelog:
     def erase(self, *conversations: str) -> None:
         """Remove every rune, blob and snapshot of conversations for good, leaving a tombstone each."""
         self._keeper().erase(conversations)
+
+    def check_absent(self, conversations: Iterable[str]) -> None:
+        """Refuse conversations that are in this log, or were erased from it."""
+        self._check()
+        for name in conversations:
+            head = self.lookup.head(name)
+            if head is not None:
+                what = "was erased from" if head.state is State.ERASED else "is already in"
+                msg = f"{name} {what} this log: take it into another one"
+                raise Refused(msg)
+
+    def take_in(
+        self,
+        conversations: Sequence[tuple[str, Iterable[Entry]]],
+        size: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Add whole conversations of about `size` bytes that are not here yet, all of them or none.
+
+        Their blobs must be here already. Use `runelog.exchange.take_in` for a stream from outside.
+        """
+        self._keeper().take_in(conversations, size, progress)
 
     # -- closing ------------------------------------------------------------------------------
 

@@ -51,6 +51,8 @@ class Damage(NamedTuple):
     low: bytes
     high: bytes | None
     why: str
+    rival: int = 0
+    """Who else claims the page."""
 
     def holds(self, key: bytes) -> bool:
         """Say whether `key` lies in the stretch."""
@@ -131,7 +133,9 @@ class File:
         span = overflow_pages(header, number) if len(header) == HEADER_SIZE else 0
         return span if number + span <= self.pages else 0
 
-    def value(self, page: Page, node: Node, claimed: bytearray, kind: int = PLAIN) -> bytes:
+    def value(
+        self, page: Page, node: Node, claimed: bytearray, kind: int = PLAIN, owner: int = 1
+    ) -> bytes:
         """Return what a node holds. A large value claims its pages: no two share one."""
         if node.flags == kind:
             return page.data[node.at : node.at + node.size]
@@ -143,7 +147,7 @@ class File:
         if HEADER_SIZE + node.size > span * self.page_size:
             msg = f"page {page.number} has a large value that is not to be found at page {number}"
             raise Corrupt(msg)
-        _claim(claimed, number, span)
+        _claim(claimed, number, span, owner)
         value = self._bytes(node.size, number * self.page_size + HEADER_SIZE)
         if len(value) < node.size:
             msg = f"page {number} and what follows cannot be read"
@@ -162,19 +166,25 @@ class File:
         native: bool = False,
         kind: int = PLAIN,
         claimed: bytearray | None = None,
+        owner: int = 1,
     ) -> Iterator[Entry | Damage]:
-        """Yield a stretch of a tree in order, damage before the entries that it leaves in doubt."""
+        """Yield a stretch of a tree in order, damage before the entries that it leaves in doubt.
+
+        Pages are marked as the `owner`'s in `claimed`, which tells for each page whose it is.
+        """
         claimed = bytearray(self.pages) if claimed is None else claimed
         waiting: list[tuple[int, bytes, bytes | None, int]] = [(root, b"", None, 1)]
         while waiting and root != NO_PAGE:
             number, low, high, depth = waiting.pop()
+            rival = claimed[number] if number < self.pages else 0
             try:
                 page = self.page(number, native=native)
-                _claim(claimed, number, 1)
+                nodes, fault = _within(page, low, high)
+                if nodes:  # A page that belongs elsewhere is not claimed: its owner may come yet.
+                    _claim(claimed, number, 1, owner)
             except Corrupt as error:
-                yield Damage(low, high, str(error))
+                yield Damage(low, high, str(error), rival)
                 continue
-            nodes, fault = _within(page, low, high)
             if page.branch and depth == MAX_DEPTH:
                 nodes, fault = [], "lies too deep"
             if fault:
@@ -188,24 +198,23 @@ class File:
                 waiting += below if backwards else below[::-1]
             else:
                 nodes = _stretch(nodes, start, stop)
-                yield from self._leaf(page, nodes[::-1] if backwards else nodes, claimed, kind)
+                for node in reversed(nodes) if backwards else nodes:
+                    yield self._entry(page, node, claimed, kind, owner)
 
-    def _leaf(
-        self, page: Page, nodes: list[Node], claimed: bytearray, kind: int
-    ) -> Iterator[Entry | Damage]:
-        for node in nodes:
-            try:
-                found: Entry | Damage = Entry(node.key, self.value(page, node, claimed, kind))
-            except Corrupt as error:
-                found = Damage(node.key, node.key + b"\0", str(error))
-            yield found
+    def _entry(
+        self, page: Page, node: Node, claimed: bytearray, kind: int, owner: int
+    ) -> Entry | Damage:
+        try:
+            return Entry(node.key, self.value(page, node, claimed, kind, owner))
+        except Corrupt as error:
+            return Damage(node.key, node.key + b"\0", str(error))
 
 
-def _claim(claimed: bytearray, number: int, span: int) -> None:
-    if claimed.find(1, number, number + span) >= 0:
+def _claim(claimed: bytearray, number: int, span: int, owner: int) -> None:
+    if claimed.count(0, number, number + span) < span:
         msg = f"page {number} is used twice"
         raise Corrupt(msg)
-    claimed[number : number + span] = b"\1" * span
+    claimed[number : number + span] = bytes([owner]) * span
 
 
 def _within(page: Page, low: bytes, high: bytes | None) -> tuple[list[Node], str]:

@@ -25,6 +25,8 @@ _PATIENCE: Final = 60.0
 _BYTES_PER_SECOND: Final = 2 << 20
 # Without `site` and what the environment may add: quicker, and nothing but our own code runs there.
 _FLAGS: Final = ("-I", "-S", "-c")
+_FROM_OUTSIDE: Final = {signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM}
+"""Somebody else, or a machine out of memory, ends a process like that. The file is not to blame."""
 _CHILD: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; "
     "from runelog.walker import main; main(sys.argv[1], sys.argv[2].split())"
@@ -34,14 +36,20 @@ _CHILD: Final = (
 def walk(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLES) -> None:
     """Raise `Corrupt` unless a child process finds every byte of a file sound, and lives.
 
-    A walk that takes more than `timeout` seconds counts as one without end; by default a minute,
-    and longer for a large file.
+    Raises `Fault` if the child does not start or is ended from outside, which says nothing about
+    the file. A walk that takes more than `timeout` seconds counts as one without end; by default
+    that is a minute, and more for a large file.
     """
     check_size(path)
     if timeout is None:
         timeout = _PATIENCE + path.stat().st_size / _BYTES_PER_SECOND
     places = [str(Path(runelog.__file__).parent.parent), *filter(None, sys.path)]
     command = [sys.executable, *_FLAGS, _CHILD, str(path), " ".join(tables), *places]
+    _judge(path, command, timeout)
+
+
+def _judge(path: Path, command: Sequence[str], timeout: float) -> None:
+    """Run the child, and say of the file what becomes of it."""
     try:
         child = subprocess.run(  # noqa: S603 -- starts this same Python with our own code
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
@@ -62,6 +70,9 @@ def walk(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLE
         )
     if child.returncode < 0:
         killer = signal.strsignal(-child.returncode) or f"signal {-child.returncode}"
+        if -child.returncode in _FROM_OUTSIDE:
+            msg = f"{path.name} could not be examined: the process that tried was ended ({killer})"
+            raise Fault(msg)
         msg = f"{path.name} is damaged: reading all of it ended the process that tried ({killer})"
         raise Corrupt(msg)
     if child.returncode:

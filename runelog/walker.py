@@ -39,7 +39,7 @@ def main(path: str, tables: Sequence[str]) -> None:
     except (RunefoldError, MemoryError) as error:
         event_id = getattr(error, "event_id", None) or ""
         conversation = getattr(error, "conversation", None) or ""
-        told = f"{event_id}\n{conversation}\n{error}"
+        told = f"{event_id}\n{conversation}\n{str(error) or 'it takes too much memory'}"
         sys.stdout.buffer.write(told.encode(errors="backslashreplace"))
         sys.exit(DAMAGED)
 
@@ -49,6 +49,11 @@ def examine(path: Path, tables: Sequence[str]) -> None:
     with SalvageView.open(path) as salvage:
         if problems := salvage.check():
             raise Corrupt(problems[0])
+    read_all(path, tables)
+
+
+def read_all(path: Path, tables: Sequence[str]) -> None:
+    """Read every entry through LMDB, which may end the process, and check every rune."""
     env = Environment(path, map_size=path.stat().st_size, tables=tables, readonly=True, lock=False)
     try:
         with env.view() as view:

@@ -18,7 +18,6 @@ def main() -> None:
             "pip install 'runefold[cli]'\n"
         )
         raise SystemExit(2)
-    # Imported only now: the line above must work without what this imports.
-    from runefold.cli import app  # noqa: PLC0415
+    from runefold.cli import app  # noqa: PLC0415 -- needs what was just found to be there
 
     app.main()

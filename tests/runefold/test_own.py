@@ -135,6 +135,16 @@ def test_packages_linked_one_by_one_are_ours(tmp_path: Path) -> None:
     assert (run.stdout, run.stderr) == ("in\n", "")
 
 
+def test_one_place_under_two_names_is_one_place(tmp_path: Path) -> None:
+    """What was imported by one way to our directory is ours by another way, too."""
+    link = tmp_path / "link"
+    link.symlink_to(HOME)
+    program = f"import runelog; sys.path.insert(0, {str(link)!r}); import runefold; print('in')"
+    run = python(program, HOME, cwd=tmp_path)
+
+    assert (run.stdout, run.stderr) == ("in\n", "")
+
+
 def test_an_incomplete_installation_says_so(tmp_path: Path) -> None:
     """If one of ours is nowhere at all, the advice is to install again."""
     (tmp_path / "runefold").symlink_to(HOME / "runefold")

@@ -14,7 +14,7 @@ from runelog.codec import digest_of
 from runelog.errors import BadId, Corrupt, Fault, LogFull
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 CONTENTS = [b"", b"short", "größer".encode(), bytes(range(256)) * 5_000]
@@ -90,7 +90,7 @@ def test_what_is_no_hash_names_no_blob(blobs: BlobStore, digest: str) -> None:
 @pytest.mark.parametrize("conversation", ["", "..", "a/b", "a\0b", "x" * 65])
 def test_ids_from_outside_are_checked(blobs: BlobStore, conversation: str) -> None:
     """An id that could lead out of the log's directory is refused by every call."""
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: blobs.put(conversation, b""),
         lambda: blobs.get(conversation, digest_of(b"")),
         lambda: blobs.list(conversation),
@@ -200,9 +200,7 @@ def test_what_a_crash_left_is_swept(files: FileBlobs) -> None:
 
 def test_many_threads_may_put_the_same(blobs: BlobStore) -> None:
     """Threads that keep the same content at once get one sound blob."""
-    threads = [
-        threading.Thread(target=blobs.put, args=("conv_a", CONTENTS[-1])) for _ in range(8)
-    ]
+    threads = [threading.Thread(target=blobs.put, args=("conv_a", CONTENTS[-1])) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

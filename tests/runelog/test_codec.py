@@ -128,7 +128,7 @@ def test_a_rune_is_stored_under_the_schema_of_its_class() -> None:
     assert envelope.payload == Priced(cents=1)
 
 
-@pytest.mark.parametrize(("schema", "says"), [(4, "later version"), (1, "no upcaster takes")])
+@pytest.mark.parametrize(("schema", "says"), [(4, "later one"), (1, "no upcaster takes")])
 def test_a_schema_without_a_way_here_is_refused(schema: int, says: str) -> None:
     """A newer schema, or an older one without its upcaster, is refused and not guessed at."""
     body = forged(msgspec.msgpack.encode({"kind": "book.priced", "cents": 1}), schema=schema)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runefold.testing.contract import CODEC, LogContract, picture
+from runefold.testing.contract import CODEC, DurableLogContract, LogContract, picture
 from runefold.testing.contract.base import A, B, notes, some, texts
 from runelog.errors import UnknownConversation, WrongVersion
 from runelog.memory import MemoryLog
@@ -90,3 +90,15 @@ def test_the_same_calls_have_the_same_outcome() -> None:
     some(second)
 
     assert picture(first) == picture(second)
+
+
+def test_no_rule_of_the_contract_hides_another() -> None:
+    """Every part's tests have names of their own, or joining the parts would lose some."""
+    names = [
+        name
+        for part in DurableLogContract.__mro__
+        for name in vars(part)
+        if name.startswith("test_")
+    ]
+
+    assert sorted(names) == sorted(set(names))

@@ -288,7 +288,7 @@ def outcome(act: Callable[[Log], object], log: Log, *, exactly: bool) -> object:
 
 def run(examples: int, steps: int, *, derandomize: bool) -> None:
     """Have so many stories of so many steps told."""
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         TwoLogs,
         settings=settings(
             max_examples=examples,

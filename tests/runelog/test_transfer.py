@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,20 +15,23 @@ from runelog.blobs import MemoryBlobs
 from runelog.codec import Codec, digest_of
 from runelog.errors import BadStream, Corrupt, LogFull, UnknownConversation
 from runelog.files import replacing
+from runelog.framing import Block, Kind
 from runelog.memory import MemoryLog
 from runelog.parts import TARGET, Entry, pack_runes, unpack_runes
-from runelog.framing import Block, Kind
 from runelog.rune import Change, Tombstone, Visibility
 from runelog.transfer import Source, StreamReader, check_stream, entry_of, spooled, write_stream
-from tests.runelog.streams import Filed, Said, bodies, entries, sample, said, written
+from tests.runelog.streams import Filed, Said, bodies, entries, said, sample, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-WORDS = (
-    "the log is the only truth and a fold over its runes is the state that an actor believes in "
-    "after a crash it is replayed and what is due is done again never twice what a tool has done"
-).split()
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+WORDS = [
+    *("the", "log", "is", "only", "truth", "and", "a", "fold", "over", "its", "runes", "state"),
+    *("that", "an", "actor", "believes", "in", "after", "crash", "it", "replayed", "what", "due"),
+    *("done", "again", "never", "twice", "tool", "has"),
+]
 
 
 def prose(count: int, seed: int = 7) -> list[Entry]:
@@ -189,9 +193,7 @@ def test_a_secret_rune_has_a_tombstone_in_its_place() -> None:
     data = written(Source("conv_a", runes, blobs))
     reader = StreamReader(io.BytesIO(data))
     found = list(reader.read("conv_a"))
-    shown = Codec().envelope(
-        found[1].body, conversation="conv_a", event_id=2, position=1, time=1
-    )
+    shown = Codec().envelope(found[1].body, conversation="conv_a", event_id=2, position=1, time=1)
 
     assert check_stream(io.BytesIO(data)).totals.runes == 4
     assert [found[0], found[3]] == [runes[0], runes[3]]
@@ -243,7 +245,7 @@ def test_a_source_with_a_gap_is_corruption(broken: list[Entry]) -> None:
 
 
 def test_the_writer_is_held_to_the_format() -> None:
-    """Conversations out of order, without runes, or a level there is not, are mistakes of a caller."""
+    """Conversations out of order or without runes, or no such level, are a caller's mistakes."""
     with pytest.raises(ValueError, match="order of id"):
         written(Source("conv_b", said("b")), Source("conv_a", said("a")))
     with pytest.raises(ValueError, match="order of id"):
@@ -282,11 +284,11 @@ def test_progress_is_told() -> None:
 class Full(io.BytesIO):
     """A file on a disk with little room."""
 
-    def write(self, data: object, /) -> int:
+    def write(self, data: ReadableBuffer, /) -> int:
         """Take a little, then nothing."""
         if self.tell() > 100:
-            raise OSError(28, "No space left on device")
-        return super().write(memoryview(data)[:50])  # type: ignore[call-overload]
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(memoryview(data)[:50])
 
 
 def test_a_full_disk_is_said() -> None:
@@ -320,19 +322,18 @@ class Pipe(io.RawIOBase):
         """Tell that it can be read."""
         return True
 
-    def readinto(self, buffer: object, /) -> int:
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Give at most 100 bytes."""
-        view = memoryview(buffer)  # type: ignore[arg-type]
-        return self._left.readinto(view[:100])
+        return self._left.readinto(memoryview(buffer)[:100])
 
 
 def test_what_comes_through_a_pipe_can_be_taken_in() -> None:
     """A stream that cannot be sought in is checked as it is, or copied to disk and then read."""
     data = sample()
-    pipe: io.IOBase = Pipe(data)
+    first, second = (cast("BinaryIO", Pipe(data)) for _ in range(2))
 
-    assert check_stream(Pipe(data)).size == len(data)  # type: ignore[arg-type]
-    with spooled(pipe) as file:  # type: ignore[arg-type]
+    assert check_stream(first).size == len(data)
+    with spooled(second) as file:
         assert file.read() == data
         assert StreamReader(file).totals.conversations == 2
     whole = io.BytesIO(data)

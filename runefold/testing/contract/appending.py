@@ -15,6 +15,7 @@ from runefold.testing.contract.base import (
     NoteJudged,
     NoteRevised,
     NoteTaken,
+    check_untouched,
     facts,
     notes,
     picture,
@@ -166,7 +167,7 @@ class Appending(Base):
         error = caught.value
         assert (error.conversation, error.entity) == (A, "note_1")
         assert (error.expected, error.actual) == (expected, 2)
-        assert picture(log) == before
+        check_untouched(log, before)
 
     def test_no_version_is_no_check(self, log: Log) -> None:
         """A change that expects no version is appended whatever the version."""
@@ -205,7 +206,7 @@ class Appending(Base):
             log.append(A, changes)
 
         assert caught.value.entity == f"note_{wrong}"
-        assert picture(log) == before
+        check_untouched(log, before)
         assert log.version(A, "book_1") == 0
 
     def test_the_first_wrong_version_is_named(self, log: Log) -> None:

@@ -107,6 +107,21 @@ def some(log: Log) -> None:
     log.append(B, [notes("note_1", "b2")])
 
 
+def check_untouched(log: Log, before: dict[str, object]) -> None:
+    """Assert that a log looks as `before`, and that the next append brings nothing to light."""
+    assert picture(log) == before
+
+    appended = log.append("conv_probe", [notes("note_1", "probe", version=0)])
+    probed = picture(log)
+
+    assert appended.position == log.position
+    assert before["position"] == log.position - 1
+    assert probed["work"] == before["work"]
+    for name, seen in before.items():
+        if name.startswith("conv_"):
+            assert probed[name] == seen
+
+
 def ids(envelopes: Iterable[Envelope]) -> list[int]:
     """Return the event ids of runes."""
     return [envelope.event_id for envelope in envelopes]

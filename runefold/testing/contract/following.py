@@ -89,7 +89,7 @@ class Following(Base):
         assert texts(ahead) == ["d", "e"]
         assert texts(all_ahead) == ["e"]
 
-    def test_kinds_select(self, log: Log) -> None:
+    def test_followers_choose_kinds(self, log: Log) -> None:
         """A follower is given only the kinds it asked for, and gaps whatever it asked for."""
         runes = [NoteTaken(text="a"), NoteJudged(verdict="b")]
         log.append(A, [Change("note_1", None, [*runes, *runes])])
@@ -97,6 +97,7 @@ class Following(Base):
 
         assert places(log.follow(A, kinds=["note.judged"], wait=0)) == [2, 4]
         assert places(log.follow(kinds={"note.judged"}, wait=0), "position") == [2, 4, 6]
+        assert places(log.follow(kinds=(), wait=0)) == []
 
         log.archive(B)
 
@@ -244,6 +245,18 @@ class FollowingThreads(Base):
         assert not thread.is_alive()
         assert len(got) == 2
         assert got[-1] is None
+
+    @pytest.mark.parametrize("conversation", [A, None])
+    def test_closing_ends_a_follower_half_way(self, log: Log, conversation: str | None) -> None:
+        """A follower with much left to read ends like the others, without an error."""
+        fill(log, A, LONG)
+        follower = log.follow(conversation, wait=PATIENCE)
+        first = next(follower)
+        log.close()
+        rest = places(follower)
+
+        assert texts([first]) == ["1"]
+        assert rest == list(range(2, len(rest) + 2))
 
     def test_a_follower_never_sees_what_is_not_committed(self, log: Log) -> None:
         """A rune that a follower was given is at or before the log's position, and can be read."""

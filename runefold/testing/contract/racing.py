@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from runefold.testing.contract.base import PATIENCE, A, B, Base, ids, notes, texts
@@ -11,7 +13,7 @@ from runelog.errors import Cold, Gone, WrongVersion
 from runelog.rune import Appended, Envelope, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from runelog.log import Log
 
@@ -27,8 +29,19 @@ def together(work: Callable[[int], T], threads: int = THREADS) -> list[T]:
         start.wait(PATIENCE)
         return work(number)
 
-    with ThreadPoolExecutor(threads) as pool:
+    with switching_often(), ThreadPoolExecutor(threads) as pool:
         return list(pool.map(one, range(threads)))
+
+
+@contextmanager
+def switching_often() -> Iterator[None]:
+    """Have threads take turns in the middle of everything, as they would on a busy machine."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class Racing(Base):
@@ -132,7 +145,7 @@ class Racing(Base):
                 seen.add(len(list(log.read_all())) % 4)
             return seen
 
-        with ThreadPoolExecutor(4) as pool:
+        with switching_often(), ThreadPoolExecutor(4) as pool:
             looking = [pool.submit(look) for _ in range(3)]
             pool.submit(write).result(PATIENCE)
 

@@ -93,7 +93,9 @@ class Reading(Base):
         for name in names:
             assert texts(log.read(name)) == [f"{name} {round_}" for round_ in range(30)]
 
-    @pytest.mark.parametrize("conversation", [B, "", "no such id", "../escape", "x" * 65])
+    @pytest.mark.parametrize(
+        "conversation", [B, "", "no such id", "../escape", "ä", "x" * 65, "x" * 5_000]
+    )
     def test_an_unknown_conversation_is_refused_at_once(self, log: Log, conversation: str) -> None:
         """Asking for a conversation that is not there is refused by the call, not by iterating."""
         log.append(A, [notes("note_1", "a")])
@@ -276,8 +278,10 @@ class Streams(Base):
         log.append(B, [notes("note_2", "b")])
 
         assert list(log.stream(A, "note_2")) == []
-        assert list(log.stream(A, "no such id")) == []
         assert log.version(A, "note_2") == 0
+        for name in ("", "no such id", "ä", "note_1\0", "x" * 5_000):
+            assert list(log.stream(A, name)) == []
+            assert log.version(A, name) == log.version(name, "note_1") == 0
         assert log.version("conv_unknown", "note_1") == 0
 
     def test_the_stream_of_an_unknown_conversation_is_refused(self, log: Log) -> None:

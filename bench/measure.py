@@ -1,0 +1,90 @@
+"""How it is measured: ours and the peer by turns, and the best round of each counts.
+
+The best, because whatever else the machine does can only make a round slower. By turns, so that a
+slow minute is slow for both.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Sizes(NamedTuple):
+    """How much is measured."""
+
+    rounds: int
+    batches: int
+    """Batches of 1,024 a round."""
+    singles: int
+    """Durable appends of one rune a round, one thread or all 32 together."""
+    read: int
+    rebuilt: int
+    """Events that the eventsourcing aggregate is rebuilt from."""
+    states: int
+    open_runes: int
+    open_conversations: int
+    opens: int
+    replayed: int
+    stored: int
+    """Batches of 1,024 whose bytes on disk are counted."""
+
+
+FULL = Sizes(7, 40, 1_600, 200_000, 200_000, 9, 1_000_000, 20_000, 15, 1_000_000, 400)
+QUICK = Sizes(3, 12, 480, 200_000, 20_000, 3, 100_000, 2_000, 7, 200_000, 100)
+
+
+def race(
+    rounds: int, ours: Callable[[], float], *peers: Callable[[], float]
+) -> tuple[float, ...]:
+    """Let all run by turns; each returns its rate. Return the best of each."""
+    runners = (ours, *peers)
+    rates: list[list[float]] = [[] for _ in runners]
+    for number in range(rounds):
+        # Every other round the other way about: nobody always runs in the other's wake.
+        order = list(zip(runners, rates, strict=True))
+        for run, found in order if number % 2 == 0 else reversed(order):
+            gc.collect()
+            found.append(run())
+    return tuple(max(found) for found in rates)
+
+
+def rate(count: int, run: Callable[[], object]) -> float:
+    """Return how many of `count` things a second `run` does."""
+    start = time.perf_counter()
+    run()
+    return count / (time.perf_counter() - start)
+
+
+def anonymous_memory() -> int:
+    """Return this process's RssAnon in bytes."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    msg = "this kernel does not tell RssAnon"
+    raise OSError(msg)
+
+
+def bytes_on_disk(path: Path) -> int:
+    """Return what files take: by length or by blocks, whichever is more, summed over a directory."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    states = [file.stat() for file in files]
+    return max(sum(s.st_size for s in states), sum(s.st_blocks * 512 for s in states))
+
+
+def child(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of the child processes of `bench.child` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "bench.child", *arguments],
+        cwd=Path(__file__).parent.parent,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,156 @@
+"""Values from a log as text that a terminal can be trusted with, and as JSON.
+
+A payload is whatever a model, a tool or a stranger sent. Nothing of it may move the cursor, change a colour, set a
+title or turn the direction of writing; it is shown as what it is, escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHORT: Final = 160
+"""Longer values are cut unless they are asked for in full."""
+NOTHING: Final = "-"
+"""What stands where there is nothing to tell."""
+
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+"""Controls, marks without a shape, surrogates, and breaks of lines: all that acts and is not seen."""
+_JOINERS: Final = frozenset("\u200c\u200d")
+"""Without these, Persian words and many emoji fall apart; they join and do nothing else."""
+_NAME = re.compile(r"[A-Za-z0-9_.:/-]+")
+_SECOND: Final = 1_000_000_000
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def safe(text: str) -> str:
+    r"""Return `text` with everything escaped that would act on a terminal rather than be shown.
+
+    >>> safe("fine \x1b[31mred\x1b[0m \u202eback")
+    'fine \\x1b[31mred\\x1b[0m \\u202eback'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(char) for char in text)
+
+
+def _shown(char: str) -> str:
+    if unicodedata.category(char) not in _HIDDEN or char in _JOINERS:
+        return char
+    code = ord(char)
+    if code < 0x100:
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def name(text: str) -> str:
+    """Return a kind or a field's name as it is, in quotes if it could be taken for something else.
+
+    >>> name("turn.started"), name("turn started=1")
+    ('turn.started', '"turn started=1"')
+    """
+    return text if _NAME.fullmatch(text) else _quoted(text)
+
+
+def value(item: object, limit: int | None = SHORT) -> str:
+    """Return a value of a payload on one line, at most about `limit` characters of it.
+
+    >>> value({"ok": True, "text": "hi"})
+    '{"ok": true, "text": "hi"}'
+    >>> value("x" * 1_000, limit=5)
+    '"xxxxx" … (1,000 characters)'
+    """
+    if isinstance(item, str):
+        if limit is None or len(item) <= limit:
+            return _quoted(item)
+        return f"{_quoted(item[:limit])} … ({len(item):,} characters)"
+    if isinstance(item, bytes):
+        head = item if limit is None else item[: limit // 2]
+        more = "" if len(head) == len(item) else f" … ({len(item):,} bytes)"
+        return f"0x{head.hex()}{more}"
+    text = _quoted(plain(item))
+    if limit is None or len(text) <= limit:
+        return text
+    return f"{text[:limit]} … ({len(text):,} characters)"
+
+
+def _quoted(item: object) -> str:
+    return safe(json.dumps(item, ensure_ascii=False))
+
+
+def fields(payload: Mapping[str, object], limit: int | None = SHORT) -> str:
+    """Return the fields of a payload on one line."""
+    return " ".join(f"{name(key)}={value(item, limit)}" for key, item in payload.items())
+
+
+def plain(item: Any) -> Any:  # noqa: ANN401 -- plain values of any shape
+    """Return a decoded value as one that JSON can hold; bytes become `{"$base64": …}`.
+
+    >>> plain({1: b"ab", "x": [float("inf")]})
+    {'1': {'$base64': 'YWI='}, 'x': ['inf']}
+    """
+    match item:
+        case None | bool() | int() | str():
+            return item
+        case float():
+            return item if math.isfinite(item) else str(item)
+        case bytes():
+            return {"$base64": base64.b64encode(item).decode()}
+        case dict():
+            return {key if isinstance(key, str) else str(key): plain(at) for key, at in item.items()}
+        case list() | tuple():
+            return [plain(at) for at in item]
+        case datetime.datetime():
+            return item.isoformat()
+        case msgspec.msgpack.Ext():
+            return {"$ext": item.code, **plain(bytes(item.data))}
+    return str(item)
+
+
+def moment(time: int, digits: int = 0) -> str:
+    """Return nanoseconds since 1970 as a time in UTC, with so many digits after the second.
+
+    >>> moment(1_700_000_000_123_456_789, 3)
+    '2023-11-14T22:13:20.123Z'
+    """
+    seconds, rest = divmod(time, _SECOND)
+    try:
+        whole = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    except OverflowError:
+        return f"{time} ns"
+    return whole + (f".{rest:09d}"[: digits + 1] if digits else "") + "Z"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people say it.
+
+    >>> size(999), size(1_500), size(2_345_678)
+    ('999 B', '1.5 kB', '2.3 MB')
+    """
+    if count < 1_000:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("kB", "MB", "GB"):
+        amount /= 1_000
+        if amount < 999.95:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1_000:,.1f} TB"
+
+
+def many(count: int, one: str, more: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> many(1, "rune"), many(2_000, "rune"), many(0, "entity", "entities")
+    ('1 rune', '2,000 runes', '0 entities')
+    """
+    return f"{count:,} {one if count == 1 else more or one + 's'}"

@@ -1,0 +1,98 @@
+"""Finding out which segments there are when the manifest cannot say."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from runelog import segment
+from runelog.catalog import entries
+from runelog.errors import Corrupt, RunefoldError
+from runelog.lookup import last_position
+from runelog.manifest import Manifest, SegmentInfo, Status
+from runelog.salvage import SalvageView
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NAME: Final = re.compile(r"(\d{6,})\.(\d+)\.mdb")
+_CATALOG: Final = re.compile(r"catalog\.(\d+)\.mdb")
+
+
+def find_segments(directory: Path, error: Exception) -> Manifest:
+    """Rebuild a manifest from the files of segments; raise `error` if there are none.
+
+    Of two generations of a segment the older one counts: the newer may be one that a crash left unfinished.
+    """
+    found: dict[int, Path] = {}
+    folder = directory / "segments"
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        match = _NAME.fullmatch(path.name)
+        if match:
+            number = int(match[1])
+            if number not in found or _generation(path) < _generation(found[number]):
+                found[number] = path
+    if not found:
+        raise error
+    infos = [_describe(found[number]) for number in sorted(found)]
+    for before, after in zip(infos, infos[1:], strict=False):
+        if after.number != before.number + 1:
+            msg = f"there is no segment between {before.name} and {after.name}: put it back first"
+            raise Corrupt(msg) from error
+    segments = [
+        msgspec.structs.replace(info, last=after.first - 1)
+        for info, after in zip(infos, infos[1:], strict=False)
+    ]
+    last = infos[-1]
+    active = msgspec.structs.replace(
+        last, status=Status.ACTIVE if last.status is Status.SEALED else last.status, digest=""
+    )
+    generation = max(
+        (int(match[1]) for path in directory.iterdir() if (match := _CATALOG.fullmatch(path.name))),
+        default=0,
+    )
+    return Manifest(
+        log=f"log_{secrets.token_hex(8)}", segments=(*segments, active), catalog=generation
+    )
+
+
+def _generation(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return int(match[2])
+
+
+def _describe(path: Path) -> SegmentInfo:
+    """Return what a segment's own file says of it."""
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    digest, size = segment.digest(path)
+    with SalvageView.open(path) as view:
+        try:
+            told = view.get("meta", b"segment")
+            info = msgspec.json.decode(told or b"", type=SegmentInfo)
+            for table in segment.TABLES:
+                for _ in entries(view, table):
+                    pass
+            last = last_position(view, info)
+        except (RunefoldError, msgspec.DecodeError):
+            positions = [int.from_bytes(key, "big") for key, _ in view.salvage("runes")]
+            return SegmentInfo(
+                number=int(match[1]),
+                generation=int(match[2]),
+                first=min(positions, default=1),
+                map_size=max(256 << 20, 2 * size),
+                status=Status.DAMAGED,
+            )
+    return msgspec.structs.replace(
+        info,
+        number=int(match[1]),
+        generation=int(match[2]),
+        status=Status.SEALED,
+        last=last,
+        digest=digest,
+        size=size,
+    )

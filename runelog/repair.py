@@ -1,0 +1,434 @@
+"""Repair: what is damaged is set aside, what is readable goes on, what is lost is marked as lost.
+
+A damaged segment is read as far as it is sound and written anew. A rune that cannot be read has a tombstone in
+its place, so that event ids stay gap-free. The damaged file itself is moved to `damaged/` and never deleted:
+whoever can read more out of it later still can.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from runelog import frame, manifest, rewrite, segment
+from runelog.catalog import Catalog
+from runelog.codec import Codec
+from runelog.cold import Archives
+from runelog.errors import Corrupt, NotALog
+from runelog.files import make_directory, sync_directory
+from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_hole
+from runelog.inscribe import Desk, Item, inscribe
+from runelog.manifest import Lock, Manifest, SegmentInfo, Status
+from runelog.recover import find_segments
+from runelog.rune import Change, Tombstone
+from runelog.salvage import SalvageView
+from runelog.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from runelog.index import Head
+    from runelog.segment import Environment
+
+LOST = "lost"
+"""The owner of runes that cannot be read any more."""
+_codec = Codec()
+
+
+class Repaired(msgspec.Struct):
+    """What a repair did."""
+
+    segments: list[str] = []
+    """The files that were set aside."""
+    runes_kept: int = 0
+    runes_lost: int = 0
+    notes: list[str] = []
+
+
+class Rescued(NamedTuple):
+    """A rune that was read out of a damaged segment, or what stands for one that could not be."""
+
+    position: int
+    conversation: str
+    event_id: int
+    time: int
+    body: bytes | None
+
+
+def repair(directory: Path, *, progress: Callable[[int], None] | None = None) -> Repaired:
+    """Bring a damaged log back into a state that can be written to, losing nothing that is readable.
+
+    `progress` is told of runes as they are rescued. A sound log is left as it is.
+    """
+    if not directory.is_dir():
+        msg = f"{directory} is not a directory"
+        raise NotALog(msg)
+    lock = Lock(directory)
+    lock.acquire()
+    try:
+        return _Repair(directory, progress).run()
+    finally:
+        lock.release()
+
+
+class _Repair:
+    def __init__(self, directory: Path, progress: Callable[[int], None] | None) -> None:
+        self._directory = directory
+        self._progress = progress
+        self._done = Repaired()
+        self._heads: dict[str, int] = {}
+        """The last event id of each conversation in the segments before the one at hand."""
+
+    def run(self) -> Repaired:
+        found = self._manifest()
+        damaged = {info.number for info in found.segments if not self._is_sound(info)}
+        if not damaged and not self._done.notes:
+            return self._done
+        manifest.drop_clean(self._directory)
+        generation = found.catalog + 1
+        path = self._directory / f"catalog.{generation}.mdb"
+        rewrite.discard(path)
+        catalog = Catalog(path, create=True)
+        try:
+            segments = [
+                self._rescue(info, catalog) if info.number in damaged else self._keep(info, catalog)
+                for info in found.segments
+            ]
+            if segments[-1].status is not Status.ACTIVE:
+                segments.append(self._begin(segments[-1]))
+            for head in Archives(self._directory / "archive").heads():
+                if catalog.head(head.id) is None:
+                    catalog.settle(head)
+            manifest.write_manifest(
+                self._directory,
+                msgspec.structs.replace(found, segments=tuple(segments), catalog=generation),
+            )
+        finally:
+            catalog.close()
+        for info in found.segments:
+            if info.number in damaged:
+                self._set_aside(info)
+        return self._done
+
+    def _manifest(self) -> Manifest:
+        try:
+            return manifest.read_manifest(self._directory)
+        except (Corrupt, NotALog) as error:
+            rebuilt = find_segments(self._directory, error)
+            self._done.notes.append("MANIFEST was rebuilt from the segments")
+            return rebuilt
+
+    def _path(self, info: SegmentInfo) -> Path:
+        return self._directory / "segments" / info.name
+
+    def _is_sound(self, info: SegmentInfo) -> bool:
+        path = self._path(info)
+        if not path.exists():
+            self._done.notes.append(f"{info.name} is missing: all that only it held is lost")
+            return False
+        if info.status is Status.SEALED:
+            return segment.digest(path) == (info.digest, info.size)
+        if info.status is Status.DAMAGED:
+            return False
+        clean = manifest.read_clean(self._directory)
+        if clean is not None:
+            return segment.digest(path) == clean.active
+        try:
+            walk(path)
+        except Corrupt:
+            return False
+        return True
+
+    def _keep(self, info: SegmentInfo, catalog: Catalog) -> SegmentInfo:
+        """Take a sound segment's index into the catalog."""
+        active = info.status is Status.ACTIVE
+        env = segment.Environment(
+            self._path(info), map_size=info.map_size, readonly=not active, lock=active
+        )
+        try:
+            with env.view() as view:
+                if not active:
+                    catalog.merge(info.number, view)
+        finally:
+            env.close()
+        for head in catalog.heads():
+            self._heads[head.id] = head.head
+        return info
+
+    def _begin(self, last: SegmentInfo) -> SegmentInfo:
+        info = SegmentInfo(number=last.number + 1, first=last.last + 1, map_size=last.map_size)
+        rewrite.create(self._path(info), info, 0).close()
+        return info
+
+    # -- one damaged segment ------------------------------------------------------------------
+
+    def _rescue(self, info: SegmentInfo, catalog: Catalog) -> SegmentInfo:
+        """Write a damaged segment anew out of what can be read of it."""
+        path = self._path(info)
+        if path.exists():
+            with SalvageView.open(path) as view:
+                loot = _Loot(view, info, path.stat().st_size)
+        else:
+            loot = _Loot(SalvageView.of(b"", info.name), info, 0)
+        runes, holes = loot.complete(info, self._heads)
+        last = max(
+            [info.last, info.first - 1]
+            + [rune.position for rune in runes[-1:]]
+            + [hole.position + hole.count - 1 for hole in holes]
+        )
+        new = msgspec.structs.replace(info, generation=info.generation + 1, status=Status.SEALED)
+        env = rewrite.create(self._path(new), new, 0)
+        try:
+            self._write(env, catalog, runes, holes, loot)
+            done = rewrite.sealed(env, new, last)
+            with env.view() as view:
+                catalog.merge(info.number, view)
+        finally:
+            env.close()
+        self._done.segments.append(info.name)
+        self._done.notes.extend(loot.notes)
+        for rune in runes:
+            self._heads[rune.conversation] = rune.event_id
+        return done
+
+    def _write(
+        self,
+        env: Environment,
+        catalog: Catalog,
+        runes: list[Rescued],
+        holes: list[Hole],
+        loot: _Loot,
+    ) -> None:
+        desks: dict[str, Desk] = {}
+        items: list[Item] = []
+        for run in _runs(runes):
+            items.append(self._item(desks, catalog, run))
+            if len(items) >= 256:
+                _commit(env, catalog, items)
+                items = []
+        _commit(env, catalog, items)
+        env.reserve(64 * len(holes) + 64 * len(loot.work) + (1 << 20))
+        with env.batch() as batch:
+            for hole in holes:
+                batch.put("holes", *encode_hole(hole))
+            for (name, entity), value in loot.work.items():
+                desk = desks.get(name)
+                if desk is not None and desk.number is not None:
+                    batch.put("work", NUMBER.pack(desk.number) + entity, value)
+
+    def _item(self, desks: dict[str, Desk], catalog: Catalog, run: list[Rescued]) -> Item:
+        first = run[0]
+        desk = desks.get(first.conversation)
+        if desk is None:
+            desk = desks[first.conversation] = Desk(
+                first.conversation, catalog.head(first.conversation)
+            )
+        bodies = []
+        touched: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for offset, rune in enumerate(run):
+            if rune.body is None:
+                self._done.runes_lost += 1
+                bodies.append(_tombstone(rune.conversation))
+                touched[LOST].append((offset, 1))
+                continue
+            self._done.runes_kept += 1
+            bodies.append(rune.body)
+            envelope = _codec.envelopes(
+                [rune.body], rune.conversation, rune.event_id, rune.position, rune.time
+            )[0]
+            for entity in {envelope.owner, *envelope.observers}:
+                touched[entity].append((offset, 1))
+        if self._progress is not None:
+            self._progress(len(run))
+        item = Item(bodies, dict(touched))
+        item.desk = desk
+        item.first = first.event_id
+        item.position = first.position
+        item.time = first.time
+        return item
+
+    def _set_aside(self, info: SegmentInfo) -> None:
+        path = self._path(info)
+        if path.exists():
+            aside = self._directory / "damaged"
+            make_directory(aside)
+            path.rename(aside / path.name)
+            sync_directory(aside)
+            sync_directory(path.parent)
+        path.with_name(path.name + "-lock").unlink(missing_ok=True)
+
+
+class _Loot:
+    """Everything that can be read out of a damaged segment."""
+
+    def __init__(self, view: SalvageView, info: SegmentInfo, size: int) -> None:
+        # A rune takes at least this much: a position or an event id beyond is damage, not data.
+        self._most = size // 24
+        self._last = info.last or info.first + self._most
+        self._first = info.first
+        self.runes: dict[int, Rescued] = {}
+        self.holes: dict[int, Hole] = {}
+        self.work: dict[tuple[str, bytes], bytes] = {}
+        self.heads: dict[int, Head] = {}
+        for key, value in view.salvage("heads"):
+            try:
+                self.heads[NUMBER.unpack(key)[0]] = decode_head(value)
+            except (Corrupt, ValueError):
+                continue
+        self._names = {number: head.id for number, head in self.heads.items()}
+        for key, value in view.salvage("names"):
+            self._names.setdefault(NUMBER.unpack(value)[0], key.decode())
+        self._take_runes(view)
+        for key, value in view.salvage("work"):
+            name = self._names.get(NUMBER.unpack(key[:4])[0])
+            if name is not None:
+                self.work[name, key[4:]] = value
+        self.notes = list(view.problems)
+
+    def _take_runes(self, view: SalvageView) -> None:
+        for key, data in view.salvage("runes"):
+            name = self._names.get(frame.number(data))
+            if name is None:
+                continue
+            try:
+                parts = frame.salvage(data, name, frame.seed_of(name))
+            except Corrupt:
+                continue
+            position = PLACE.unpack(key)[0]
+            if all(body is None for body in parts.bodies):
+                continue  # not even its header can be believed
+            for offset, body in enumerate(parts.bodies):
+                at = position + offset
+                if body is not None and self._first <= at <= self._last:
+                    self.runes[at] = Rescued(at, name, parts.first + offset, parts.time, body)
+
+    def complete(
+        self, info: SegmentInfo, before: dict[str, int]
+    ) -> tuple[list[Rescued], list[Hole]]:
+        """Return what was rescued, with a stand-in for each lost rune, in order; and the positions left over."""
+        known: dict[str, dict[int, int]] = defaultdict(dict)
+        for rune in self.runes.values():
+            known[rune.conversation][rune.event_id] = rune.position
+        last = max([info.last, *self.runes], default=info.first - 1)
+        wanted = list(self._lost(known, before, last))
+        free = [at for at in range(info.first, last + 1) if at not in self.runes]
+        placed, left = _place(wanted, free, last)
+        times = sorted((rune.position, rune.time) for rune in self.runes.values())
+        runes = sorted(
+            [*self.runes.values(), *_stand_ins(placed, times)], key=lambda rune: rune.position
+        )
+        return runes, list(_holes(left))
+
+    def _lost(
+        self, known: dict[str, dict[int, int]], before: dict[str, int], last: int
+    ) -> Iterator[tuple[int, int, str, int]]:
+        """Yield (not before, not after, conversation, event id) for each event that must have been here."""
+        ends = {head.id: head.head for head in self.heads.values() if head.size}
+        for name in sorted(known.keys() | ends.keys()):
+            places = known.get(name, {})
+            first = before.get(name, 0) + 1
+            end = max([*places, min(ends.get(name, 0), max([*places, first]) + self._most)])
+            after = 0
+            upper: list[tuple[int, int]] = sorted(places.items(), reverse=True)
+            for event_id in range(first, end + 1):
+                while upper and upper[-1][0] < event_id:
+                    upper.pop()
+                if event_id in places:
+                    after = places[event_id]
+                else:
+                    yield after + 1, upper[-1][1] - 1 if upper else last, name, event_id
+
+
+def _place(
+    wanted: list[tuple[int, int, str, int]], free: list[int], last: int
+) -> tuple[list[tuple[int, str, int]], list[int]]:
+    """Give each lost event one of the free positions between those of its neighbours.
+
+    The one whose time is up first goes first, which finds places for all if there are places for all. What
+    finds none goes behind the last.
+    """
+    waiting: list[tuple[int, int, str]] = []
+    order = sorted(wanted)
+    placed: list[tuple[int, str, int]] = []
+    left: list[int] = []
+    at = 0
+    for position in free:
+        while at < len(order) and order[at][0] <= position:
+            _, latest, name, event_id = order[at]
+            heapq.heappush(waiting, (latest, event_id, name))
+            at += 1
+        if waiting:
+            _, event_id, name = heapq.heappop(waiting)
+            placed.append((position, name, event_id))
+        else:
+            left.append(position)
+    rest = [(event_id, name) for _, event_id, name in sorted(waiting)]
+    rest += [(event_id, name) for _, _, name, event_id in order[at:]]
+    placed += [(last + 1 + index, name, event_id) for index, (event_id, name) in enumerate(rest)]
+    return placed, left
+
+
+def _stand_ins(
+    placed: list[tuple[int, str, int]], times: list[tuple[int, int]]
+) -> Iterator[Rescued]:
+    """Yield lost runes with the time of the last one that is known before them."""
+    index, time = 0, times[0][1] if times else 0
+    for position, name, event_id in sorted(placed):
+        while index < len(times) and times[index][0] < position:
+            time = times[index][1]
+            index += 1
+        yield Rescued(position, name, event_id, time, None)
+
+
+def _holes(positions: list[int]) -> Iterator[Hole]:
+    start = count = 0
+    for position in positions:
+        if count and position == start + count:
+            count += 1
+            continue
+        if count:
+            yield Hole(start, count, 0, rewrite.State.LIVE)
+        start, count = position, 1
+    if count:
+        yield Hole(start, count, 0, rewrite.State.LIVE)
+
+
+def _runs(runes: list[Rescued]) -> Iterator[list[Rescued]]:
+    """Group runes that can share an append: consecutive, of one conversation and time."""
+    run: list[Rescued] = []
+    for rune in runes:
+        if run and not (
+            rune.position == run[-1].position + 1
+            and rune.event_id == run[-1].event_id + 1
+            and (rune.conversation, rune.time) == (run[0].conversation, run[0].time)
+            and len(run) < 256
+        ):
+            yield run
+            run = []
+        run.append(rune)
+    if run:
+        yield run
+
+
+def _commit(env: Environment, catalog: Catalog, items: list[Item]) -> None:
+    if not items:
+        return
+    env.reserve(sum(item.cost for item in items))
+    with env.batch() as batch:
+        inscribe(batch, _Before(catalog), items)
+
+
+class _Before:
+    """The catalog of the segments before this one, as far as the index needs it."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.version = catalog.version
+        self.was_open = catalog.is_open
+
+
+def _tombstone(conversation: str) -> bytes:
+    return _codec.encode(conversation, Change(LOST, None, [Tombstone(reason="damaged")]))[0]

@@ -1,0 +1,290 @@
+"""Verifying a log: everything that can be checked without knowing what its runes mean.
+
+Each finding names the invariant it breaks, how bad that is, and where.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from runelog import frame, manifest, segment
+from runelog.catalog import entries
+from runelog.codec import Codec
+from runelog.errors import BadStream, Corrupt, NewerFormat, RunefoldError
+from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole, postings, stream_prefix
+from runelog.manifest import Status
+from runelog.rune import State
+from runelog.store import Runelog
+from runelog.transfer import check_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from runelog.index import Head
+    from runelog.manifest import SegmentInfo
+    from runelog.segment import View
+    from runelog.volumes import Volume
+
+Severity = Literal["fatal", "error", "warn"]
+_PLACE: Final = PLACE.pack
+
+
+class Problem(NamedTuple):
+    """One thing that is not as it should be."""
+
+    invariant: str
+    severity: Severity
+    where: str
+    message: str
+
+
+class Report(msgspec.Struct):
+    """What was looked at, and what was found."""
+
+    problems: list[Problem] = []
+    runes: int = 0
+    conversations: int = 0
+    segments: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether nothing is wrong; a snapshot that cannot be used is only worth a warning."""
+        return all(problem.severity == "warn" for problem in self.problems)
+
+
+def verify(
+    directory: Path,
+    *,
+    codec: Codec | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Check a whole log, beside a live writer if there is one. `progress` is told of runes.
+
+    Payloads are decoded as far as `codec` knows their kinds. Raises only if there is no log to look at.
+    """
+    manifest.read_manifest(directory)
+    with Runelog.open(directory, codec, readonly=True) as log:
+        return _Verifier(log, progress).run()
+
+
+class _Trail:
+    """What is remembered of a stream of positions: how many, and a checksum over all of them."""
+
+    __slots__ = ("checksum", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.checksum = 0
+
+    def add(self, position: int) -> None:
+        self.count += 1
+        self.checksum = crc32(_PLACE(position), self.checksum)
+
+
+class _Verifier:
+    def __init__(self, log: Runelog, progress: Callable[[int], None] | None) -> None:
+        self._log = log
+        self._progress = progress
+        self._report = Report()
+        self._heads: dict[str, int] = {}
+        """The last event id met of each conversation."""
+
+    def run(self) -> Report:
+        volumes = self._log.volumes
+        self._check_order(volumes.manifest.segments)
+        for info in volumes.manifest.segments:
+            self._report.segments += 1
+            try:
+                self._check_segment(info)
+            except RunefoldError as error:
+                self._note("INV-CRC-VALID", "fatal", info.name, str(error))
+        try:
+            self._check_catalog()
+        except RunefoldError as error:
+            self._note("INV-SEGMENT-CONTIGUOUS", "error", "catalog", str(error))
+        return self._report
+
+    def _note(self, invariant: str, severity: Severity, where: str, message: str) -> None:
+        self._report.problems.append(Problem(invariant, severity, where, message))
+
+    def _check_order(self, segments: tuple[SegmentInfo, ...]) -> None:
+        for before, after in zip(segments, segments[1:], strict=False):
+            if after.number != before.number + 1 or after.first != before.last + 1:
+                message = f"{after.name} does not follow {before.name}"
+                self._note("INV-SEGMENT-CONTIGUOUS", "fatal", after.name, message)
+
+    # -- one segment --------------------------------------------------------------------------
+
+    def _check_segment(self, info: SegmentInfo) -> None:
+        with self._log.volumes.take(info.number) as (volume, view):
+            if volume.damaged:
+                what = "is set aside as damaged" if info.status is Status.DAMAGED else "is damaged"
+                self._note("INV-RUNE-IMMUTABLE", "fatal", info.name, f"{info.name} {what}")
+            elif info.status is Status.SEALED:
+                found = segment.digest(self._log.volumes.path(info))
+                if found != (info.digest, info.size):
+                    message = f"{info.name} does not match its digest"
+                    self._note("INV-RUNE-IMMUTABLE", "fatal", info.name, message)
+            trails = self._check_frames(info, volume, view)
+            self._check_index(info, volume, view, trails)
+
+    def _check_frames(
+        self, info: SegmentInfo, volume: Volume, view: View
+    ) -> dict[tuple[str, str], _Trail]:
+        """Check every rune of a segment and that no position is missing; return what its index should say."""
+        trails: dict[tuple[str, str], _Trail] = defaultdict(_Trail)
+        holes = _Holes(view)
+        expected = info.first
+        for key, data in entries(view, "runes"):
+            position = PLACE.unpack(key)[0]
+            expected = holes.skip(expected)
+            if position != expected:
+                message = f"positions {expected} to {position - 1} are missing"
+                self._note("INV-SEGMENT-CONTIGUOUS", "fatal", info.name, message)
+            expected = position + max(frame.count(data), 1)
+            try:
+                self._check_frame(volume, view, position, data, trails)
+            except RunefoldError as error:
+                where = _where(error, f"{info.name} at position {position}")
+                self._note("INV-CRC-VALID", "fatal", where, str(error))
+        expected = holes.skip(expected)
+        if info.status is Status.SEALED and expected != info.last + 1:
+            message = f"positions {expected} to {info.last} are missing"
+            self._note("INV-SEGMENT-CONTIGUOUS", "fatal", info.name, message)
+        return trails
+
+    def _check_frame(
+        self,
+        volume: Volume,
+        view: View,
+        position: int,
+        data: bytes,
+        trails: dict[tuple[str, str], _Trail],
+    ) -> None:
+        name, seed = volume.id_of(view, frame.number(data))
+        parts = frame.unpack(data, name, seed)
+        last = self._heads.get(name, 0)
+        if parts.first != last + 1:
+            message = f"event {last + 1} of {name} should be next, and {parts.first} is"
+            self._note("INV-EVENTID-MONOTONIC", "fatal", name, message)
+        self._heads[name] = parts.first + len(parts.bodies) - 1
+        codec = self._log.codec
+        envelopes = codec.envelopes(parts.bodies, name, parts.first, position, parts.time)
+        for envelope in envelopes:
+            trails[name, ""].add(envelope.position)
+            for entity in {envelope.owner, *envelope.observers}:
+                trails[name, entity].add(envelope.position)
+            try:
+                _ = envelope.payload
+            except NewerFormat as error:
+                where = f"{name} event {envelope.event_id}"
+                self._note("INV-REPLAY-DETERMINISTIC", "error", where, str(error))
+        self._report.runes += len(envelopes)
+        if self._progress is not None:
+            self._progress(len(envelopes))
+
+    def _check_index(
+        self, info: SegmentInfo, volume: Volume, view: View, trails: dict[tuple[str, str], _Trail]
+    ) -> None:
+        numbers: dict[int, Head] = {}
+        for key, value in entries(view, "heads"):
+            numbers[NUMBER.unpack(key)[0]] = decode_head(value)
+        for name, value in entries(view, "names"):
+            head = numbers.get(NUMBER.unpack(value)[0])
+            if head is None or head.id != name.decode():
+                self._wrong_index(info, f"the name {name.decode()} leads nowhere")
+        by_name = {head.id: number for number, head in numbers.items()}
+        for (name, entity), trail in trails.items():
+            number = by_name[name]
+            prefix = stream_prefix(number, entity) if entity else NUMBER.pack(number)
+            table = "streams" if entity else "events"
+            found = _Trail()
+            for run in postings(view, table, prefix, 0):
+                for position in range(run.position, run.position + run.count):
+                    found.add(position)
+            if (found.count, found.checksum) != (trail.count, trail.checksum):
+                what = f"the stream of {entity} in {name}" if entity else name
+                self._wrong_index(info, f"the index of {what} does not lead to its runes")
+            if not entity and numbers[number].head != self._heads[name]:
+                self._wrong_index(info, f"the head of {name} is not its last event")
+        listed = sum(1 for head in numbers.values() if head.state is State.LIVE)
+        if listed != sum(1 for _, entity in trails if not entity):
+            self._wrong_index(info, "the heads are not those of the conversations it holds")
+
+    def _wrong_index(self, info: SegmentInfo, message: str) -> None:
+        self._note("INV-SEGMENT-CONTIGUOUS", "error", info.name, message)
+
+    # -- everything beside the segments -------------------------------------------------------
+
+    def _check_catalog(self) -> None:
+        log = self._log
+        listed = set()
+        for head in log.lookup.heads():
+            self._report.conversations += 1
+            listed.add(head.id)
+            if head.state is State.ARCHIVED:
+                self._check_archive(head)
+            elif head.state is State.LIVE:
+                self._check_live(head)
+            for message in log.snapshots.verify(head.id):
+                self._note("INV-SNAPSHOT-INTEGRITY", "warn", head.id, message)
+        for name in self._heads.keys() - listed:
+            message = f"{name} is in a segment, and the index does not list it"
+            self._note("INV-SEGMENT-CONTIGUOUS", "error", name, message)
+
+    def _check_live(self, head: Head) -> None:
+        last = self._heads.get(head.id, 0)
+        # A live writer may have gone on since its segment was looked at.
+        if head.head != last and not (
+            head.head > last and manifest.writer_alive(self._log.directory)
+        ):
+            message = f"the index says that {head.id} ends at event {head.head}, and it is {last}"
+            self._note("INV-EVENTID-MONOTONIC", "error", head.id, message)
+        for digest in self._log.blobs.list(head.id):
+            try:
+                self._log.blobs.get(head.id, digest)
+            except Corrupt as error:
+                self._note("INV-CRC-VALID", "fatal", f"{head.id} blob {digest[:12]}", str(error))
+
+    def _check_archive(self, head: Head) -> None:
+        path = self._log.archives.path(head.id)
+        try:
+            with path.open("rb") as file:
+                checked = check_stream(file, self._progress)
+        except FileNotFoundError:
+            message = f"{head.id} is archived, and {path.name} is missing"
+            self._note("INV-CRC-VALID", "fatal", head.id, message)
+        except (BadStream, NewerFormat) as error:
+            message = f"the archive of {head.id} cannot be read: {error}"
+            self._note("INV-CRC-VALID", "fatal", head.id, message)
+        else:
+            self._report.runes += checked.totals.runes
+            if checked.totals.runes != head.head:
+                message = f"{head.id} has {head.head} runes, its archive {checked.totals.runes}"
+                self._note("INV-EVENTID-MONOTONIC", "error", head.id, message)
+
+
+class _Holes:
+    """The holes of a segment, in order."""
+
+    def __init__(self, view: View) -> None:
+        self._holes: Iterator[Hole] = (decode_hole(*entry) for entry in entries(view, "holes"))
+        self._next = next(self._holes, None)
+
+    def skip(self, position: int) -> int:
+        """Return the next position at or behind `position` that is not in a hole."""
+        while self._next is not None and self._next.position <= position:
+            position = max(position, self._next.position + self._next.count)
+            self._next = next(self._holes, None)
+        return position
+
+
+def _where(error: RunefoldError, place: str) -> str:
+    if isinstance(error, Corrupt) and error.conversation:
+        return f"{error.conversation} event {error.event_id}" if error.event_id else error.conversation
+    return place

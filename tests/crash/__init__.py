@@ -1,0 +1,1 @@
+"""What the log survives: power cuts, kills, faults of the disk, flipped bits, other processes."""

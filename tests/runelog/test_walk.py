@@ -1,0 +1,193 @@
+"""Rules about walking through files in a child process: it may die of them, this process may not."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from runelog import frame, walk
+from runelog.errors import Corrupt, Fault
+from runelog.segment import TABLES
+from tests.runelog.lmdb_file import PAGE, build, changed, content, flipped, leaf_of
+
+CONVERSATIONS = ("conv_a", "conv_b")
+FRAMES = 12
+RUNES = 5
+
+
+def number_key(number: int) -> bytes:
+    """Return the key or value that stands for a conversation."""
+    return number.to_bytes(4, "big")
+
+
+def frame_at(index: int) -> tuple[str, bytes, bytes]:
+    """Return the frame that is written as the `index`-th, with its place."""
+    number, turn = index % 2, index // 2
+    seed = frame.seed_of(CONVERSATIONS[number])
+    bodies = [b"event %d of frame %d" % (n, index) * 8 for n in range(RUNES)]
+    data = frame.pack(number, seed, 1 + turn * RUNES, 1_700_000_000, bodies)
+    return "runes", frame.POSITION.pack(1 + index * RUNES), data
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    """Give a segment of a few frames of two conversations."""
+    path = tmp_path / "000001.0.mdb"
+    names = [("names", name.encode(), number_key(n)) for n, name in enumerate(CONVERSATIONS)]
+    build(path, TABLES, [names, *([frame_at(index)] for index in range(FRAMES))])
+    return path
+
+
+def last_leaf(data: bytes) -> int:
+    """Return where the last leaf with frames begins."""
+    return leaf_of(data, frame.POSITION.pack(1 + (FRAMES - 1) * RUNES)) * PAGE
+
+
+def test_a_sound_file_passes(segment: Path) -> None:
+    """Nothing is raised, and neither the file nor what lies beside it is changed."""
+    before = segment.read_bytes()
+    Path(f"{segment}-lock").unlink()
+
+    walk.walk(segment)
+
+    assert segment.read_bytes() == before
+    assert list(segment.parent.iterdir()) == [segment]
+
+
+def test_a_file_that_is_cut_short_is_not_even_opened(segment: Path) -> None:
+    """Its size is looked at first."""
+    segment.write_bytes(segment.read_bytes()[: 4 * PAGE])
+
+    with pytest.raises(Corrupt, match="cut short"):
+        walk.walk(segment)
+
+
+def test_a_damaged_rune_is_named(segment: Path) -> None:
+    """A rune that does not match its checksum is reported with conversation and event id."""
+    data = segment.read_bytes()
+    place = data.index(b"event 3 of frame 11", last_leaf(data))
+    segment.write_bytes(changed(data, {place: b"E"}))
+
+    with pytest.raises(Corrupt, match="checksum") as raised:
+        walk.walk(segment)
+
+    assert raised.value.conversation == "conv_b"
+    assert raised.value.event_id == 5 * RUNES + 4
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (("runes", frame.POSITION.pack(58), frame_at(3)[2]), "not where they were written"),
+        (("runes", b"short", frame_at(3)[2]), "not where they were written"),
+        (("names", b"conv_b", number_key(7)), "not listed"),
+        (("names", b"conv_c", number_key(1)), "checksum"),
+        (("runes", frame.POSITION.pack(1 << 40), b""), "conv_a"),
+    ],
+)
+def test_entries_that_cannot_be_are_damage(
+    segment: Path, entry: tuple[str, bytes, bytes], said: str
+) -> None:
+    """A frame in a wrong place, or of a conversation that is not its own, is not taken over."""
+    build(segment, TABLES, [[entry]])
+
+    with pytest.raises(Corrupt, match=said):
+        walk.walk(segment)
+
+
+def flip_and_walk(path: Path, data: bytes, bit: int) -> None:
+    """Change one bit: the walk must find it, or every rune must still be the one that was written."""
+    path.write_bytes(data)
+    runes = content(path, TABLES)["runes"]
+    path.write_bytes(flipped(data, bit))
+    with contextlib.suppress(Corrupt):
+        walk.walk(path)
+
+        assert content(path, TABLES)["runes"] == runes
+
+
+def test_a_changed_bit_is_found_or_harmless(segment: Path) -> None:
+    """What passes the walk is safe to open, and right."""
+    chance = random.Random(1)
+    data = segment.read_bytes()
+    for _ in range(16):
+        flip_and_walk(segment, data, chance.randrange(8 * len(data)))
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("seed", range(8))
+def test_any_changed_bit_is_found_or_harmless(segment: Path, seed: int) -> None:
+    """The same for many more bits."""
+    chance = random.Random(seed)
+    data = segment.read_bytes()
+    for _ in range(400):
+        flip_and_walk(segment, data, chance.randrange(8 * len(data)))
+
+
+# -- what becomes of the child ---------------------------------------------------------------------
+
+
+def judge(path: Path, code: str, *arguments: str, timeout: float = 60) -> None:
+    """Let a child with another errand go instead."""
+    walk._judge(path, [sys.executable, "-c", code, *arguments], timeout)
+
+
+def test_a_file_that_kills_lmdb_kills_only_the_child(segment: Path) -> None:
+    """LMDB itself dies of an entry that reaches behind its mapping; here that is an error."""
+    data = segment.read_bytes()
+    key = frame.POSITION.pack(1 + (FRAMES - 1) * RUNES)
+    node = data.index(key, last_leaf(data)) - 8
+    segment.write_bytes(changed(data, {node: (1 << 30).to_bytes(4, sys.byteorder)}))
+    only_lmdb = (
+        "import sys, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
+        "sys.path[:] = sys.argv[3:]; from pathlib import Path; from runelog.walker import read_all; "
+        "read_all(Path(sys.argv[1]), sys.argv[2].split())"
+    )
+
+    with pytest.raises(Corrupt, match=r"ended the process that tried \((Segmentation|Bus)"):
+        judge(segment, only_lmdb, str(segment), " ".join(TABLES), *sys.path)
+    with pytest.raises(Corrupt, match="gap or an overlap"):
+        walk.walk(segment)
+
+
+def test_a_child_that_does_not_end_is_ended(segment: Path) -> None:
+    """A file that cannot be read to its end in time is damaged."""
+    with pytest.raises(Corrupt, match=r"000001\.0\.mdb is damaged: .* did not end"):
+        judge(segment, "import signal; signal.pause()", timeout=0.2)
+
+
+def test_a_child_that_fails_says_why(segment: Path) -> None:
+    """Whatever else goes wrong there is in the message."""
+    with pytest.raises(Corrupt, match="ValueError: so it goes"):
+        judge(segment, "raise ValueError('so it goes')")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_child_ended_from_outside_says_nothing_about_the_file(
+    segment: Path, number: signal.Signals
+) -> None:
+    """A machine out of memory must not make a sound file look damaged."""
+    with pytest.raises(Fault, match="could not be examined"):
+        judge(segment, f"import os; os.kill(os.getpid(), {number:d})")
+
+
+def test_a_child_that_cannot_start_says_nothing_about_the_file(segment: Path) -> None:
+    """Without a Python to run there is no verdict."""
+    with pytest.raises(Fault, match="does not start"):
+        walk._judge(segment, [str(segment.parent / "no-python")], 60)
+
+
+def test_the_child_needs_nothing_from_the_environment(
+    segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds its modules wherever the parent found them, whatever directory it runs in."""
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+
+    walk.walk(segment)
