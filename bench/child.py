@@ -51,4 +51,7 @@ def crash(directory: str) -> None:
 
 
 if __name__ == "__main__":
-    {"memory": memory, "crash": crash}[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1] == "memory":
+        memory(*sys.argv[2:])
+    else:
+        crash(*sys.argv[2:])

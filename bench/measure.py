@@ -37,13 +37,35 @@ class Sizes(NamedTuple):
     """Batches of 1,024 whose bytes on disk are counted."""
 
 
-FULL = Sizes(7, 40, 1_600, 200_000, 200_000, 9, 1_000_000, 20_000, 15, 1_000_000, 400)
-QUICK = Sizes(3, 12, 480, 200_000, 20_000, 3, 100_000, 2_000, 7, 200_000, 100)
+FULL = Sizes(
+    rounds=24,
+    batches=10,
+    singles=200,
+    read=200_000,
+    rebuilt=200_000,
+    states=15,
+    open_runes=1_000_000,
+    open_conversations=20_000,
+    opens=15,
+    replayed=1_000_000,
+    stored=400,
+)
+QUICK = Sizes(
+    rounds=9,
+    batches=3,
+    singles=60,
+    read=200_000,
+    rebuilt=20_000,
+    states=3,
+    open_runes=100_000,
+    open_conversations=2_000,
+    opens=7,
+    replayed=200_000,
+    stored=100,
+)
 
 
-def race(
-    rounds: int, ours: Callable[[], float], *peers: Callable[[], float]
-) -> tuple[float, ...]:
+def race(rounds: int, ours: Callable[[], float], *peers: Callable[[], float]) -> tuple[float, ...]:
     """Let all run by turns; each returns its rate. Return the best of each."""
     runners = (ours, *peers)
     rates: list[list[float]] = [[] for _ in runners]
@@ -73,7 +95,7 @@ def anonymous_memory() -> int:
 
 
 def bytes_on_disk(path: Path) -> int:
-    """Return what files take: by length or by blocks, whichever is more, summed over a directory."""
+    """Return what the files of a directory take: by length or by blocks, whichever is more."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     states = [file.stat() for file in files]
     return max(sum(s.st_size for s in states), sum(s.st_blocks * 512 for s in states))

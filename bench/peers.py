@@ -62,9 +62,7 @@ class BareLmdb:
 
     def __init__(self, path: Path, *, by_rune: bool = False) -> None:
         """Make the environment."""
-        self.env = lmdb.open(
-            str(path), map_size=4 << 30, subdir=False, max_dbs=4, lib_version=0
-        )
+        self.env = lmdb.open(str(path), map_size=4 << 30, subdir=False, max_dbs=4, lib_version=0)
         self._runes = self.env.open_db(b"runes")
         self._events = self.env.open_db(b"events")
         self._streams = self.env.open_db(b"streams")
@@ -139,7 +137,7 @@ class Sqlite:
             " owner TEXT, body BLOB, UNIQUE (conversation, event))"
         )
         self._events = [0] * threads
-        # SQLite's own waiting for a lock sleeps longer and longer: threads that queue here are faster.
+        # Waiting for its lock SQLite sleeps, longer and longer: threads that queue here are faster.
         self._turn = threading.Lock()
 
     @staticmethod
@@ -201,7 +199,7 @@ def _pragmas(connections: Sequence[sqlite3.Connection]) -> str:
 
 
 class Conversation(Aggregate):
-    """A conversation the way the eventsourcing library has it: an aggregate that hears fragments."""
+    """A conversation as the eventsourcing library has it: an aggregate that hears fragments."""
 
     def __init__(self) -> None:
         """Begin a conversation."""

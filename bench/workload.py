@@ -87,7 +87,7 @@ class Talk:
         everything = fragments()
         call = self._parts // CALL
         self._parts += 1
-        runes = []
+        runes: list[Rune] = []
         while len(runes) < count:
             taken = everything[self._at : self._at + count - len(runes)]
             self._at = (self._at + len(taken)) % len(everything)
@@ -121,7 +121,7 @@ def append_batch(log: Runelog, parts: list[Part]) -> None:
 
 
 def build(directory: Path, rounds: int, conversations: int, count: int) -> int:
-    """Make a closed log: `rounds` times `count` runes for each conversation. Return how many runes."""
+    """Make a closed log: `rounds` times `count` runes a conversation. Return how many in all."""
     talks = [Talk(number) for number in range(conversations)]
     with Runelog.open(directory, CODEC) as log:
         for _ in range(rounds):

@@ -59,7 +59,9 @@ def _scoped(conversation: str, entity: str = "") -> bytes:
 class Catalog:
     """An index over the sealed segments, in an environment of its own."""
 
-    def __init__(self, path: Path, *, readonly: bool = False, lock: bool = True, create: bool = False):
+    def __init__(
+        self, path: Path, *, readonly: bool = False, lock: bool = True, create: bool = False
+    ):
         """Open the catalog's file."""
         self.env = Environment(
             path,

@@ -39,14 +39,14 @@ class Archives:
         """Return where an archived conversation is."""
         return self._directory / (conversation + _SUFFIX)
 
-    def write(self, conversation: str, runes: Iterable[Envelope], blobs: FileBlobs, now: int) -> None:
+    def write(
+        self, conversation: str, runes: Iterable[Envelope], blobs: FileBlobs, now: int
+    ) -> None:
         """Write a conversation with all it needs, durably."""
         make_directory(self._directory)
         with replacing(self.path(conversation)) as file:
             entries = (entry_of(envelope) for envelope in runes)
-            write_stream(
-                file, [Source(conversation, entries, blobs)], secret=True, created=now
-            )
+            write_stream(file, [Source(conversation, entries, blobs)], secret=True, created=now)
 
     def drop(self, conversation: str) -> None:
         """Delete a conversation's file, durably. There need not be one."""
@@ -106,7 +106,9 @@ class Archives:
         try:
             return StreamReader(self.path(conversation).open("rb"))
         except FileNotFoundError:
-            msg = f"the archive of {conversation} is missing: put {self.path(conversation).name} back"
+            msg = (
+                f"the archive of {conversation} is missing: put {self.path(conversation).name} back"
+            )
             raise Corrupt(msg, conversation=conversation) from None
         except BadStream as error:
             msg = f"the archive of {conversation} is damaged: {error}"

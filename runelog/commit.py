@@ -11,22 +11,20 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from runelog.checks import check_append
+from runelog.desks import Desks
 from runelog.errors import (
     Busy,
     Closed,
-    Cold,
     Fenced,
-    Gone,
     LogFailed,
-    WrongVersion,
 )
 from runelog.index import NUMBER
 from runelog.inscribe import Desk, Item, Past, inscribe
-from runelog.rune import Appended, State
+from runelog.rune import Appended
 from runelog.segment import MapFull
 
 if TYPE_CHECKING:
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
     from runelog.codec import Codec
     from runelog.index import Head
+    from runelog.inscribe import Armed
     from runelog.rune import Change
     from runelog.segment import Environment
 
@@ -59,33 +58,21 @@ ROLL_AT: Final = 0.8
 """A segment is rolled when this part of its map is used: transactions need room to copy pages."""
 FLUSH_AFTER: Final = 0.005
 """How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
-MAX_DESKS: Final = 4_096
-MAX_ENTITIES: Final = 1_024
 
 
 class Writer:
     """The one writer of a log."""
 
-    def __init__(
-        self,
-        home: Home,
-        codec: Codec,
-        clock: Callable[[], int],
-        env: Environment,
-        *,
-        epoch: int,
-        position: int,
-        last_time: int,
-    ) -> None:
-        """Write to `env` from the position behind `position` on."""
+    def __init__(self, home: Home, codec: Codec, clock: Callable[[], int], armed: Armed) -> None:
+        """Go on writing where `armed` says the log ends."""
         self._home = home
         self._codec = codec
         self._clock = clock
-        self._env = env
-        self._epoch = NUMBER.pack(epoch)
-        self._next = position + 1
-        self._time = last_time
-        self._used = env.used
+        self._env = armed.env
+        self._epoch = NUMBER.pack(armed.epoch)
+        self._next = armed.position + 1
+        self._time = armed.time
+        self._used = armed.env.used
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._stale = threading.Condition(self._lock)
@@ -94,7 +81,7 @@ class Writer:
         self._cost = 0
         self._leading = False
         self._paused = False
-        self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._desks = Desks(home)
         self._failure: Exception | None = None
         self._closing = False
         self._flusher: threading.Thread | None = None
@@ -109,8 +96,8 @@ class Writer:
         item = self._encode(conversation, changes)
         with self._lock:
             self._admit(item, timeout)
-            desk = self._desk(conversation)
-            versions = self._check_versions(desk, changes)
+            desk = self._desks.take(conversation)
+            versions = self._desks.check_versions(desk, changes)
             self._env.reserve(self._cost + item.cost)
             self._enter(item, desk, versions)
             if not durable:
@@ -139,7 +126,9 @@ class Writer:
             start = len(bodies)
             bodies += self._codec.encode(conversation, change)
             stretch = (start, len(bodies) - start)
-            for entity in {change.entity, *change.observers} if change.observers else (change.entity,):
+            for entity in (
+                {change.entity, *change.observers} if change.observers else (change.entity,)
+            ):
                 touched.setdefault(entity, []).append(stretch)
         item = Item(bodies, touched)
         item.work = [(c.entity, c.open, c.deadline) for c in changes if c.open is not None]
@@ -173,46 +162,6 @@ class Writer:
     def _next_is_no_better(self, item: Item, limit: float) -> bool:
         """Tell whether the segment is as good as empty and has room all the same."""
         return self._used < limit / 16 and self._used + item.cost < self._env.map_size * 0.9
-
-    def _desk(self, conversation: str) -> Desk:
-        desk = self._desks.get(conversation)
-        if desk is None:
-            record = self._home.head(conversation)
-            desk = self._desks[conversation] = Desk(conversation, record)
-            self._clear_desks()
-        else:
-            self._desks.move_to_end(conversation)
-        if desk.record is not None and desk.record.state is not State.LIVE:
-            if desk.record.state is State.ERASED:
-                msg = f"{conversation} was erased: only its tombstone is left"
-                raise Gone(msg)
-            msg = f"{conversation} is archived: restore it before appending to it"
-            raise Cold(msg)
-        return desk
-
-    def _clear_desks(self) -> None:
-        while len(self._desks) > MAX_DESKS:
-            conversation, desk = next(iter(self._desks.items()))
-            if desk.pending:
-                return
-            del self._desks[conversation]
-
-    def _check_versions(self, desk: Desk, changes: Sequence[Change]) -> dict[str, int]:
-        """Return the present version of every entity that changes, all of them as expected."""
-        for change in changes:
-            actual = self._version(desk, change.entity)
-            if change.expected_version is not None and change.expected_version != actual:
-                raise WrongVersion(desk.id, change.entity, change.expected_version, actual)
-            for observer in change.observers:
-                self._version(desk, observer)
-        return desk.versions
-
-    def _version(self, desk: Desk, entity: str) -> int:
-        version = desk.versions.get(entity)
-        if version is None:
-            version = self._home.version(desk.id, entity) if desk.record else 0
-            desk.versions[entity] = version
-        return version
 
     def _enter(self, item: Item, desk: Desk, versions: dict[str, int]) -> None:
         """Give the append its place. From here on it is ordered, and only a failing log loses it."""
@@ -273,7 +222,7 @@ class Writer:
             except MapFull:
                 self._undo(items)
                 self._env = self._home.next_segment(sum(item.cost for item in items))
-                self._forget_segment()
+                self._desks.forget_segment()
                 self._write(items)
             committed = True
         except (Fenced, LogFailed) as error:
@@ -304,14 +253,9 @@ class Writer:
         self._used = self._env.used
         for item in items:
             item.done = True
-            desk = item.desk
-            desk.pending -= 1
             self._cost -= item.cost
+            item.desk.finished()
             _open_gate(item)
-            if len(desk.tails) > MAX_ENTITIES:
-                desk.tails.clear()
-            if not desk.pending and len(desk.versions) > MAX_ENTITIES:
-                desk.versions.clear()
         if items:
             last = items[-1]
             self._home.announce(last.position + len(last.bodies) - 1)
@@ -365,11 +309,7 @@ class Writer:
         if position is not None:
             self._next = position + 1
         self._used = env.used
-        self._forget_segment()
-
-    def _forget_segment(self) -> None:
-        for desk in self._desks.values():
-            desk.forget()
+        self._desks.forget_segment()
 
     def roll(self, need: int = 0) -> None:
         """Commit what is queued and begin the next segment."""
@@ -409,7 +349,7 @@ class Writer:
     def forget(self, conversation: str) -> None:
         """Look a conversation up anew at its next append."""
         with self._lock:
-            self._desks.pop(conversation, None)
+            self._desks.forget(conversation)
 
     def _start_flusher(self) -> None:
         if self._flusher is None:
@@ -448,5 +388,3 @@ def _open_gate(item: Item) -> None:
     if item.gate is not None:
         with contextlib.suppress(RuntimeError):
             item.gate.release()
-
-

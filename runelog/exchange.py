@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from runelog.errors import Refused
+from runelog.premises import check_absent
 from runelog.rune import State
 from runelog.transfer import (
     Source,
@@ -72,13 +73,13 @@ def take_in(
                     "export it whole"
                 )
                 raise Refused(msg)
-        log.check_absent(names)
+        check_absent(log.premises.lookup, names)
         put = []
         try:
             for name in names:
                 put.append(name)
                 for _, content in reader.blobs(name):
-                    log.blobs.put(name, content)
+                    log.premises.blobs.put(name, content)
             log.take_in(
                 [(name, reader.read(name)) for name in names],
                 sum(section.size for section in sections),
@@ -86,6 +87,6 @@ def take_in(
             )
         except BaseException:
             for name in put:
-                log.blobs.drop(name)
+                log.premises.blobs.drop(name)
             raise
         return names

@@ -50,18 +50,18 @@ class Head(msgspec.Struct, array_like=True, gc=False):
 
 
 class Run(NamedTuple):
-    """`count` runes at consecutive positions from `position`; the first has event id or version `first`."""
+    """`length` runes at consecutive positions from `position`; the first has event id or version `first`."""
 
     first: int
     position: int
-    count: int
+    length: int
 
 
 class Hole(NamedTuple):
     """Positions whose runes were taken out of a segment, whose they were and why."""
 
     position: int
-    count: int
+    length: int
     number: int
     reason: State
 
@@ -164,8 +164,8 @@ def load_tail(view: View, table: str, prefix: bytes) -> Tail | None:
     tail.base = _BASE.unpack_from(found[1])[0]
     tail.runs = bytearray(found[1][_BASE.size :])
     for run in _runs(found[0], found[1], prefix):
-        tail.next = run.first + run.count
-        tail.stop = run.position + run.count
+        tail.next = run.first + run.length
+        tail.stop = run.position + run.length
     return tail
 
 
@@ -182,8 +182,8 @@ def postings(view: View, table: str, prefix: bytes, after: int) -> Iterator[Run]
                 skip = after + 1 - run.first
                 if skip <= 0:
                     yield run
-                elif skip < run.count:
-                    yield Run(run.first + skip, run.position + skip, run.count - skip)
+                elif skip < run.length:
+                    yield Run(run.first + skip, run.position + skip, run.length - skip)
         if len(chunks) < 16:
             return
         key = chunks[-1][0] + b"\0"
@@ -228,7 +228,7 @@ def frames(view: View, position: int, count: int) -> Iterator[tuple[int, bytes]]
 
 def encode_hole(hole: Hole) -> tuple[bytes, bytes]:
     """Return the entry of `holes` that tells of runes taken out."""
-    return PLACE.pack(hole.position), _HOLE.pack(hole.number, hole.count, int(hole.reason))
+    return PLACE.pack(hole.position), _HOLE.pack(hole.number, hole.length, int(hole.reason))
 
 
 def decode_hole(key: bytes, value: bytes) -> Hole:

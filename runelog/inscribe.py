@@ -5,8 +5,7 @@ All of it happens in the caller's transaction, so that a rune and its index are 
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from runelog import frame
 from runelog.errors import Fenced, LogFailed
@@ -23,9 +22,13 @@ from runelog.index import (
 )
 
 if TYPE_CHECKING:
-    from runelog.segment import Batch
+    import threading
+
+    from runelog.segment import Batch, Environment
 
 _PAGE: Final = 4_096
+MAX_ENTITIES: Final = 1_024
+"""How many streams of one conversation are kept in mind."""
 
 
 class Past(Protocol):
@@ -40,10 +43,32 @@ class Past(Protocol):
         ...
 
 
+class Armed(NamedTuple):
+    """A segment to write to, as the writer finds it."""
+
+    env: Environment
+    epoch: int
+    position: int
+    """Of the last rune there is."""
+    time: int
+    """Of that rune; 0 if there is none."""
+
+
 class Desk:
     """What the writer keeps in mind of a conversation it appends to."""
 
-    __slots__ = ("events", "head", "id", "number", "pending", "record", "seed", "stored", "tails", "versions")
+    __slots__ = (
+        "events",
+        "head",
+        "id",
+        "number",
+        "pending",
+        "record",
+        "seed",
+        "stored",
+        "tails",
+        "versions",
+    )
 
     def __init__(self, conversation: str, record: Head | None) -> None:
         """Begin with what the index says, if it says anything."""
@@ -62,11 +87,32 @@ class Desk:
         self.events: Tail | None = None
         self.tails: dict[str, Tail] = {}
 
+    def finished(self) -> None:
+        """Note that one append is on disk, and keep no more in mind than is of use."""
+        self.pending -= 1
+        if len(self.tails) > MAX_ENTITIES:
+            self.tails.clear()
+        if not self.pending and len(self.versions) > MAX_ENTITIES:
+            self.versions.clear()
+
 
 class Item:
     """One append on its way to the disk."""
 
-    __slots__ = ("bodies", "cost", "desk", "done", "error", "first", "gate", "position", "size", "time", "touched", "work")
+    __slots__ = (
+        "bodies",
+        "cost",
+        "desk",
+        "done",
+        "error",
+        "first",
+        "gate",
+        "position",
+        "size",
+        "time",
+        "touched",
+        "work",
+    )
 
     def __init__(self, bodies: list[bytes], touched: dict[str, list[tuple[int, int]]]) -> None:
         """Take the encoded runes and, for each entity, the stretches of them that it owns or observes."""
@@ -122,7 +168,9 @@ def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
         desk.record = decode_head(desk.stored)
         desk.events = load_tail(batch, "events", found)
     elif batch.get("heads", NUMBER.pack(desk.number)) != desk.stored:
-        msg = f"{desk.id} was written to by another process: close this handle and open the log again"
+        msg = (
+            f"{desk.id} was written to by another process: close this handle and open the log again"
+        )
         raise Fenced(msg)
     assert desk.record is not None
     if desk.record.head != item.first - 1:

@@ -14,22 +14,22 @@ from runelog import rewrite
 from runelog.errors import Gone, Refused, UnknownConversation
 from runelog.index import Head
 from runelog.manifest import Pending, SegmentInfo
+from runelog.premises import Premises, check_absent
 from runelog.rune import SYSTEM, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from runelog.commit import Writer
-    from runelog.store import Runelog
     from runelog.transfer import Entry
 
 
 class Keeper:
     """Moves whole conversations, while nobody appends."""
 
-    def __init__(self, log: Runelog, writer: Writer, clock: Callable[[], int]) -> None:
-        """Work on `log`, holding up its `writer` meanwhile."""
-        self._log = log
+    def __init__(self, premises: Premises, writer: Writer, clock: Callable[[], int]) -> None:
+        """Work on `premises`, holding up its `writer` meanwhile."""
+        self._home = premises
         self._writer = writer
         self._clock = clock
 
@@ -39,7 +39,7 @@ class Keeper:
             heads = self._heads(conversations, "archived")
             for head in heads:
                 self._check_readable(head)
-                for work in self._log.lookup.work(head.id):
+                for work in self._home.lookup.work(head.id):
                     msg = f"{head.id} has open work, {work.entity}: let it end before archiving"
                     raise Refused(msg)
             names = [head.id for head in heads if head.state is State.LIVE]
@@ -47,13 +47,13 @@ class Keeper:
                 return
             try:
                 for name in names:
-                    runes = self._log.read(name)
-                    self._log.archives.write(name, runes, self._log.blobs, self._clock())
+                    runes = self._home.reader.read(name, 0, None, None)
+                    self._home.archives.write(name, runes, self._home.blobs, self._clock())
                 self._take_out("archive", dict.fromkeys(names, State.ARCHIVED))
             except BaseException:
-                if not self._log.volumes.manifest.pending:
+                if not self._home.volumes.manifest.pending:
                     for name in names:
-                        self._log.archives.drop(name)
+                        self._home.archives.drop(name)
                 raise
             self.finish()
 
@@ -76,10 +76,10 @@ class Keeper:
             names = sorted(head.id for head in heads if head.state is State.ARCHIVED)
             if not names:
                 return
-            readers = {name: self._log.archives.reader(name) for name in names}
+            readers = {name: self._home.archives.reader(name) for name in names}
             for name, reader in readers.items():
                 for _, content in reader.blobs(name):
-                    self._log.blobs.put(name, content)
+                    self._home.blobs.put(name, content)
             self._install(
                 [(name, reader.read(name)) for name, reader in readers.items()],
                 sum(reader.section(name).size for name, reader in readers.items()),
@@ -95,7 +95,7 @@ class Keeper:
     ) -> None:
         """Add conversations that are not here yet, all of them or none."""
         with self._writer.paused():
-            self._log.check_absent(name for name, _ in conversations)
+            check_absent(self._home.lookup, (name for name, _ in conversations))
             for name, _ in conversations:
                 self._writer.forget(name)
             self._install(conversations, size, pending=None, progress=progress)
@@ -108,7 +108,7 @@ class Keeper:
             if name == SYSTEM and verb:
                 msg = f"{SYSTEM} cannot be {verb}: it holds what belongs to no conversation"
                 raise Refused(msg)
-            head = self._log.lookup.head(name)
+            head = self._home.lookup.head(name)
             if head is None:
                 raise UnknownConversation(name)
             heads.append(head)
@@ -122,7 +122,7 @@ class Keeper:
 
     def _take_out(self, op: str, drop: dict[str, State]) -> None:
         """Rewrite the segments that hold these conversations, and make the new ones real."""
-        volumes, lookup = self._log.volumes, self._log.lookup
+        volumes, lookup = self._home.volumes, self._home.lookup
         where = {
             span.segment
             for name in drop
@@ -130,7 +130,7 @@ class Keeper:
             for span in lookup.spans(name, 0)
         }
         if volumes.manifest.active.number in where:
-            self._writer.use(self._log.next_segment())
+            self._writer.use(self._home.next_segment())
         made: dict[int, SegmentInfo] = {}
         try:
             for number in sorted(where):
@@ -156,8 +156,8 @@ class Keeper:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Build a sealed segment out of whole conversations and put it behind all others."""
-        log, volumes = self._log, self._log.volumes
-        self._writer.use(log.next_segment())
+        home, volumes = self._home, self._home.volumes
+        self._writer.use(home.next_segment())
         empty = volumes.manifest.active
         room = max(empty.map_size, 3 * size + (16 << 20))
         side = msgspec.structs.replace(empty, generation=empty.generation + 1, map_size=room)
@@ -168,7 +168,7 @@ class Keeper:
             last = rewrite.fill(env, side.first, conversations, progress)
             done = rewrite.sealed(env, side, last)
             fresh = SegmentInfo(number=side.number + 1, first=last + 1, map_size=empty.map_size)
-            rewrite.create(volumes.path(fresh), fresh, log.epoch).close()
+            rewrite.create(volumes.path(fresh), fresh, home.epoch).close()
             now = volumes.manifest
             volumes.verified.add((done.number, done.generation))
             volumes.publish(
@@ -186,34 +186,34 @@ class Keeper:
             raise
         env.close()
         with volumes.take(done.number) as (_, view):
-            log.lookup.catalog.merge(done.number, view)
+            home.lookup.catalog.merge(done.number, view)
         active = volumes.volume(fresh.number).env
         assert active is not None
         self._writer.use(active, last)
-        log.reader.announce(last)
-        log.sweep()
+        home.reader.announce(last)
+        home.sweep()
 
     def finish(self) -> None:
         """Carry out what the manifest names as left to do. Doing it twice changes nothing."""
-        log = self._log
-        catalog = log.lookup.catalog
-        for step in log.volumes.manifest.pending:
+        home = self._home
+        catalog = home.lookup.catalog
+        for step in home.volumes.manifest.pending:
             for name in step.conversations:
                 if step.op == "erase":
-                    log.archives.bury(name)
+                    home.archives.bury(name)
                     catalog.settle(Head(name, 0, 0, 0, 0, 0, State.ERASED))
-                    log.archives.drop(name)
-                    log.blobs.drop(name)
-                    log.snapshots.drop(name)
+                    home.archives.drop(name)
+                    home.blobs.drop(name)
+                    home.snapshots.drop(name)
                 elif step.op == "archive":
                     head = catalog.head(name)
                     assert head is not None
                     head.state = State.ARCHIVED
                     head.since = 1
                     catalog.settle(head)
-                    log.blobs.drop(name)
+                    home.blobs.drop(name)
                 else:
-                    log.archives.drop(name)
+                    home.archives.drop(name)
                 self._writer.forget(name)
-        log.volumes.publish(msgspec.structs.replace(log.volumes.manifest, pending=()))
-        log.sweep()
+        home.volumes.publish(msgspec.structs.replace(home.volumes.manifest, pending=()))
+        home.sweep()

@@ -21,7 +21,7 @@ from runelog.index import (
     load_tail,
     stream_prefix,
 )
-from runelog.rune import State, Work
+from runelog.rune import State, Work, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,6 +74,8 @@ class Lookup:
     def head(self, conversation: str) -> Head | None:
         """Return what is known of a conversation, None if nothing is."""
         self.refresh()
+        if not is_id(conversation):
+            return None
         head = self._active_head(conversation) or self.catalog.head(conversation)
         if head is not None:
             for pending in self.volumes.manifest.pending:
@@ -123,6 +125,8 @@ class Lookup:
     def version(self, conversation: str, entity: str) -> int:
         """Return how many committed runes an entity's stream holds."""
         self.refresh()
+        if not is_id(entity):
+            return 0
         with self.volumes.take(self.volumes.manifest.active.number) as (volume, view):
             number = volume.number_of(view, conversation)
             if number is not None:
@@ -151,6 +155,8 @@ class Lookup:
 
     def stream_spans(self, conversation: str, entity: str, after: int) -> list[Span]:
         """Return the segments that hold an entity's stream behind version `after`."""
+        if not is_id(entity):
+            return []
         active = self.volumes.manifest.active.number
         spans = [
             span
@@ -232,7 +238,7 @@ def last_position(view: View, info: SegmentInfo) -> int:
     hole = view.floor("holes", LAST)
     if hole is not None:
         taken = decode_hole(*hole)
-        end = max(end, taken.position + taken.count - 1)
+        end = max(end, taken.position + taken.length - 1)
     return end
 
 

@@ -104,6 +104,8 @@ def read_manifest(directory: Path) -> Manifest:
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace MANIFEST as one step that a crash cannot split."""
+    # The segments it names were synced, but their names may not be durable yet.
+    sync_directory(directory / "segments")
     _replace(directory / "MANIFEST", manifest)
 
 
@@ -140,7 +142,12 @@ def _decode(data: bytes, into: type[_T], path: Path) -> _T:
     first, _, rest = data.partition(b"\n")
     words = first.split()
     body = rest.removesuffix(b"\n")
-    if len(words) == 3 and words[0] == b"runefold" and words[1].isdigit() and int(words[1]) > FORMAT:
+    if (
+        len(words) == 3
+        and words[0] == b"runefold"
+        and words[1].isdigit()
+        and int(words[1]) > FORMAT
+    ):
         msg = f"{path} has format {int(words[1])}, and this version reads {FORMAT}: use a later version"
         raise NewerFormat(msg)
     if words != [b"runefold", b"%d" % FORMAT, b"%08x" % crc32(body)]:

@@ -122,7 +122,9 @@ class Reader:
                 if version > after:
                     yield envelope
 
-    def _stream(self, conversation: str, entity: str, version: int, last: int) -> Iterator[Envelope]:
+    def _stream(
+        self, conversation: str, entity: str, version: int, last: int
+    ) -> Iterator[Envelope]:
         for span in self._lookup.stream_spans(conversation, entity, version):
             while version < span.last:
                 self._check_open()
@@ -150,21 +152,25 @@ class Reader:
             for run in postings(view, table, prefix, after):
                 if run.first > last:
                     break
-                wanted = min(run.count, last - run.first + 1, CHUNK)
+                wanted = min(run.length, last - run.first + 1, CHUNK)
                 first = run.first if entity is None else None
-                found += self._run(volume, view, conversation, Run(first or 0, run.position, wanted))
-                if len(found) >= CHUNK or wanted < run.count:
+                found += self._run(
+                    volume, view, conversation, Run(first or 0, run.position, wanted)
+                )
+                if len(found) >= CHUNK or wanted < run.length:
                     break
         return found
 
     def _run(self, volume: Volume, view: View, conversation: str, run: Run) -> list[Envelope]:
         """Decode the runes at the positions of `run`; its `first`, if not 0, is the event id it must have."""
         found: list[Envelope] = []
-        position, stop = run.position, run.position + run.count
-        for at, data in frames(view, run.position, run.count):
+        position, stop = run.position, run.position + run.length
+        for at, data in frames(view, run.position, run.length):
             name, seed = volume.id_of(view, frame.number(data))
             event_id = frame.first_event(data) + position - at
-            if name != conversation or (run.first and event_id != run.first + position - run.position):
+            if name != conversation or (
+                run.first and event_id != run.first + position - run.position
+            ):
                 break
             parts = frame.unpack(data, conversation, seed)
             bodies = parts.bodies[position - at : stop - at]
@@ -251,8 +257,8 @@ class Reader:
         key = start[0] if start else PLACE.pack(cursor + 1)
         # Holes are read only as far as the frames of this chunk go.
         chunk = view.scan("runes", key, stop, limit=256)
-        here = [(PLACE.unpack(at)[0], data) for at, data in chunk]
-        end = here[-1][0] + frame.count(here[-1][1]) - 1 if len(here) == 256 else last
+        here: list[tuple[int, bytes | Gap]] = [(PLACE.unpack(at)[0], data) for at, data in chunk]
+        end = here[-1][0] + frame.count(chunk[-1][1]) - 1 if len(here) == 256 else last
         for gap in _holes(view, volume, cursor, end):
             here.append(gap)  # noqa: PERF402 -- two kinds of things in one list, sorted next
         here.sort(key=lambda item: item[0])
@@ -271,7 +277,9 @@ class Reader:
                 parts = frame.unpack(what, name, seed)
                 skip = cursor + 1 - at
                 bodies = parts.bodies[skip : last + 1 - at]
-                found += self._codec.envelopes(bodies, name, parts.first + skip, cursor + 1, parts.time)
+                found += self._codec.envelopes(
+                    bodies, name, parts.first + skip, cursor + 1, parts.time
+                )
                 cursor += len(bodies)
             if len(found) >= CHUNK:
                 break
@@ -376,9 +384,7 @@ class Reader:
 
 
 def _described(head: Head) -> Conversation:
-    return Conversation(
-        head.id, head.head, head.size, head.first_time, head.last_time, head.state
-    )
+    return Conversation(head.id, head.head, head.size, head.first_time, head.last_time, head.state)
 
 
 def _holes(view: View, volume: Volume, cursor: int, last: int) -> Iterator[tuple[int, Gap]]:
@@ -389,5 +395,5 @@ def _holes(view: View, volume: Volume, cursor: int, last: int) -> Iterator[tuple
         for at, value in found:
             hole = decode_hole(at, value)
             name = volume.id_of(view, hole.number)[0] if hole.number else None
-            yield hole.position, Gap(hole.position, hole.position + hole.count - 1, "", name)
+            yield hole.position, Gap(hole.position, hole.position + hole.length - 1, "", name)
         key = found[-1][0] + b"\0"

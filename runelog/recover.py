@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -38,13 +39,12 @@ def find_segments(directory: Path, error: Exception) -> Manifest:
     if not found:
         raise error
     infos = [_describe(found[number]) for number in sorted(found)]
-    for before, after in zip(infos, infos[1:], strict=False):
+    for before, after in pairwise(infos):
         if after.number != before.number + 1:
             msg = f"there is no segment between {before.name} and {after.name}: put it back first"
             raise Corrupt(msg) from error
     segments = [
-        msgspec.structs.replace(info, last=after.first - 1)
-        for info, after in zip(infos, infos[1:], strict=False)
+        msgspec.structs.replace(info, last=after.first - 1) for info, after in pairwise(infos)
     ]
     last = infos[-1]
     active = msgspec.structs.replace(

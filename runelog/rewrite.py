@@ -15,13 +15,13 @@ from runelog.codec import Codec
 from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole
 from runelog.inscribe import Desk, Item, inscribe
 from runelog.manifest import SegmentInfo, Status
-from runelog.rune import State
 from runelog.segment import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from runelog.rune import State
     from runelog.segment import Batch, View
     from runelog.transfer import Entry
 
@@ -59,9 +59,7 @@ def sealed(env: Environment, info: SegmentInfo, last: int) -> SegmentInfo:
     """Trim a segment to its length, take its digest, and return what the manifest says of it."""
     env.trim()
     digest, size = env.digest()
-    return msgspec.structs.replace(
-        info, status=Status.SEALED, last=last, digest=digest, size=size
-    )
+    return msgspec.structs.replace(info, status=Status.SEALED, last=last, digest=digest, size=size)
 
 
 def without(
@@ -120,8 +118,8 @@ def _puts(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byte
             yield "runes", key, data
             continue
         position, count = PLACE.unpack(key)[0], frame.count(data)
-        if hole and hole.number == number and hole.position + hole.count == position:
-            hole = hole._replace(count=hole.count + count)
+        if hole and hole.number == number and hole.position + hole.length == position:
+            hole = hole._replace(length=hole.length + count)
             continue
         if hole:
             yield ("holes", *encode_hole(hole))

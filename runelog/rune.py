@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from collections.abc import Sequence
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
 from runelog.errors import BadId
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SYSTEM: Final = "conv_system"
 """The one reserved conversation: what belongs to none."""
@@ -25,13 +23,18 @@ MAX_ID: Final = 64
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID}}}")
 
 
+def is_id(value: object) -> bool:
+    """Tell whether `value` may be an id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
 def check_id(value: str, what: str = "id") -> str:
     """Return `value` if it may be an id, refuse it otherwise.
 
     >>> check_id("conv_0123456789abcdef")
     'conv_0123456789abcdef'
     """
-    if isinstance(value, str) and _ID.fullmatch(value):
+    if is_id(value):
         return value
     shown = value if isinstance(value, str) and len(value) <= MAX_ID else f"{value!r:.80}"
     msg = f"{shown!r} is not a valid {what}: use 1 to 64 of A-Z, a-z, 0-9, _ and -"

@@ -7,6 +7,7 @@ can do is to raise `Corrupt`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from bisect import bisect_left
@@ -167,8 +168,9 @@ class SalvageView:
             raise Corrupt(msg)
         survey = self._survey
         if table not in survey.tables:
-            self._note(f"list of tables: there is no table {table}")
-            msg = f"{self.name}: {self.problems[-1]}"
+            problem = f"list of tables: there is no table {table}"
+            self._note(problem)
+            msg = f"{self.name}: {problem}"
             raise Corrupt(msg)
         if table in survey.doubt:
             msg = f"{self.name}: table {table}: {survey.doubt[table]}"
@@ -285,6 +287,8 @@ class SalvageView:
         return numbers[::-1] + sorted(free, reverse=True)
 
     def _stray(self, key: bytes, number: int) -> Iterator[tuple[bytes, bytes]]:
-        page = self._file.page(number)
-        for node in page.nodes[bisect_left(page.nodes, key, key=_key) :][:1]:
+        # Read a second time, so it may be gone by now.
+        with contextlib.suppress(Corrupt):
+            page = self._file.page(number)
+            node = page.nodes[bisect_left(page.nodes, key, key=_key)]
             yield key, self._file.value(page, node, bytearray(self._file.pages))

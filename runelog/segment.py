@@ -149,9 +149,7 @@ class Environment:
                     name: self._env.open_db(name.encode(), txn=txn, create=True) for name in tables
                 }
         else:
-            self._tables = {
-                name: self._env.open_db(name.encode(), create=False) for name in tables
-            }
+            self._tables = {name: self._env.open_db(name.encode(), create=False) for name in tables}
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -247,21 +245,26 @@ class Environment:
         if end <= self._allocated:
             return
         goal = min(max(end, self._allocated + RESERVE_CHUNK), self.map_size)
-        for target in (goal, end):
-            try:
-                os.posix_fallocate(self._fd, self._allocated, target - self._allocated)
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise LogFailed(f"{self.path.name}: {error}") from error  # noqa: EM102 -- one line
-                shortage = error
-            else:
-                self._allocated = os.fstat(self._fd).st_size
-                return
-        msg = (
-            f"no room for {end - self._allocated:,} more bytes of {self.path.name} "
-            f"({shortage.strerror}): nothing is lost; free some disk space and append again"
-        )
-        raise LogFull(msg) from shortage
+        if not self._allocate(goal, may_fail=goal > end):
+            self._allocate(end, may_fail=False)
+
+    def _allocate(self, end: int, *, may_fail: bool) -> bool:
+        """Have the disk hold the file up to `end`; tell whether it does."""
+        try:
+            os.posix_fallocate(self._fd, self._allocated, end - self._allocated)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                msg = f"{self.path.name}: {error}"
+                raise LogFailed(msg) from error
+            if may_fail:
+                return False
+            msg = (
+                f"no room for {end - self._allocated:,} more bytes of {self.path.name} "
+                f"({error.strerror}): nothing is lost; free some disk space and append again"
+            )
+            raise LogFull(msg) from error
+        self._allocated = os.fstat(self._fd).st_size
+        return True
 
     def trim(self) -> None:
         """Give reserved space that is not used back, and make the file's length durable."""

@@ -6,6 +6,7 @@ Each finding names the invariant it breaks, how bad that is, and where.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from zlib import crc32
 
@@ -13,7 +14,6 @@ import msgspec
 
 from runelog import frame, manifest, segment
 from runelog.catalog import entries
-from runelog.codec import Codec
 from runelog.errors import BadStream, Corrupt, NewerFormat, RunefoldError
 from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole, postings, stream_prefix
 from runelog.manifest import Status
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from runelog.codec import Codec
     from runelog.index import Head
     from runelog.manifest import SegmentInfo
     from runelog.segment import View
@@ -89,13 +90,14 @@ class _Trail:
 class _Verifier:
     def __init__(self, log: Runelog, progress: Callable[[int], None] | None) -> None:
         self._log = log
+        self._home = log.premises
         self._progress = progress
         self._report = Report()
         self._heads: dict[str, int] = {}
         """The last event id met of each conversation."""
 
     def run(self) -> Report:
-        volumes = self._log.volumes
+        volumes = self._home.volumes
         self._check_order(volumes.manifest.segments)
         for info in volumes.manifest.segments:
             self._report.segments += 1
@@ -113,7 +115,7 @@ class _Verifier:
         self._report.problems.append(Problem(invariant, severity, where, message))
 
     def _check_order(self, segments: tuple[SegmentInfo, ...]) -> None:
-        for before, after in zip(segments, segments[1:], strict=False):
+        for before, after in pairwise(segments):
             if after.number != before.number + 1 or after.first != before.last + 1:
                 message = f"{after.name} does not follow {before.name}"
                 self._note("INV-SEGMENT-CONTIGUOUS", "fatal", after.name, message)
@@ -121,17 +123,17 @@ class _Verifier:
     # -- one segment --------------------------------------------------------------------------
 
     def _check_segment(self, info: SegmentInfo) -> None:
-        with self._log.volumes.take(info.number) as (volume, view):
+        with self._home.volumes.take(info.number) as (volume, view):
             if volume.damaged:
                 what = "is set aside as damaged" if info.status is Status.DAMAGED else "is damaged"
                 self._note("INV-RUNE-IMMUTABLE", "fatal", info.name, f"{info.name} {what}")
             elif info.status is Status.SEALED:
-                found = segment.digest(self._log.volumes.path(info))
+                found = segment.digest(self._home.volumes.path(info))
                 if found != (info.digest, info.size):
                     message = f"{info.name} does not match its digest"
                     self._note("INV-RUNE-IMMUTABLE", "fatal", info.name, message)
             trails = self._check_frames(info, volume, view)
-            self._check_index(info, volume, view, trails)
+            self._check_index(info, view, trails)
 
     def _check_frames(
         self, info: SegmentInfo, volume: Volume, view: View
@@ -189,15 +191,15 @@ class _Verifier:
             self._progress(len(envelopes))
 
     def _check_index(
-        self, info: SegmentInfo, volume: Volume, view: View, trails: dict[tuple[str, str], _Trail]
+        self, info: SegmentInfo, view: View, trails: dict[tuple[str, str], _Trail]
     ) -> None:
         numbers: dict[int, Head] = {}
         for key, value in entries(view, "heads"):
             numbers[NUMBER.unpack(key)[0]] = decode_head(value)
-        for name, value in entries(view, "names"):
+        for key, value in entries(view, "names"):
             head = numbers.get(NUMBER.unpack(value)[0])
-            if head is None or head.id != name.decode():
-                self._wrong_index(info, f"the name {name.decode()} leads nowhere")
+            if head is None or head.id != key.decode():
+                self._wrong_index(info, f"the name {key.decode()} leads nowhere")
         by_name = {head.id: number for number, head in numbers.items()}
         for (name, entity), trail in trails.items():
             number = by_name[name]
@@ -205,7 +207,7 @@ class _Verifier:
             table = "streams" if entity else "events"
             found = _Trail()
             for run in postings(view, table, prefix, 0):
-                for position in range(run.position, run.position + run.count):
+                for position in range(run.position, run.position + run.length):
                     found.add(position)
             if (found.count, found.checksum) != (trail.count, trail.checksum):
                 what = f"the stream of {entity} in {name}" if entity else name
@@ -222,16 +224,16 @@ class _Verifier:
     # -- everything beside the segments -------------------------------------------------------
 
     def _check_catalog(self) -> None:
-        log = self._log
+        home = self._home
         listed = set()
-        for head in log.lookup.heads():
+        for head in home.lookup.heads():
             self._report.conversations += 1
             listed.add(head.id)
             if head.state is State.ARCHIVED:
                 self._check_archive(head)
             elif head.state is State.LIVE:
                 self._check_live(head)
-            for message in log.snapshots.verify(head.id):
+            for message in home.snapshots.verify(head.id):
                 self._note("INV-SNAPSHOT-INTEGRITY", "warn", head.id, message)
         for name in self._heads.keys() - listed:
             message = f"{name} is in a segment, and the index does not list it"
@@ -245,14 +247,14 @@ class _Verifier:
         ):
             message = f"the index says that {head.id} ends at event {head.head}, and it is {last}"
             self._note("INV-EVENTID-MONOTONIC", "error", head.id, message)
-        for digest in self._log.blobs.list(head.id):
+        for digest in self._home.blobs.list(head.id):
             try:
-                self._log.blobs.get(head.id, digest)
+                self._home.blobs.get(head.id, digest)
             except Corrupt as error:
                 self._note("INV-CRC-VALID", "fatal", f"{head.id} blob {digest[:12]}", str(error))
 
     def _check_archive(self, head: Head) -> None:
-        path = self._log.archives.path(head.id)
+        path = self._home.archives.path(head.id)
         try:
             with path.open("rb") as file:
                 checked = check_stream(file, self._progress)
@@ -279,12 +281,14 @@ class _Holes:
     def skip(self, position: int) -> int:
         """Return the next position at or behind `position` that is not in a hole."""
         while self._next is not None and self._next.position <= position:
-            position = max(position, self._next.position + self._next.count)
+            position = max(position, self._next.position + self._next.length)
             self._next = next(self._holes, None)
         return position
 
 
 def _where(error: RunefoldError, place: str) -> str:
     if isinstance(error, Corrupt) and error.conversation:
-        return f"{error.conversation} event {error.event_id}" if error.event_id else error.conversation
+        return (
+            f"{error.conversation} event {error.event_id}" if error.event_id else error.conversation
+        )
     return place

@@ -18,6 +18,6 @@ def main() -> None:
             "pip install 'runefold[cli]'\n"
         )
         raise SystemExit(2)
-    from runefold.cli import app  # noqa: PLC0415 -- needs what was just found to be there
+    from runefold.cli.app import main as run  # noqa: PLC0415 -- needs what was just found
 
-    app.main()
+    run()

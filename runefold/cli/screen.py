@@ -1,6 +1,6 @@
 """Where a command's words go: results to standard output, everything else to standard error.
 
-Colours and progress are for terminals. What is piped is plain, one record a line, and never wrapped.
+Colours and progress are for terminals. What is piped is plain, one record a line, never wrapped.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import IO, TYPE_CHECKING, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from rich.progress import TaskID
 
-    Part = str | tuple[str, str]
-    """A piece of a line: plain, or with a style."""
-
+Part: TypeAlias = str | tuple[str, str]
+"""A piece of a line: plain, or with a style."""
 _STEP: Final = 500
 """How many runes pass before a bar is moved: telling it of each would take longer than the work."""
 
@@ -71,7 +70,7 @@ class Screen:
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show a bar on a terminal while the block runs; give what to call with how much was done."""
+        """Show a bar on a terminal while the block runs; give what to tell of runes done."""
         if not self._err.is_terminal:
             yield lambda _: None
             return
@@ -111,7 +110,9 @@ def _write(console: Console, file: IO[str], parts: Sequence[Part]) -> None:
         file.write("".join(part if isinstance(part, str) else part[0] for part in parts) + "\n")
 
 
-def table(rows: Sequence[Sequence[Part]], right: frozenset[int] = frozenset()) -> Iterator[list[Part]]:
+def table(
+    rows: Sequence[Sequence[Part]], right: frozenset[int] = frozenset()
+) -> Iterator[list[Part]]:
     """Yield the rows with their cells in columns; those whose number is in `right` end together."""
     columns = len(rows[0]) if rows else 0
     widths = [max(len(_text(row[at])) for row in rows) for at in range(columns)]

@@ -1,13 +1,13 @@
 """Values from a log as text that a terminal can be trusted with, and as JSON.
 
-A payload is whatever a model, a tool or a stranger sent. Nothing of it may move the cursor, change a colour, set a
-title or turn the direction of writing; it is shown as what it is, escaped.
+A payload is whatever a model, a tool or a stranger sent. Nothing of it may move the cursor, change
+a colour, set a title or turn the direction of writing; it is shown as what it is, escaped.
 """
 
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import json
 import math
 import re
@@ -25,12 +25,12 @@ NOTHING: Final = "-"
 """What stands where there is nothing to tell."""
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-"""Controls, marks without a shape, surrogates, and breaks of lines: all that acts and is not seen."""
+"""Controls, marks without a shape, surrogates, breaks of lines: all that acts and is not seen."""
 _JOINERS: Final = frozenset("\u200c\u200d")
 """Without these, Persian words and many emoji fall apart; they join and do nothing else."""
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]+")
 _SECOND: Final = 1_000_000_000
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def safe(text: str) -> str:
@@ -48,7 +48,7 @@ def _shown(char: str) -> str:
     if unicodedata.category(char) not in _HIDDEN or char in _JOINERS:
         return char
     code = ord(char)
-    if code < 0x100:
+    if code < 0x80:
         return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char, f"\\x{code:02x}")
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
@@ -107,10 +107,12 @@ def plain(item: Any) -> Any:  # noqa: ANN401 -- plain values of any shape
         case bytes():
             return {"$base64": base64.b64encode(item).decode()}
         case dict():
-            return {key if isinstance(key, str) else str(key): plain(at) for key, at in item.items()}
+            return {
+                key if isinstance(key, str) else str(key): plain(at) for key, at in item.items()
+            }
         case list() | tuple():
             return [plain(at) for at in item]
-        case datetime.datetime():
+        case dt.datetime():
             return item.isoformat()
         case msgspec.msgpack.Ext():
             return {"$ext": item.code, **plain(bytes(item.data))}
@@ -125,7 +127,7 @@ def moment(time: int, digits: int = 0) -> str:
     """
     seconds, rest = divmod(time, _SECOND)
     try:
-        whole = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+        whole = (_EPOCH + dt.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     except OverflowError:
         return f"{time} ns"
     return whole + (f".{rest:09d}"[: digits + 1] if digits else "") + "Z"

@@ -295,7 +295,7 @@ def test_a_file_cut_while_it_is_read_raises(tmp_path: Path, large: Path) -> None
 
 
 def alike(found: Entries, expected: Entries) -> bool:
-    """Tell whether entries are the expected ones, but for a bit, or for where a large value ends."""
+    """Tell whether entries are as expected, but for a bit or for where a large value ends."""
     if len(found) != len(expected):
         return False
     different = [pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1]]
@@ -327,7 +327,7 @@ def examine(data: bytes, expected: dict[str, Entries]) -> None:
 
 
 def sampled_bits(data: bytes) -> Iterator[int]:
-    """Yield a bit of each byte where pages describe themselves, and of every fifth byte elsewhere."""
+    """Yield a bit of each byte where pages describe themselves, of every fifth elsewhere."""
     for byte in range(len(data)):
         if byte % PAGE < 160 or byte % 5 == 0:
             yield byte * 8 + byte * 3 % 8

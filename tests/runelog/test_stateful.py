@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 SEGMENT: Final = 1 << 20
 """Small, so that a story rolls segments by itself."""
+CRASHES: Final = 3
+"""At most, in one story: opening what was not closed takes a process of its own each time."""
 CONVERSATIONS: Final = ("conv_a", "conv_b", "conv_c", "conv_d", SYSTEM)
 ENTITIES: Final = ("book_1", "note_1", "note_2", "note_3")
 
@@ -99,7 +101,6 @@ appends = st.builds(
     st.lists(plans, min_size=1, max_size=3, unique_by=lambda plan: plan.entity),
     st.booleans(),
 )
-some_conversations = st.lists(conversations, max_size=3)
 cursors = st.integers(-1, 60) | st.integers(0, 5_000)
 kinds = st.none() | st.sets(st.sampled_from(["note.taken", "note.judged", "note.attached"]))
 
@@ -119,10 +120,13 @@ class TwoLogs(RuleBasedStateMachine):
 
     @initialize(now=st.integers(0, 1 << 40))
     def begin(self, now: int) -> None:
-        """Open both, empty, with the same clock."""
+        """Open both with the same clock, and give them something to tell of."""
         self.now = now
         self.model = MemoryLog(CODEC, lambda: self.now)
         self.open()
+        for conversation in CONVERSATIONS[:3]:
+            first = notes("note_1", "a", "b", observers=("book_1",))
+            self.tell(conversation, [first])
 
     def open(self) -> None:
         """Open the log on disk, wherever it is now."""
@@ -134,6 +138,10 @@ class TwoLogs(RuleBasedStateMachine):
 
         assert outcome(act, self.real, exactly=exactly) == expected
 
+    def tell(self, conversation: str, changes: list[Change], *, durable: bool = True) -> None:
+        """Append the same to both."""
+        self.both(lambda log: log.append(conversation, changes, durable=durable))
+
     # -- writing ------------------------------------------------------------------------------
 
     @rule(story=st.lists(appends, min_size=1, max_size=5), ticks=st.integers(-10, 1_000))
@@ -142,101 +150,99 @@ class TwoLogs(RuleBasedStateMachine):
         self.now = max(0, self.now + ticks)
         for conversation, planned, durable in story:
             changes = [plan.change(self.model, conversation) for plan in planned]
-
-            def act(log: Log, changes: list[Change] = changes) -> object:
-                return log.append(conversation, changes, durable=durable)  # noqa: B023 -- called at once
-
-            self.both(act)
+            self.tell(conversation, changes, durable=durable)
 
     @rule(conversation=conversations, count=st.integers(100, 1_500), durable=st.booleans())
     def append_many(self, conversation: str, count: int, *, durable: bool) -> None:
         """Append enough to fill segments."""
         text = "many words that fill a segment " * 8
-        self.both(
-            lambda log: log.append(
-                conversation, [notes("note_1", *[text] * count)], durable=durable
-            )
-        )
+        self.tell(conversation, [notes("note_1", *[text] * count)], durable=durable)
 
     @rule(conversation=conversations, size=st.integers(1 << 20, 1_200_000))
     def append_large(self, conversation: str, size: int) -> None:
         """Append a rune that keeps a field aside."""
         rune = NoteAttached(content=bytes(size), caption="large")
-        self.both(lambda log: log.append(conversation, [Change("note_2", None, [rune])]))
+        self.tell(conversation, [Change("note_2", None, [rune])])
 
     # -- reading ------------------------------------------------------------------------------
-
-    @rule(conversation=conversations, after=cursors, until=st.none() | cursors, kinds=kinds)
-    def read(
-        self, conversation: str, after: int, until: int | None, kinds: set[str] | None
-    ) -> None:
-        """Read a stretch of a conversation."""
-        self.both(lambda log: list(map(facts, log.read(conversation, after, until, kinds))))
 
     @rule(
         conversation=conversations,
         entity=st.sampled_from([*ENTITIES, "nobody"]),
         after=cursors,
         until=st.none() | cursors,
-    )
-    def stream(self, conversation: str, entity: str, after: int, until: int | None) -> None:
-        """Read a stretch of a stream."""
-        self.both(lambda log: list(map(facts, log.stream(conversation, entity, after, until))))
-        self.both(lambda log: log.version(conversation, entity))
-
-    @rule(after=cursors)
-    def read_all(self, after: int) -> None:
-        """Read the whole log from somewhere on."""
-        self.both(lambda log: merged(log.read_all(after)))
-
-    @rule(
-        conversation=st.none() | conversations,
-        after=cursors,
         kinds=kinds,
         max_behind=st.none() | st.integers(1, 40),
     )
-    def follow(
+    def look(
         self,
-        conversation: str | None,
+        conversation: str,
+        entity: str,
         after: int,
+        until: int | None,
         kinds: set[str] | None,
         max_behind: int | None,
     ) -> None:
-        """Follow from somewhere on, as far as there is anything."""
-        self.both(
-            lambda log: merged(
-                log.follow(conversation, after, kinds=kinds, max_behind=max_behind, wait=0)
-            )
-        )
+        """Read and follow from somewhere on, and ask the index."""
+        self.both(lambda log: list(map(facts, log.read(conversation, after, until, kinds))))
+        self.both(lambda log: list(map(facts, log.stream(conversation, entity, after, until))))
+        self.both(lambda log: log.version(conversation, entity))
+        self.both(lambda log: merged(log.read_all(after)))
+        for whom in (conversation, None):
 
-    @rule(conversation=conversations)
-    def ask(self, conversation: str) -> None:
-        """Ask the index."""
+            def follow(log: Log, whom: str | None = whom) -> object:
+                found = log.follow(whom, after, kinds=kinds, max_behind=max_behind, wait=0)
+                return merged(found)
+
+            self.both(follow)
         self.both(lambda log: log.conversation(conversation))
         self.both(lambda log: sorted(log.open_work(conversation), key=lambda work: work.entity))
 
     # -- keeping ------------------------------------------------------------------------------
+
+    def known(self, *states: State) -> list[str]:
+        """Return the conversations in one of these states that may be moved."""
+        return [
+            one.id for one in self.model.conversations() if one.state in states and one.id != SYSTEM
+        ]
 
     @rule()
     def roll(self) -> None:
         """Begin the next segment."""
         self.both(lambda log: log.roll())
 
-    @rule(names=some_conversations)
-    def archive(self, names: list[str]) -> None:
-        """Archive some, if that may be."""
-        self.both(lambda log: log.archive(*names), exactly=False)
+    @precondition(lambda self: self.known(State.LIVE))
+    @rule(data=st.data())
+    def archive(self, data: st.DataObject) -> None:
+        """Archive some, once their work is done."""
+        names = data.draw(st.lists(st.sampled_from(self.known(State.LIVE)), min_size=1, max_size=3))
+        for work in list(self.model.open_work()):
+            if work.conversation in names:
+                self.tell(work.conversation, [notes(work.entity, "done", open=False)])
+        self.both(lambda log: log.archive(*names))
 
-    @rule(names=some_conversations)
-    def restore(self, names: list[str]) -> None:
-        """Restore some, if that may be."""
-        self.both(lambda log: log.restore(*names), exactly=False)
+    @precondition(lambda self: self.known(State.ARCHIVED))
+    @rule(data=st.data())
+    def restore(self, data: st.DataObject) -> None:
+        """Restore some that are archived."""
+        cold = st.sampled_from(self.known(State.ARCHIVED))
+        names = data.draw(st.lists(cold, min_size=1, max_size=3))
+        self.both(lambda log: log.restore(*names))
 
-    @precondition(lambda self: self.living() > 2)
-    @rule(names=st.lists(conversations, max_size=1))
-    def erase(self, names: list[str]) -> None:
-        """Erase one, as long as there is something left to tell of."""
-        self.both(lambda log: log.erase(*names), exactly=False)
+    @precondition(lambda self: len(self.known(State.LIVE, State.ARCHIVED)) > 1)
+    @rule(data=st.data())
+    def erase(self, data: st.DataObject) -> None:
+        """Erase one, live or archived, as long as there is another left."""
+        name = data.draw(st.sampled_from(self.known(State.LIVE, State.ARCHIVED)))
+        self.both(lambda log: log.erase(name))
+
+    @rule(
+        verb=st.sampled_from(["archive", "restore"]),
+        names=st.lists(conversations, max_size=3),
+    )
+    def move(self, verb: str, names: list[str]) -> None:
+        """Move any, whether that may be or not."""
+        self.both(lambda log: getattr(log, verb)(*names), exactly=False)
 
     @rule()
     def reopen(self) -> None:
@@ -244,6 +250,7 @@ class TwoLogs(RuleBasedStateMachine):
         self.real.close()
         self.open()
 
+    @precondition(lambda self: self.crashes < CRASHES)
     @rule()
     def crash(self) -> None:
         """Go on with the files as they were while the log was open, without any farewell."""
@@ -254,11 +261,6 @@ class TwoLogs(RuleBasedStateMachine):
         self.real.close()
         shutil.rmtree(left)
         self.open()
-
-    def living(self) -> int:
-        """Return how many conversations are not erased yet."""
-        erased = [one for one in self.model.conversations() if one.state is State.ERASED]
-        return len(CONVERSATIONS) - len(erased)
 
     # -- comparing ----------------------------------------------------------------------------
 

@@ -1,0 +1,77 @@
+"""The commands of `runefold`, put together."""
+
+import contextlib
+import io
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+import runefold
+from runefold.cli import keep, look, move
+from runefold.cli.failures import EXIT_CODES, Guarded
+
+app = typer.Typer(
+    name="runefold",
+    cls=Guarded,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog=EXIT_CODES,
+)
+log = typer.Typer(
+    name="log",
+    help="Look at a log and keep it in order.",
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+)
+app.add_typer(log)
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "stats": look.stats,
+    "list": look.list_,
+    "show": look.show,
+    "verify": look.check,
+    "export": move.send,
+    "import": move.receive,
+    "archive": keep.archive,
+    "restore": keep.restore,
+    "erase": keep.erase,
+    "repair": keep.mend,
+}
+for name, command in _COMMANDS.items():
+    log.command(name, epilog=EXIT_CODES)(command)
+
+
+def _tell_version(*, asked: bool) -> None:
+    if asked:
+        typer.echo(f"runefold {runefold.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and end.",
+            is_eager=True,
+            callback=lambda asked: _tell_version(asked=asked),
+        ),
+    ] = False,
+) -> None:
+    """Crash-safe agent runtime. Looks at logs and keeps them in order."""
+    del version
+
+
+def main() -> None:
+    """Run the command line with the arguments of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character is shown its number.
+        if isinstance(stream, io.TextIOWrapper):
+            with contextlib.suppress(ValueError):
+                stream.reconfigure(errors="backslashreplace")
+    app(prog_name="runefold")

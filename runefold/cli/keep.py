@@ -1,0 +1,122 @@
+"""The commands that change a log: archive, restore, erase, repair. Nobody else may write then."""
+
+from typing import Annotated
+
+import typer
+
+from runefold.cli.failures import Exit
+from runefold.cli.options import STATES, Conversations, Directory, Json, ids, reading, writing
+from runefold.cli.screen import Screen
+from runefold.cli.wording import many, safe
+from runelog.errors import Refused
+from runelog.repair import repair
+from runelog.rune import Conversation, State
+from runelog.store import Runelog
+
+
+def archive(directory: Directory, conversations: Conversations) -> None:
+    """Move conversations to cold storage: compressed, still listed, still readable."""
+    screen = Screen()
+    with writing(directory) as log:
+        before = _described(log, conversations)
+        with screen.progress("archiving"):
+            log.archive(*(found.id for found in before))
+    _tell(screen, before, State.ARCHIVED)
+
+
+def restore(directory: Directory, conversations: Conversations) -> None:
+    """Bring archived conversations back, so that they can be appended to again."""
+    screen = Screen()
+    with writing(directory) as log:
+        before = _described(log, conversations)
+        with screen.progress("restoring"):
+            log.restore(*(found.id for found in before))
+    _tell(screen, before, State.LIVE)
+
+
+def erase(
+    directory: Directory,
+    conversations: Conversations,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask: what is erased cannot be brought back.")
+    ] = False,
+) -> None:
+    """Remove every rune, blob and snapshot of conversations for good, leaving a tombstone each.
+
+    Asks for each id to be typed again, unless --yes.
+    """
+    screen = Screen()
+    # Asked before the log is held: other writers need not wait for an answer.
+    with reading(directory) as log:
+        before = _described(log, conversations)
+    if not yes:
+        for found in before:
+            if found.state is not State.ERASED:
+                _confirm(screen, found)
+    with writing(directory) as log, screen.progress("erasing"):
+        log.erase(*(found.id for found in before))
+    _tell(screen, before, State.ERASED)
+
+
+def mend(directory: Directory, *, json: Json = False) -> None:
+    """Set damage aside and make the log writable again, keeping every rune that can be read.
+
+    Exit code 1 if some runes could not be saved. Damaged files stay in DIR/damaged.
+    """
+    screen = Screen()
+    with screen.progress("repairing") as progress:
+        done = repair(directory, progress=progress)
+    if json:
+        screen.json(
+            {
+                "set_aside": list(done.segments),
+                "runes_kept": done.runes_kept,
+                "runes_lost": done.runes_lost,
+                "notes": list(done.notes),
+            }
+        )
+    else:
+        for note in done.notes:
+            screen.line(safe(note))
+        for name in done.segments:
+            screen.line(("set aside", "yellow"), f": {safe(name)}")
+        kept = many(done.runes_kept, "rune")
+        if done.runes_lost:
+            lost = many(done.runes_lost, "rune")
+            screen.line(
+                ("not everything could be saved", "bold red"), f": {kept} kept, {lost} lost"
+            )
+        elif done.segments or done.notes:
+            screen.line(("repaired", "bold green"), f": {kept} kept, none lost")
+        else:
+            screen.line(("sound", "bold green"), ": nothing to repair")
+    if done.runes_lost:
+        raise typer.Exit(Exit.PROBLEMS)
+
+
+def _described(log: Runelog, conversations: list[str]) -> list[Conversation]:
+    """Return what is known of conversations; an unknown one is refused before anything is done."""
+    return [log.conversation(name) for name in ids(conversations)]
+
+
+def _confirm(screen: Screen, found: Conversation) -> None:
+    screen.note(f"{found.id} has {many(found.head, 'rune')}. Erased runes cannot be brought back.")
+    try:
+        typed = typer.prompt("Type its id to erase it", err=True, default="", show_default=False)
+    except typer.Abort:
+        screen.note()
+        typed = ""
+    if typed.strip() != found.id:
+        msg = "that is not its id: nothing was erased (--yes erases without asking)"
+        raise Refused(msg)
+
+
+def _tell(screen: Screen, before: list[Conversation], state: State) -> None:
+    word, style = STATES[state]
+    verb = "restored" if state is State.LIVE else word
+    for found in before:
+        if found.state is state:
+            screen.line(f"{found.id} was {word} already")
+        else:
+            screen.line((verb, style), f" {found.id}, {many(found.head, 'rune')}")

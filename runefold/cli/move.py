@@ -1,0 +1,169 @@
+"""The commands that move conversations between logs: export and import."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final
+
+import typer
+
+from runefold.cli.options import Directory, Json, ids, is_log, reading, writing
+from runefold.cli.screen import Screen
+from runefold.cli.wording import many, safe, size
+from runelog.errors import NotALog, Refused
+from runelog.exchange import export, take_in
+from runelog.files import replacing
+from runelog.rune import State
+from runelog.transfer import check_stream, spooled
+
+STDIO: Final = "-"
+"""The name of a file that is none: standard input or output."""
+
+
+def send(
+    directory: Directory,
+    file: Annotated[
+        str, typer.Argument(help="Where to write to; - for standard output.", show_default=False)
+    ],
+    conversations: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CONVERSATION...]", help="What to export.", show_default=False),
+    ] = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Export every conversation that is not erased.")
+    ] = False,
+    secret: Annotated[
+        bool,
+        typer.Option(
+            "--secret", help="Secret runes too; without, each has a tombstone in its place."
+        ),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    json: Json = False,
+) -> None:
+    """Write conversations as one compressed and checksummed stream.
+
+    FILE appears when it is complete, or not at all.
+    """
+    screen = Screen()
+    chosen = ids(conversations or [])
+    if everything == bool(chosen):
+        msg = "name the conversations to export, or --all" + (", not both" if chosen else "")
+        raise Refused(msg)
+    with reading(directory) as log:
+        listed = [log.conversation(name) for name in chosen] if chosen else log.conversations()
+        expected = sum(found.head for found in listed if found.state is not State.ERASED)
+        with (
+            _writable(file, force=force) as target,
+            screen.progress("exporting", expected) as progress,
+        ):
+            totals = export(
+                log,
+                target,
+                chosen or None,
+                secret=secret,
+                created=time.time_ns(),
+                progress=progress,
+            )
+    told = f"{many(totals.runes, 'rune')} of {many(totals.conversations, 'conversation')}"
+    if file == STDIO:
+        # Standard output is the stream's.
+        screen.note(f"exported {told}")
+        return
+    taken = Path(file).stat().st_size
+    if not json:
+        screen.line(f"exported {told} to {safe(file)}, {size(taken)}")
+        return
+    screen.json(
+        {
+            "file": file,
+            "conversations": totals.conversations,
+            "runes": totals.runes,
+            "blobs": totals.blobs,
+            "bytes": taken,
+            "secret": secret,
+        }
+    )
+
+
+@contextlib.contextmanager
+def _writable(file: str, *, force: bool) -> Iterator[BinaryIO]:
+    """Give a file to write to that is there only once it is complete."""
+    if file == STDIO:
+        if sys.stdout.isatty():
+            msg = "a stream is not for a terminal: name a file, or pipe standard output somewhere"
+            raise Refused(msg)
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file)
+    if path.is_dir() or not path.parent.is_dir():
+        what = f"{file} is a directory" if path.is_dir() else f"there is no directory {path.parent}"
+        msg = f"{what}: name a file to write to"
+        raise Refused(msg)
+    if not path.exists() or path.is_file():
+        if path.exists() and not force:
+            msg = f"{file} exists: name another file, or replace it with --force"
+            raise Refused(msg)
+        with replacing(path) as target:
+            yield target
+        return
+    with path.open("wb") as target:
+        # A named pipe or a device: there is nothing to put in its place.
+        yield target
+
+
+def receive(
+    directory: Directory,
+    file: Annotated[
+        str, typer.Argument(help="What to read; - for standard input.", show_default=False)
+    ],
+    *,
+    create: Annotated[
+        bool, typer.Option("--create", help="Make the log if DIR holds none.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Add the conversations of an exported stream to a log, all of them or none.
+
+    The whole stream is checked before anything is written. A conversation that is in the log
+    already, or was erased from it, is refused.
+    """
+    screen = Screen()
+    with _readable(file) as source, spooled(source) as stream:
+        if not is_log(directory):
+            if not create:
+                msg = f"{directory} holds no log: name another directory, or make one with --create"
+                raise NotALog(msg)
+            # Not even an empty log is made for a stream that is no good.
+            with screen.progress("checking") as progress:
+                check_stream(stream, progress)
+            stream.seek(0)
+        with writing(directory, create=create) as log:
+            with screen.progress("importing") as progress:
+                names = take_in(log, stream, progress=progress)
+            runes = sum(log.conversation(name).head for name in names)
+    if json:
+        screen.json({"conversations": names, "runes": runes})
+    else:
+        screen.line(f"imported {many(runes, 'rune')} of {many(len(names), 'conversation')}")
+
+
+@contextlib.contextmanager
+def _readable(file: str) -> Iterator[BinaryIO]:
+    if file == STDIO:
+        if sys.stdin.isatty():
+            msg = "standard input is a terminal: name a file, or pipe a stream into this command"
+            raise Refused(msg)
+        yield sys.stdin.buffer
+        return
+    try:
+        source = Path(file).open("rb")  # noqa: SIM115 -- closed below; errors while reading are others
+    except OSError as error:
+        msg = f"{file} cannot be read: {error.strerror}"
+        raise Refused(msg) from error
+    with source:
+        yield source

@@ -1,0 +1,86 @@
+"""What the writer keeps in mind of the conversations it appends to."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Protocol
+
+from runelog.errors import Cold, Gone, WrongVersion
+from runelog.inscribe import Desk, Past
+from runelog.rune import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runelog.index import Head
+    from runelog.rune import Change
+
+MAX_DESKS: Final = 4_096
+"""How many conversations are kept in mind; the index is asked again for others."""
+
+
+class Index(Past, Protocol):
+    """What is committed."""
+
+    def head(self, conversation: str) -> Head | None:
+        """Return what is known of a conversation."""
+        ...
+
+
+class Desks:
+    """One desk for each conversation that was appended to lately. The writer's lock guards them."""
+
+    def __init__(self, index: Index) -> None:
+        """Look up in `index` what is not in mind."""
+        self._index = index
+        self._desks: OrderedDict[str, Desk] = OrderedDict()
+
+    def take(self, conversation: str) -> Desk:
+        """Return the desk of a conversation that can be appended to."""
+        desk = self._desks.get(conversation)
+        if desk is None:
+            record = self._index.head(conversation)
+            desk = self._desks[conversation] = Desk(conversation, record)
+            self._clear()
+        else:
+            self._desks.move_to_end(conversation)
+        if desk.record is not None and desk.record.state is not State.LIVE:
+            if desk.record.state is State.ERASED:
+                msg = f"{conversation} was erased: only its tombstone is left"
+                raise Gone(msg)
+            msg = f"{conversation} is archived: restore it before appending to it"
+            raise Cold(msg)
+        return desk
+
+    def _clear(self) -> None:
+        while len(self._desks) > MAX_DESKS:
+            conversation, desk = next(iter(self._desks.items()))
+            if desk.pending:
+                return
+            del self._desks[conversation]
+
+    def check_versions(self, desk: Desk, changes: Sequence[Change]) -> dict[str, int]:
+        """Return the present version of every entity that changes, all of them as expected."""
+        for change in changes:
+            actual = self._version(desk, change.entity)
+            if change.expected_version is not None and change.expected_version != actual:
+                raise WrongVersion(desk.id, change.entity, change.expected_version, actual)
+            for observer in change.observers:
+                self._version(desk, observer)
+        return desk.versions
+
+    def _version(self, desk: Desk, entity: str) -> int:
+        version = desk.versions.get(entity)
+        if version is None:
+            version = self._index.version(desk.id, entity) if desk.record else 0
+            desk.versions[entity] = version
+        return version
+
+    def forget_segment(self) -> None:
+        """Drop what is known of the active segment: another one has begun."""
+        for desk in self._desks.values():
+            desk.forget()
+
+    def forget(self, conversation: str) -> None:
+        """Look a conversation up anew at its next append."""
+        self._desks.pop(conversation, None)

@@ -1,0 +1,164 @@
+"""Loot: everything that can be read out of a damaged segment, and where what is lost must have been."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from runelog import frame
+from runelog.errors import Corrupt
+from runelog.index import NUMBER, PLACE, Hole, decode_head
+from runelog.rune import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runelog.index import Head
+    from runelog.manifest import SegmentInfo
+    from runelog.salvage import SalvageView
+
+
+class Rescued(NamedTuple):
+    """A rune that was read out of a damaged segment, or what stands for one that could not be."""
+
+    position: int
+    conversation: str
+    event_id: int
+    time: int
+    body: bytes | None
+
+
+class Loot:
+    """Everything that can be read out of a damaged segment."""
+
+    def __init__(self, view: SalvageView, info: SegmentInfo, size: int) -> None:
+        # A rune takes at least this much: a position or an event id beyond is damage, not data.
+        self._most = size // 24
+        self._last = info.last or info.first + self._most
+        self._first = info.first
+        self.runes: dict[int, Rescued] = {}
+        self.holes: dict[int, Hole] = {}
+        self.work: dict[tuple[str, bytes], bytes] = {}
+        self.heads: dict[int, Head] = {}
+        for key, value in view.salvage("heads"):
+            try:
+                self.heads[NUMBER.unpack(key)[0]] = decode_head(value)
+            except (Corrupt, ValueError):
+                continue
+        self._names = {number: head.id for number, head in self.heads.items()}
+        for key, value in view.salvage("names"):
+            self._names.setdefault(NUMBER.unpack(value)[0], key.decode())
+        self._take_runes(view)
+        for key, value in view.salvage("work"):
+            name = self._names.get(NUMBER.unpack(key[:4])[0])
+            if name is not None:
+                self.work[name, key[4:]] = value
+        self.notes = list(view.problems)
+
+    def _take_runes(self, view: SalvageView) -> None:
+        for key, data in view.salvage("runes"):
+            name = self._names.get(frame.number(data))
+            if name is None:
+                continue
+            try:
+                parts = frame.salvage(data, name, frame.seed_of(name))
+            except Corrupt:
+                continue
+            position = PLACE.unpack(key)[0]
+            if all(body is None for body in parts.bodies):
+                continue  # not even its header can be believed
+            for offset, body in enumerate(parts.bodies):
+                at = position + offset
+                if body is not None and self._first <= at <= self._last:
+                    self.runes[at] = Rescued(at, name, parts.first + offset, parts.time, body)
+
+    def complete(
+        self, info: SegmentInfo, before: dict[str, int]
+    ) -> tuple[list[Rescued], list[Hole]]:
+        """Return what was rescued, with a stand-in for each lost rune, in order; and the positions left over."""
+        known: dict[str, dict[int, int]] = defaultdict(dict)
+        for rune in self.runes.values():
+            known[rune.conversation][rune.event_id] = rune.position
+        last = max([info.last, *self.runes], default=info.first - 1)
+        wanted = list(self._lost(known, before, last))
+        free = [at for at in range(info.first, last + 1) if at not in self.runes]
+        placed, left = _place(wanted, free, last)
+        times = sorted((rune.position, rune.time) for rune in self.runes.values())
+        runes = sorted(
+            [*self.runes.values(), *_stand_ins(placed, times)], key=lambda rune: rune.position
+        )
+        return runes, list(_holes(left))
+
+    def _lost(
+        self, known: dict[str, dict[int, int]], before: dict[str, int], last: int
+    ) -> Iterator[tuple[int, int, str, int]]:
+        """Yield (not before, not after, conversation, event id) for each event that must have been here."""
+        ends = {head.id: head.head for head in self.heads.values() if head.size}
+        for name in sorted(known.keys() | ends.keys()):
+            places = known.get(name, {})
+            first = before.get(name, 0) + 1
+            end = max([*places, min(ends.get(name, 0), max([*places, first]) + self._most)])
+            after = 0
+            upper: list[tuple[int, int]] = sorted(places.items(), reverse=True)
+            for event_id in range(first, end + 1):
+                while upper and upper[-1][0] < event_id:
+                    upper.pop()
+                if event_id in places:
+                    after = places[event_id]
+                else:
+                    yield after + 1, upper[-1][1] - 1 if upper else last, name, event_id
+
+
+def _place(
+    wanted: list[tuple[int, int, str, int]], free: list[int], last: int
+) -> tuple[list[tuple[int, str, int]], list[int]]:
+    """Give each lost event one of the free positions between those of its neighbours.
+
+    The one whose time is up first goes first, which finds places for all if there are places for all. What
+    finds none goes behind the last.
+    """
+    waiting: list[tuple[int, int, str]] = []
+    order = sorted(wanted)
+    placed: list[tuple[int, str, int]] = []
+    left: list[int] = []
+    at = 0
+    for position in free:
+        while at < len(order) and order[at][0] <= position:
+            _, latest, name, event_id = order[at]
+            heapq.heappush(waiting, (latest, event_id, name))
+            at += 1
+        if waiting:
+            _, event_id, name = heapq.heappop(waiting)
+            placed.append((position, name, event_id))
+        else:
+            left.append(position)
+    rest = [(event_id, name) for _, event_id, name in sorted(waiting)]
+    rest += [(event_id, name) for _, _, name, event_id in order[at:]]
+    placed += [(last + 1 + index, name, event_id) for index, (event_id, name) in enumerate(rest)]
+    return placed, left
+
+
+def _stand_ins(
+    placed: list[tuple[int, str, int]], times: list[tuple[int, int]]
+) -> Iterator[Rescued]:
+    """Yield lost runes with the time of the last one that is known before them."""
+    index, time = 0, times[0][1] if times else 0
+    for position, name, event_id in sorted(placed):
+        while index < len(times) and times[index][0] < position:
+            time = times[index][1]
+            index += 1
+        yield Rescued(position, name, event_id, time, None)
+
+
+def _holes(positions: list[int]) -> Iterator[Hole]:
+    start = count = 0
+    for position in positions:
+        if count and position == start + count:
+            count += 1
+            continue
+        if count:
+            yield Hole(start, count, 0, State.LIVE)
+        start, count = position, 1
+    if count:
+        yield Hole(start, count, 0, State.LIVE)

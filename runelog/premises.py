@@ -1,0 +1,304 @@
+"""The premises of a log: its directory, and everything that is in it.
+
+Knows how a log is made, how to tell in what state it was left, and how a segment follows another. What is in the
+directory is described in docs/FORMAT.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from runelog import manifest, rewrite, segment
+from runelog.blobs import FileBlobs
+from runelog.catalog import TABLES as CATALOG_TABLES
+from runelog.catalog import Catalog
+from runelog.cold import Archives, LayeredBlobs
+from runelog.errors import Corrupt, NotALog, ReadOnly, Refused
+from runelog.files import TEMPORARY, make_directory
+from runelog.index import NUMBER
+from runelog.inscribe import Armed
+from runelog.lookup import Lookup, last_position, last_time
+from runelog.manifest import Clean, Lock, Manifest, SegmentInfo
+from runelog.reader import Reader
+from runelog.rune import State
+from runelog.snapshot import Snapshots
+from runelog.volumes import Volumes
+from runelog.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from runelog.codec import Codec
+    from runelog.segment import Environment
+
+SEAL_AT_CLOSE: Final = 32 << 20
+"""A larger active segment is sealed when the log is closed: the next writer need not check it first."""
+
+
+class Premises:
+    """The files of an open log."""
+
+    def __init__(
+        self, directory: Path, codec: Codec, *, readonly: bool, segment_size: int, relaxed: bool
+    ) -> None:
+        """Read the manifest; `settle_in` looks further."""
+        self.directory = directory
+        self.readonly = readonly
+        self.epoch = 0
+        """The epoch of our own writer, 0 while nothing was written."""
+        self._segment_size = segment_size
+        self._clean: Clean | None = None
+        self.archives = Archives(directory / "archive")
+        self.blobs = FileBlobs(directory / "blobs")
+        self.snapshots = Snapshots(directory / "snapshots")
+        self.codec = codec.with_blobs(LayeredBlobs(self.blobs, self.archives))
+        self.archives.codec = self.codec
+        self.volumes = Volumes(directory, readonly=readonly)
+        self.volumes.metasync = not relaxed
+        self.lookup = Lookup(self.volumes, self._open_catalog)
+        self.reader = Reader(self.lookup, self.archives, self.codec)
+
+    def settle_in(self) -> None:
+        """Look how the last writer left the log, and finish what it did not."""
+        held = self.readonly and manifest.writer_alive(self.directory)
+        if self.readonly and not os.access(self.directory / "segments", os.W_OK):
+            if held:
+                msg = (
+                    f"{self.directory} is being written to and cannot be written by this user, "
+                    "so readers cannot announce themselves: read it as the user that writes it"
+                )
+                raise ReadOnly(msg)
+            self.volumes.lock_files = False
+        self._clean = None if held else manifest.read_clean(self.directory)
+        if self._clean is not None:
+            self.volumes.vouch = self._vouch
+        elif not held:
+            self._walk()
+        if not self.readonly:
+            self.sweep()
+
+    def _vouch(self) -> tuple[str, int] | None:
+        """Return what CLEAN says of the active segment now; a writer may have come since we were opened."""
+        clean = manifest.read_clean(self.directory)
+        return clean.active if clean is not None else None
+
+    def _walk(self) -> None:
+        """Let a child process go through the active segment: if that dies of it, we do not."""
+        active = self.volumes.manifest.active
+        try:
+            walk(self.volumes.path(active))
+        except Corrupt:
+            self.volumes.damaged.add(active.number)
+
+    def sweep(self) -> None:
+        """Remove what a crash left behind: files that the manifest does not name."""
+        listed = {info.name for info in self.volumes.manifest.segments}
+        for path in (self.directory / "segments").iterdir():
+            if path.name.removesuffix("-lock") not in listed:
+                path.unlink(missing_ok=True)
+        current = f"catalog.{self.volumes.manifest.catalog}.mdb"
+        for path in self.directory.iterdir():
+            stale = path.name.startswith("catalog.") and path.name.removesuffix("-lock") != current
+            if stale or path.name.endswith(TEMPORARY):
+                path.unlink(missing_ok=True)
+
+    def _open_catalog(self) -> Catalog:
+        generation = self.volumes.manifest.catalog
+        path = self.directory / f"catalog.{generation}.mdb"
+        clean = self._clean
+        lock = self.volumes.lock_files
+        try:
+            if clean is not None:
+                if (
+                    segment.digest(path) != clean.catalog
+                    and manifest.read_clean(self.directory) == clean
+                ):
+                    raise Corrupt(f"{path.name} does not match its digest")  # noqa: EM102, TRY301 -- below
+            elif not (self.readonly and manifest.writer_alive(self.directory)):
+                walk(path, tables=CATALOG_TABLES)
+            catalog = Catalog(path, readonly=self.readonly, lock=lock)
+        except (Corrupt, FileNotFoundError) as error:
+            if self.readonly:
+                msg = f"{path.name} is damaged: open the log for writing once, which rebuilds it"
+                raise Corrupt(msg) from error
+            return self._rebuild_catalog()
+        if not self.readonly:
+            self._catch_up(catalog)
+        return catalog
+
+    def _catch_up(self, catalog: Catalog) -> None:
+        """Take in segments that were sealed or installed just before a crash."""
+        merged = catalog.merged
+        for info in self.volumes.manifest.segments[:-1]:
+            if info.number > merged:
+                self.touch()
+                with self.volumes.take(info.number) as (_, view):
+                    catalog.merge(info.number, view)
+
+    def _rebuild_catalog(self) -> Catalog:
+        """Make the catalog anew from the segments and the archives."""
+        self.touch()
+        generation = self.volumes.manifest.catalog + 1
+        path = self.directory / f"catalog.{generation}.mdb"
+        rewrite.discard(path)
+        catalog = Catalog(path, create=True)
+        try:
+            for info in self.volumes.manifest.segments[:-1]:
+                with (
+                    contextlib.suppress(
+                        Corrupt
+                    ),  # what a damaged segment does not tell stays untold
+                    self.volumes.take(info.number) as (_, view),
+                ):
+                    catalog.merge(info.number, view)
+            for head in self.archives.heads():
+                if catalog.head(head.id) is None:
+                    catalog.settle(head)
+            self.volumes.publish(msgspec.structs.replace(self.volumes.manifest, catalog=generation))
+        except BaseException:
+            catalog.close()
+            raise
+        self.sweep()
+        return catalog
+
+    def arm(self) -> Armed:
+        """Become ready to write: the first thing that changes a file since the log was opened."""
+        active = self.volumes.manifest.active
+        env = self.volumes.volume(active.number).env
+        if env is None:
+            msg = (
+                f"{active.name} is damaged, and nothing can be appended behind it: "
+                "what is sound can be read; `runefold log repair` sets the rest aside"
+            )
+            raise Corrupt(msg)
+        self.touch()
+        with env.batch() as batch:
+            self.epoch = rewrite.epoch_of(batch) + 1
+            batch.put("meta", b"epoch", NUMBER.pack(self.epoch))
+            armed = Armed(env, self.epoch, last_position(batch, active), last_time(batch))
+        self.reader.announce(armed.position)
+        return armed
+
+    def touch(self) -> None:
+        """Take back what CLEAN vouches for, once, before the first write."""
+        if (self.directory / "CLEAN").exists():
+            # What it says of the active segment is checked first: afterwards nobody could.
+            self.volumes.volume(self.volumes.manifest.active.number)
+            manifest.drop_clean(self.directory)
+        self.volumes.vouch = None
+
+    def next_segment(self, need: int = 0) -> Environment:
+        """Seal the active segment and begin one with room for `need` bytes."""
+        old = self.volumes.manifest.active
+        env = self.volumes.volume(old.number).env
+        assert env is not None
+        with env.view() as view:
+            last = last_position(view, old)
+        new = SegmentInfo(
+            number=old.number + 1, first=last + 1, map_size=max(self._segment_size, 2 * need)
+        )
+        rewrite.create(self.volumes.path(new), new, self.epoch).close()
+        try:
+            with env.view() as view:
+                self.lookup.catalog.merge(old.number, view)
+            done = rewrite.sealed(env, old, last)
+            self.volumes.verified.add((old.number, old.generation))
+            now = self.volumes.manifest
+            self.volumes.publish(
+                msgspec.structs.replace(now, segments=(*now.segments[:-1], done, new))
+            )
+        except BaseException:
+            rewrite.discard(self.volumes.path(new))
+            raise
+        fresh = self.volumes.volume(new.number).env
+        assert fresh is not None
+        return fresh
+
+    def leave_clean(self) -> None:
+        """Vouch for the files that the next writer goes on with."""
+        active = self.volumes.manifest.active
+        if active.number in self.volumes.damaged or (self.directory / "CLEAN").exists():
+            return
+        env = self.volumes.volume(active.number).env
+        if env is None:
+            return
+        if self.epoch and env.used > min(SEAL_AT_CLOSE, env.map_size // 2):
+            env = self.next_segment()
+            active = self.volumes.manifest.active
+        with env.view() as view:
+            position = last_position(view, active)
+        self.reader.close()
+        catalog = self.lookup.catalog.env
+        env.trim()
+        catalog.trim()
+        manifest.write_clean(self.directory, Clean(env.digest(), catalog.digest(), position))
+
+    def close(self) -> None:
+        """Unmap and close everything."""
+        self.reader.close()
+        self.lookup.close()
+        self.volumes.close()
+        self.archives.close()
+
+
+def check_absent(lookup: Lookup, conversations: Iterable[str]) -> None:
+    """Refuse conversations that are in a log, or were erased from it."""
+    for name in conversations:
+        head = lookup.head(name)
+        if head is not None:
+            what = "was erased from" if head.state is State.ERASED else "is already in"
+            msg = f"{name} {what} this log: take it into another one"
+            raise Refused(msg)
+
+
+def acquire(directory: Path, *, create: bool, take_over: bool) -> Lock:
+    """Become the writer of the log in a directory, or of the one that is to be made there."""
+    if directory.exists() and not directory.is_dir():
+        msg = f"{directory} is a file: name the directory of a log"
+        raise NotALog(msg)
+    if not (directory / "MANIFEST").exists():
+        if not create:
+            msg = f"{directory} holds no log (it has no MANIFEST)"
+            raise NotALog(msg)
+        if directory.exists() and (others := manifest.foreign(directory)):
+            msg = (
+                f"{directory} holds other files ({', '.join(sorted(others)[:3])}) and no log: "
+                "name an empty directory, or one that does not exist yet"
+            )
+            raise NotALog(msg)
+        try:
+            make_directory(directory)
+        except OSError as error:
+            msg = f"{directory} cannot be made: {error.strerror}"
+            raise ReadOnly(msg) from error
+    lock = Lock(directory)
+    lock.acquire(take_over=take_over)
+    return lock
+
+
+def create_log(directory: Path, segment_size: int) -> None:
+    """Make an empty log. Its manifest comes last: before that there is no log, only leftovers."""
+    make_directory(directory / "segments")
+    info = SegmentInfo(number=1, first=1, map_size=segment_size)
+    path = directory / "segments" / info.name
+    env = rewrite.create(path, info, 0)
+    catalog_path = directory / "catalog.0.mdb"
+    rewrite.discard(catalog_path)
+    catalog = Catalog(catalog_path, create=True)
+    try:
+        env.trim()
+        catalog.env.trim()
+        vouched = Clean(env.digest(), catalog.env.digest(), 0)
+    finally:
+        catalog.close()
+        env.close()
+    manifest.write_clean(directory, vouched)
+    manifest.write_manifest(
+        directory, Manifest(log=f"log_{secrets.token_hex(8)}", segments=(info,))
+    )

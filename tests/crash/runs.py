@@ -1,0 +1,149 @@
+"""Crashes as jobs: each tells a story to a log in a child, lets something happen, and judges what is left.
+
+All of it runs in the processes of the `pool` fixture, which are fit to be forked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.crash.calls import Change, Recorder, Saboteur, watch
+from tests.crash.disk import cases
+from tests.crash.guard import survived
+from tests.crash.judge import check
+from tests.crash.ptrace import Fail, Kill
+from tests.crash.story import Pipe, acknowledged, begun, play
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.crash.disk import Case
+    from tests.crash.story import Step
+
+Story = tuple["Step", ...]
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """Give a directory in memory, where there is one: nothing here depends on a real disk's speed."""
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    root = Path(tempfile.mkdtemp(prefix="runelog-", dir=place))
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root)
+
+
+class Recording(NamedTuple):
+    """What a story did to the disk, and what it told."""
+
+    root: str
+    changes: list[Change]
+    told: list[str]
+    left: dict[str, bytes]
+    """The files as they were in the end."""
+
+
+def record(story: Story) -> Recording:
+    """Tell a story to a new log and note every change of its files."""
+    with scratch() as root:
+        pipe = Pipe()
+        recorder = Recorder(str(root), pipe.writing)
+        status = watch(partial(play, root / "log", story, pipe.tell), recorder)
+        told = pipe.told()
+        assert status == 0, f"the child ended with {status} after {told}"
+        left = {
+            str(path.relative_to(root)): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+        return Recording(str(root), recorder.changes, told, left)
+
+
+def power_cuts(story: Story, recording: Recording, seed: int) -> list[Case]:
+    """Return the states that a power cut at any moment of a recording can leave."""
+    durable = [0]
+    told: list[str] = []
+    for change in recording.changes:
+        if change.what == "ack":
+            told += change.data.decode().split("\n")[:-1]
+        durable.append(acknowledged(story, told))
+    return cases(recording.root, recording.changes, durable, seed)
+
+
+def open_after(story: Story, case: Case) -> str:
+    """Make a state real and open it; return what is wrong, nothing if all is well."""
+    with scratch() as root:
+        case.state.build(root)
+        for path in root.rglob("*-lock"):
+            # Nobody syncs what LMDB keeps there: anything may be left of it.
+            path.write_bytes(os.urandom(path.stat().st_size))
+        wrong = survived(partial(check, root / "log", story, case.required, case.limit))
+        return f"power cut before {case.where}: {wrong}" if wrong else ""
+
+
+def kill_at(story: Story, number: int, skip: int = 0) -> str:
+    """Kill a child at its n-th change and open what it left; return what is wrong.
+
+    The first `skip` steps are told undisturbed.
+    """
+    with scratch() as root:
+        told, saboteur = _sabotage(root, story, skip, Saboteur(str(root), number, Kill()))
+        done = max(skip, acknowledged(story, told))
+        limit = max(skip + 1, begun(told))
+        wrong = survived(partial(check, root / "log", story, done, limit))
+        return f"killed at change {number}, {saboteur.hit}, after {told}: {wrong}" if wrong else ""
+
+
+def count_changes(story: Story, skip: int = 0) -> int:
+    """Return how many changes a story makes behind its first `skip` steps."""
+    with scratch() as root:
+        _, saboteur = _sabotage(root, story, skip, Saboteur(str(root), 0, Kill()))
+        return saboteur.count
+
+
+def _sabotage(
+    root: Path, story: Story, skip: int, saboteur: Saboteur
+) -> tuple[list[str], Saboteur]:
+    if skip:
+        wrong = survived(partial(play, root / "log", story[:skip], _ignore))
+        assert not wrong, wrong
+    pipe = Pipe()
+    status = watch(partial(play, root / "log", story, pipe.tell, skip), saboteur)
+    told = pipe.told()
+    assert status in (0, -9), f"the child ended with {status} after {told}"
+    return told, saboteur
+
+
+def _ignore(line: str) -> None:
+    """Hear, and forget."""
+
+
+class Failed(NamedTuple):
+    """What came of a call that failed."""
+
+    told: list[str]
+    call: str
+    path: str
+    wrong: str
+    """What is wrong with the log afterwards."""
+
+
+def fail_at(story: Story, number: int, errno: int, calls: Sequence[str], skip: int = 0) -> Failed:
+    """Let the n-th of some calls fail, tell the story to its end, and open what is left."""
+    with scratch() as root:
+        saboteur = Saboteur(str(root), number, Fail(errno), calls)
+        told, _ = _sabotage(root, story, skip, saboteur)
+        hit = saboteur.hit
+        if hit is None:
+            return Failed(told, "", "", "")
+        done = max(skip, acknowledged(story, told))
+        wrong = survived(partial(check, root / "log", story, done, len(story)))
+        return Failed(told, hit.call, hit.path[len(str(root)) :], wrong)

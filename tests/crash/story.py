@@ -1,0 +1,207 @@
+"""Stories that a child tells to a log, step by step, and what must be in the log after each of them.
+
+A story is told by one thread, so that a crash can leave only the state between two of its steps. After each
+step the child says so on a pipe that outlives it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from runelog.codec import Codec
+from runelog.errors import RunefoldError
+from runelog.exchange import export, take_in
+from runelog.memory import MemoryLog
+from runelog.rune import Change, Rune, State
+from runelog.store import Runelog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from runelog.log import Log
+
+SMALL: Final = 1 << 20
+"""The smallest segment there is."""
+NOTHING_ACKNOWLEDGED: Final = frozenset({"whisper", "reopen"})
+"""Steps that return before, or without, making anything durable."""
+
+
+class Noted(Rune, frozen=True, tag="note.taken"):
+    """A rune that says which append it came with, and which of its runes it is."""
+
+    text: str
+    part: int = 1
+    of: int = 1
+
+
+CODEC: Final = Codec([Noted])
+
+
+class Step(NamedTuple):
+    """One thing to do to the log."""
+
+    do: str
+    """append, whisper (an append that nobody waits for), flush, roll, archive, restore, erase, take_in, reopen."""
+    names: tuple[str, ...] = ()
+    count: int = 1
+    size: int = 20
+
+
+World = dict[str, tuple[State, tuple[str, ...]]]
+"""Of each conversation where its runes are, and the texts of all of them."""
+
+_OPEN: Final = (
+    Step("append", ("conv_a",), 3),
+    Step("append", ("conv_b",), 1, 300),
+    Step("whisper", ("conv_a",), 2),
+    Step("whisper", ("conv_c",), 1),
+    Step("append", ("conv_b",), 2),
+)
+SHORT: Final = (
+    *_OPEN,
+    Step("roll"),
+    Step("append", ("conv_a",), 1, 2_000),
+    Step("whisper", ("conv_b",), 4),
+    Step("flush"),
+    Step("reopen"),
+    Step("append", ("conv_c",), 2),
+)
+"""Creates a log, rolls a segment, closes the log and goes on."""
+BEFORE: Final = (*_OPEN, Step("roll"), Step("append", ("conv_a", "conv_c"), 2))
+KEEPING: Final = {
+    "archive": (*BEFORE, Step("archive", ("conv_a", "conv_b")), Step("append", ("conv_c",), 1)),
+    "restore": (
+        *BEFORE,
+        Step("archive", ("conv_a", "conv_b")),
+        Step("restore", ("conv_a", "conv_b")),
+        Step("append", ("conv_a",), 1),
+    ),
+    "erase": (*BEFORE, Step("erase", ("conv_a", "conv_b")), Step("append", ("conv_c",), 1)),
+    "take_in": (*BEFORE, Step("take_in", ("conv_x", "conv_y"), 5), Step("append", ("conv_x",), 1)),
+}
+"""Each ends with one operation on whole conversations and an append behind it."""
+
+
+def texts(step: Step, number: int, name: str) -> list[str]:
+    """Return what a step adds to one conversation."""
+    return [f"{number}.{part} of {name} ".ljust(step.size, "=") for part in range(1, step.count + 1)]
+
+
+def runes(step: Step, number: int, name: str) -> list[Noted]:
+    """Return the runes of one append."""
+    return [
+        Noted(text=text, part=part, of=step.count)
+        for part, text in enumerate(texts(step, number, name), 1)
+    ]
+
+
+def worlds(story: Sequence[Step]) -> list[World]:
+    """Return what is there before the first step and after each."""
+    world: World = {}
+    found = [world]
+    for number, step in enumerate(story, 1):
+        world = dict(world)
+        for name in step.names:
+            state, before = world.get(name, (State.LIVE, ()))
+            if step.do in ("append", "whisper", "take_in"):
+                world[name] = (state, (*before, *texts(step, number, name)))
+            elif step.do == "erase":
+                world[name] = (State.ERASED, ())
+            else:
+                state = State.ARCHIVED if step.do == "archive" else State.LIVE
+                world[name] = (state, before)
+        found.append(world)
+    return found
+
+
+def play(directory: Path, story: Sequence[Step], tell: Callable[[str], None], skip: int = 0) -> None:
+    """Tell a story to the log in `directory`, from behind the first `skip` steps on.
+
+    Tells of each step when it is over: its number, or its number and the name of the error.
+    """
+    log = open_log(directory)
+    for number, step in enumerate(story, 1):
+        if number <= skip:
+            continue
+        try:
+            log = perform(log, step, number)
+        except RunefoldError as error:
+            tell(f"{number} {type(error).__name__}")
+        else:
+            tell(f"{number}")
+    log.close()
+
+
+def open_log(directory: Path) -> Runelog:
+    """Open the log of a story."""
+    return Runelog.open(directory, CODEC, segment_size=SMALL)
+
+
+def perform(log: Runelog, step: Step, number: int) -> Runelog:
+    """Take one step; return the log to go on with."""
+    if step.do in ("append", "whisper"):
+        for name in step.names:
+            change = Change("note_1", None, runes(step, number, name), observers=("book_1",))
+            log.append(name, [change], durable=step.do == "append")
+    elif step.do == "reopen":
+        log.close()
+        return open_log(log.directory)
+    elif step.do == "take_in":
+        take_in(log, io.BytesIO(parcel(step, number)))
+    elif step.do in ("flush", "roll"):
+        getattr(log, step.do)()
+    else:
+        getattr(log, step.do)(*step.names)
+    return log
+
+
+def parcel(step: Step, number: int) -> bytes:
+    """Return an export stream with the conversations of a step."""
+    file = io.BytesIO()
+    with MemoryLog(CODEC, lambda: 1) as source:
+        for name in step.names:
+            source.append(name, [Change("note_1", 0, runes(step, number, name), ("book_1",))])
+        export(source, file)
+    return file.getvalue()
+
+
+class Pipe:
+    """Where a child says what it has done, kept by whoever outlives it."""
+
+    def __init__(self) -> None:
+        """Make a pipe with room for everything a story has to tell."""
+        self.reading, self.writing = os.pipe()
+
+    def tell(self, line: str) -> None:
+        """Say something; called in the child."""
+        os.write(self.writing, line.encode() + b"\n")
+
+    def told(self) -> list[str]:
+        """Return everything that was said, once nobody can say more."""
+        os.close(self.writing)
+        with open(self.reading, "rb") as file:  # noqa: PTH123 -- a descriptor, not a path
+            return file.read().decode().splitlines()
+
+
+def acknowledged(story: Sequence[Step], told: Sequence[str]) -> int:
+    """Return up to which step everything must be there: the last one that promised to be durable."""
+    done = [int(line) for line in told if " " not in line]
+    return max((n for n in done if story[n - 1].do not in NOTHING_ACKNOWLEDGED), default=0)
+
+
+def begun(told: Sequence[str]) -> int:
+    """Return the last step of which anything may be there."""
+    return max((int(line.split()[0]) for line in told), default=0) + 1
+
+
+def content(log: Log, name: str) -> tuple[str, ...]:
+    """Return the texts of a conversation."""
+    return tuple(_text(envelope.payload) for envelope in log.read(name))
+
+
+def _text(rune: Rune) -> str:
+    assert isinstance(rune, Noted)
+    return rune.text
