@@ -1,8 +1,8 @@
 """The catalog: an index over all sealed segments, so that nothing is looked for in each of them.
 
-It tells for every conversation its head, the segments that hold it, the versions of its entities and its open
-work. Only sealing a segment, archiving and erasing write to it; what happens in the active segment is laid over
-it by whoever reads. It can be rebuilt from the segments at any time.
+It tells for every conversation its head, the segments that hold it, the versions of its entities
+and its open work. Only sealing a segment, archiving and erasing write to it; what happens in the
+active segment is laid over it by whoever reads. It can be rebuilt from the segments at any time.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Catalog:
             start = found[-1][0] + b"\0"
 
     def work(self, conversation: str | None = None) -> Iterator[tuple[str, str, int | None]]:
-        """Yield (conversation, entity, deadline) of what was open when the last segment was sealed."""
+        """Yield (conversation, entity, deadline) of all open when the last segment was sealed."""
         start = _scoped(conversation) if conversation else b""
         stop = conversation.encode() + b"\1" if conversation else None
         while True:
@@ -162,7 +162,10 @@ class Catalog:
             batch.put("meta", b"merged", NUMBER.pack(segment))
 
     def _merge_streams(self, segment: int, view: View, ids: dict[bytes, str]) -> None:
-        """Note for each entity which versions the segment holds; in several transactions, as there are many."""
+        """Note for each entity which versions the segment holds.
+
+        In several transactions, as there are many.
+        """
         todo: list[tuple[bytes, bytes]] = []
         current, first = b"", 0
         for key, _ in entries(view, "streams"):

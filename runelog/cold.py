@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+import contextlib
 from typing import TYPE_CHECKING, Final
 
-from runelog.errors import BadStream, Corrupt
+from runelog.errors import BadStream, Corrupt, UnknownConversation
 from runelog.files import make_directory, replacing, sync_directory
 from runelog.index import Head
 from runelog.rune import Envelope, State
-from runelog.transfer import Source, StreamReader, entry_of, write_stream
+from runelog.transfer import Source, StreamReader, check_stream, entry_of, write_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from runelog.codec import Codec
     from runelog.transfer import Section
 
-MAX_OPEN: Final = 16
 _SUFFIX: Final = ".runes"
 _ERASED: Final = ".erased"
 
@@ -31,8 +29,6 @@ class Archives:
     def __init__(self, directory: Path) -> None:
         """Name the directory; it is made when the first conversation is archived."""
         self._directory = directory
-        self._lock = threading.Lock()
-        self._readers: OrderedDict[str, StreamReader] = OrderedDict()
         self.codec: Codec
 
     def path(self, conversation: str) -> Path:
@@ -47,13 +43,13 @@ class Archives:
         with replacing(self.path(conversation)) as file:
             entries = (entry_of(envelope) for envelope in runes)
             write_stream(file, [Source(conversation, entries, blobs)], secret=True, created=now)
+        # What it replaces is about to go: it must read back, from the disk as it is, to the last
+        # byte.
+        with self.path(conversation).open("rb") as file:
+            check_stream(file)
 
     def drop(self, conversation: str) -> None:
         """Delete a conversation's file, durably. There need not be one."""
-        with self._lock:
-            reader = self._readers.pop(conversation, None)
-            if reader is not None:
-                reader.close()
         if self._directory.is_dir():
             self.path(conversation).unlink(missing_ok=True)
             sync_directory(self._directory)
@@ -65,19 +61,21 @@ class Archives:
         sync_directory(self._directory)
 
     def heads(self) -> Iterator[Head]:
-        """Yield what the files say of archived and erased conversations: what a catalog is rebuilt from."""
+        """Yield what the files say of archived and erased conversations, to rebuild a catalog."""
         if not self._directory.is_dir():
             return
         for path in sorted(self._directory.iterdir()):
             if path.suffix == _ERASED:
                 yield Head(path.stem, 0, 0, 0, 0, 0, State.ERASED)
             elif path.suffix == _SUFFIX:
-                yield head_of(self.reader(path.stem).section(path.stem))
+                with self.opened(path.stem) as reader:
+                    head = head_of(reader.section(path.stem))
+                yield head
 
     def read(self, conversation: str, after: int, until: int) -> Iterator[Envelope]:
         """Yield the runes of an archived conversation."""
-        try:
-            for entry in self.reader(conversation).read(conversation, after, until):
+        with self.opened(conversation) as reader:
+            for entry in reader.read(conversation, after, until):
                 yield self.codec.envelope(
                     entry.body,
                     conversation=conversation,
@@ -85,40 +83,20 @@ class Archives:
                     position=entry.position,
                     time=entry.time,
                 )
-        except BadStream as error:
-            msg = f"the archive of {conversation} is damaged: {error}"
-            raise Corrupt(msg, conversation=conversation) from error
 
-    def reader(self, conversation: str) -> StreamReader:
-        """Return a reader of a conversation's file; the last few stay open."""
-        with self._lock:
-            reader = self._readers.get(conversation)
-            if reader is None:
-                reader = self._readers[conversation] = self._open(conversation)
-                if len(self._readers) > MAX_OPEN:
-                    # Not closed here: somebody may be reading from it. It closes when they let go of it.
-                    self._readers.popitem(last=False)
-            else:
-                self._readers.move_to_end(conversation)
-            return reader
-
-    def _open(self, conversation: str) -> StreamReader:
+    @contextlib.contextmanager
+    def opened(self, conversation: str) -> Iterator[StreamReader]:
+        """Give a reader of a conversation's file; what is wrong with the file is `Corrupt`."""
+        path = self.path(conversation)
         try:
-            return StreamReader(self.path(conversation).open("rb"))
+            with path.open("rb") as file:
+                yield StreamReader(file)
         except FileNotFoundError:
-            msg = (
-                f"the archive of {conversation} is missing: put {self.path(conversation).name} back"
-            )
+            msg = f"the archive of {conversation} is missing: put {path.name} back"
             raise Corrupt(msg, conversation=conversation) from None
-        except BadStream as error:
+        except (BadStream, UnknownConversation) as error:
             msg = f"the archive of {conversation} is damaged: {error}"
             raise Corrupt(msg, conversation=conversation) from error
-
-    def close(self) -> None:
-        """Close all files."""
-        with self._lock:
-            while self._readers:
-                self._readers.popitem()[1].close()
 
 
 class LayeredBlobs:
@@ -140,7 +118,8 @@ class LayeredBlobs:
         except Corrupt:
             if not self._archives.path(conversation).exists():
                 raise
-            return self._archives.reader(conversation).blob(conversation, digest)
+            with self._archives.opened(conversation) as reader:
+                return reader.blob(conversation, digest)
 
 
 def head_of(section: Section) -> Head:

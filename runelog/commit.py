@@ -173,7 +173,8 @@ class Writer:
         desk.pending += 1
         self._next += len(item.bodies)
         for entity, stretches in item.touched.items():
-            versions[entity] += sum(count for _, count in stretches)
+            for _, count in stretches:
+                versions[entity] += count
         self._queue.append(item)
         self._queued_bytes += item.size
         self._cost += item.cost

@@ -1,9 +1,9 @@
 """What can go wrong, by name: who is at fault, and what to do about it.
 
-Three failures, three mechanisms. A *refusal* is an answer: the caller asked for something that cannot be
-done here, nothing was written, and the message says why and what to do instead. A *fault* comes from
-outside, a disk or another process, and costs the handle or the call. *Corruption* and *bugs* are
-`AssertionError`s: nothing should catch them except the edge of the program.
+Three failures, three mechanisms. A *refusal* is an answer: the caller asked for something that
+cannot be done here, nothing was written, and the message says why and what to do instead. A *fault*
+comes from outside, a disk or another process, and costs the handle or the call. *Corruption* and
+*bugs* are `AssertionError`s: nothing should catch them except the edge of the program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ class BadId(Refused):
 
 
 class WrongVersion(Refused):
-    """A stream gained a rune since the writer last looked: fold what was missed and decide again."""
+    """A stream gained a rune since the writer last looked.
+
+    Fold what was missed and decide again.
+    """
 
     def __init__(self, conversation: str, entity: str, expected: int, actual: int) -> None:
         """Name the stream, and how far apart the writer's view and the log are."""
@@ -88,7 +91,10 @@ class BadStream(Refused):
 
 
 class LogFull(RunefoldError):
-    """The disk has no room for this append. Nothing acknowledged is lost; make room and try again."""
+    """The disk has no room for this append.
+
+    Nothing acknowledged is lost; make room and try again.
+    """
 
 
 class Fault(RunefoldError):
@@ -100,7 +106,10 @@ class Fenced(Fault):
 
 
 class LogFailed(Fault):
-    """A commit failed, so whether its runes are on disk is unknown. Close this handle and open the log again."""
+    """A commit failed, so whether its runes are on disk is unknown.
+
+    Close this handle and open the log again.
+    """
 
 
 class Forked(Fault):
@@ -108,16 +117,25 @@ class Forked(Fault):
 
 
 class Corrupt(RunefoldError, AssertionError):
-    """Stored bytes are not what was written. Names the conversation and event where they are known."""
+    """Stored bytes are not what was written.
+
+    Names the conversation and event where they are known.
+    """
 
     def __init__(
         self, message: str, *, conversation: str | None = None, event_id: int | None = None
     ) -> None:
-        """Say what is damaged; `runefold log verify` tells how far it goes, `repair` sets it aside."""
+        """Say what is damaged.
+
+        `runefold log verify` tells how far it goes, `repair` sets it aside.
+        """
         super().__init__(message)
         self.conversation = conversation
         self.event_id = event_id
 
 
 class IllegalTransition(RunefoldError, AssertionError):
-    """A rune that its entity's table does not allow in this phase: a bug in `decide`, or a foreign log."""
+    """A rune that its entity's table does not allow in this phase.
+
+    It is a bug in `decide`, or a foreign log.
+    """

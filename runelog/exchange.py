@@ -35,8 +35,8 @@ def export(
 ) -> Totals:
     """Write conversations, all that are not erased unless some are named, as one stream.
 
-    Secret runes have a tombstone in their place unless `secret`. `progress` is told of runes as they
-    are written.
+    Secret runes have a tombstone in their place unless `secret`. `progress` is told of runes as
+    they are written.
     """
     if conversations is None:
         names = [found.id for found in log.conversations() if found.state is not State.ERASED]
@@ -57,8 +57,8 @@ def take_in(
 ) -> list[str]:
     """Add the conversations of a stream to a log, all or none; return their ids.
 
-    The stream is checked from end to end before anything is written. `progress` is told of runes twice:
-    as they are checked and as they are written.
+    The stream is checked from end to end before anything is written. `progress` is told of runes
+    twice: as they are checked and as they are written.
     """
     with spooled(file) as stream:
         check_stream(stream, progress)

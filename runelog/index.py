@@ -1,7 +1,7 @@
 """What the tables of a segment mean: heads, postings, open work; and how to find runes with them.
 
-Postings are the runs of positions at which a conversation, or an entity's stream, goes on. They are kept in
-chunks, each under the first event id (or version) it tells of:
+Postings are the runs of positions at which a conversation, or an entity's stream, goes on. They are
+kept in chunks, each under the first event id (or version) it tells of:
 
     u64 base position | runs of (u32 distance from base, u16 count)
 
@@ -38,7 +38,10 @@ CLOSED: Final = b""
 
 
 class Head(msgspec.Struct, array_like=True, gc=False):
-    """What the index keeps of a conversation; in a segment, `since` is the first event it holds there."""
+    """What the index keeps of a conversation.
+
+    In a segment, `since` is the first event it holds there.
+    """
 
     id: str
     since: int
@@ -50,7 +53,10 @@ class Head(msgspec.Struct, array_like=True, gc=False):
 
 
 class Run(NamedTuple):
-    """`length` runes at consecutive positions from `position`; the first has event id or version `first`."""
+    """`length` runes at consecutive positions from `position`.
+
+    The first has event id or version `first`.
+    """
 
     first: int
     position: int
@@ -126,7 +132,10 @@ class Tail:
         return _BASE.pack(self.base) + self.runs
 
     def add(self, position: int, count: int) -> Tail:
-        """Note `count` more runes from `position` on; return the tail to go on with, a new one when full."""
+        """Note `count` more runes from `position` on; return the tail to go on with.
+
+        That is a new one when this one is full.
+        """
         while count:
             here = min(count, MAX_COUNT)
             tail = self._add(position, here)
@@ -170,7 +179,7 @@ def load_tail(view: View, table: str, prefix: bytes) -> Tail | None:
 
 
 def postings(view: View, table: str, prefix: bytes, after: int) -> Iterator[Run]:
-    """Yield the runs under `prefix` that lie behind event id or version `after`, cut to begin there."""
+    """Yield the runs under `prefix` behind event id or version `after`, cut to begin there."""
     start = view.floor(table, prefix + PLACE.pack(after + 1))
     key = start[0] if start and _belongs(start[0], prefix) else prefix + PLACE.pack(after + 1)
     while True:
@@ -208,7 +217,7 @@ def _runs(key: bytes, value: bytes, prefix: bytes) -> Iterator[Run]:
 
 
 def frames(view: View, position: int, count: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the frames that hold `count` runes from `position` on, each with its own first position."""
+    """Yield the frames that hold `count` runes from `position` on, each with its first position."""
     found = view.floor("runes", frame.POSITION.pack(position))
     if found is None:
         return

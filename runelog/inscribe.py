@@ -1,6 +1,7 @@
 """Writing appends into a segment: their frames, and every index entry that finds them again.
 
-All of it happens in the caller's transaction, so that a rune and its index are there together or not at all.
+All of it happens in the caller's transaction, so that a rune and its index are there together or
+not at all.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Item:
     )
 
     def __init__(self, bodies: list[bytes], touched: dict[str, list[tuple[int, int]]]) -> None:
-        """Take the encoded runes and, for each entity, the stretches of them that it owns or observes."""
+        """Take the encoded runes and, per entity, the stretches of them it owns or observes."""
         self.bodies = bodies
         self.touched = touched
         self.size = sum(map(len, bodies))

@@ -1,11 +1,12 @@
 """Keeping a log in order: archive, restore, erase, and taking in conversations from elsewhere.
 
-Each is prepared aside and becomes real by one replacement of the manifest, which also names what is left to do
-afterwards; opening a log finishes what a crash interrupted there.
+Each is prepared aside and becomes real by one replacement of the manifest, which also names what is
+left to do afterwards; opening a log finishes what a crash interrupted there.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -76,15 +77,18 @@ class Keeper:
             names = sorted(head.id for head in heads if head.state is State.ARCHIVED)
             if not names:
                 return
-            readers = {name: self._home.archives.reader(name) for name in names}
-            for name, reader in readers.items():
-                for _, content in reader.blobs(name):
-                    self._home.blobs.put(name, content)
-            self._install(
-                [(name, reader.read(name)) for name, reader in readers.items()],
-                sum(reader.section(name).size for name, reader in readers.items()),
-                pending=Pending("restore", tuple(names)),
-            )
+            with contextlib.ExitStack() as stack:
+                readers = {
+                    name: stack.enter_context(self._home.archives.opened(name)) for name in names
+                }
+                for name, reader in readers.items():
+                    for _, content in reader.blobs(name):
+                        self._home.blobs.put(name, content)
+                self._install(
+                    [(name, reader.read(name)) for name, reader in readers.items()],
+                    sum(reader.section(name).size for name, reader in readers.items()),
+                    pending=Pending("restore", tuple(names)),
+                )
             self.finish()
 
     def take_in(

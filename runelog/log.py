@@ -1,7 +1,7 @@
 """The `Log` protocol: what every runelog can do, wherever it keeps its runes.
 
-Held to by `runefold.testing.contract`; implemented on LMDB by `runelog.store.Runelog` and in memory by
-`runelog.memory.MemoryLog`.
+Held to by `runefold.testing.contract`; implemented on LMDB by `runelog.store.Runelog` and in memory
+by `runelog.memory.MemoryLog`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Log(Protocol):
     ) -> Appended:
         """Append the runes of all changes as one: all there, with consecutive event ids, or none.
 
-        Raises `WrongVersion` if a stream is not at the version its change expects. With `durable` it returns
-        once the runes would survive a power cut; without, they are ordered before every later append and
-        committed within 20 ms. If too much is waiting to be written the caller waits, at most `timeout`
-        seconds, and is then refused with `Busy`.
+        Raises `WrongVersion` if a stream is not at the version its change expects. With `durable`
+        it returns once the runes would survive a power cut; without, they are ordered before every
+        later append and committed within 20 ms. If too much is waiting to be written the caller
+        waits, at most `timeout` seconds, and is then refused with `Busy`.
         """
         ...
 
@@ -55,7 +55,10 @@ class Log(Protocol):
     def stream(
         self, conversation: str, entity: str, after: int = 0, until: int | None = None
     ) -> Iterator[Envelope]:
-        """Yield what an entity's fold sees, owned and observed: versions `after` + 1 on, event ids to `until`."""
+        """Yield what an entity's fold sees, owned and observed.
+
+        Versions from `after` + 1 on, event ids to `until`.
+        """
         ...
 
     def version(self, conversation: str, entity: str) -> int:
@@ -63,9 +66,9 @@ class Log(Protocol):
         ...
 
     def read_all(self, after: int = 0) -> Iterator[Envelope | Gap]:
-        """Yield the committed runes of all conversations behind position `after`, in the log's own order.
+        """Yield the committed runes of all conversations behind position `after`.
 
-        A `Gap` stands where runes were archived or erased since.
+        In the log's own order; a `Gap` stands where runes were archived or erased since.
         """
         ...
 
@@ -78,11 +81,11 @@ class Log(Protocol):
         max_behind: int | None = None,
         wait: float | None = None,
     ) -> Iterator[Envelope | Gap]:
-        """Yield runes from a cursor on, those there are and then those to come, as they are committed.
+        """Yield runes from a cursor on, those there are, then those to come, as they are committed.
 
-        The cursor is an event id of `conversation`, or a position of the whole log if none is named. A reader
-        that falls more than `max_behind` runes back is given a `Gap` and goes on behind it. Ends when the log
-        is closed, or when nothing came for `wait` seconds.
+        The cursor is an event id of `conversation`, or a position of the whole log if none is
+        named. A reader that falls more than `max_behind` runes back is given a `Gap` and goes on
+        behind it. Ends when the log is closed, or when nothing came for `wait` seconds.
         """
         ...
 
@@ -91,7 +94,10 @@ class Log(Protocol):
         ...
 
     def conversations(self) -> Iterator[Conversation]:
-        """Yield every conversation in order of id, archived and erased ones too, without scanning the log."""
+        """Yield every conversation in order of id, archived and erased ones too.
+
+        The log is not scanned for that.
+        """
         ...
 
     def open_work(self, conversation: str | None = None) -> Iterator[Work]:
@@ -108,7 +114,7 @@ class Log(Protocol):
         ...
 
     def archive(self, *conversations: str) -> None:
-        """Move conversations to cold storage: still listed, still readable, no longer appended to."""
+        """Move conversations to cold storage: still listed and readable, no longer appended to."""
         ...
 
     def restore(self, *conversations: str) -> None:
@@ -116,7 +122,10 @@ class Log(Protocol):
         ...
 
     def erase(self, *conversations: str) -> None:
-        """Remove every rune, blob and snapshot of conversations for good, leaving a tombstone each."""
+        """Remove every rune, blob and snapshot of conversations for good.
+
+        A tombstone is left of each.
+        """
         ...
 
     def close(self) -> None:

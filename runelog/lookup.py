@@ -1,4 +1,4 @@
-"""Finding things: the catalog's answers about sealed segments, with the active segment laid over them."""
+"""Finding things: the catalog's answers about sealed segments, the active one laid over them."""
 
 from __future__ import annotations
 

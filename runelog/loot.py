@@ -1,4 +1,4 @@
-"""Loot: everything that can be read out of a damaged segment, and where what is lost must have been."""
+"""Loot: all that can be read out of a damaged segment, and where what is lost must have been."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Loot:
     """Everything that can be read out of a damaged segment."""
 
     def __init__(self, view: SalvageView, info: SegmentInfo, size: int) -> None:
+        """Read all that `view` can; `size`, the length of the file, bounds what is believed."""
         # A rune takes at least this much: a position or an event id beyond is damage, not data.
         self._most = size // 24
         self._last = info.last or info.first + self._most
@@ -76,7 +77,10 @@ class Loot:
     def complete(
         self, info: SegmentInfo, before: dict[str, int]
     ) -> tuple[list[Rescued], list[Hole]]:
-        """Return what was rescued, with a stand-in for each lost rune, in order; and the positions left over."""
+        """Return what was rescued, in order, and the positions left over.
+
+        A stand-in takes the place of each lost rune.
+        """
         known: dict[str, dict[int, int]] = defaultdict(dict)
         for rune in self.runes.values():
             known[rune.conversation][rune.event_id] = rune.position
@@ -93,7 +97,10 @@ class Loot:
     def _lost(
         self, known: dict[str, dict[int, int]], before: dict[str, int], last: int
     ) -> Iterator[tuple[int, int, str, int]]:
-        """Yield (not before, not after, conversation, event id) for each event that must have been here."""
+        """Yield each event that must have been here, with the bounds of its place.
+
+        As (not before, not after, conversation, event id).
+        """
         ends = {head.id: head.head for head in self.heads.values() if head.size}
         for name in sorted(known.keys() | ends.keys()):
             places = known.get(name, {})
@@ -115,8 +122,8 @@ def _place(
 ) -> tuple[list[tuple[int, str, int]], list[int]]:
     """Give each lost event one of the free positions between those of its neighbours.
 
-    The one whose time is up first goes first, which finds places for all if there are places for all. What
-    finds none goes behind the last.
+    The one whose time is up first goes first, which finds places for all if there are places for
+    all. What finds none goes behind the last.
     """
     waiting: list[tuple[int, int, str]] = []
     order = sorted(wanted)

@@ -1,8 +1,8 @@
 """The small files of a log's directory: MANIFEST, CLEAN and LOCK.
 
-MANIFEST says which segments there are; replacing it is the one step by which a segment is rolled, rewritten or
-taken in. CLEAN is there only while the log is closed and vouches for the files that may still be written to.
-LOCK is held by the one writer and names it.
+MANIFEST says which segments there are; replacing it is the one step by which a segment is rolled,
+rewritten or taken in. CLEAN is there only while the log is closed and vouches for the files that
+may still be written to. LOCK is held by the one writer and names it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,10 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 
 def read_clean(directory: Path) -> Clean | None:
-    """Read what the last writer left when it closed the log, None if it did not or it cannot be trusted."""
+    """Read what the last writer left when it closed the log.
+
+    None if it did not close it, or what it left cannot be trusted.
+    """
     try:
         return _decode((directory / "CLEAN").read_bytes(), Clean, directory / "CLEAN")
     except (FileNotFoundError, Corrupt, NewerFormat):
@@ -148,7 +151,10 @@ def _decode(data: bytes, into: type[_T], path: Path) -> _T:
         and words[1].isdigit()
         and int(words[1]) > FORMAT
     ):
-        msg = f"{path} has format {int(words[1])}, and this version reads {FORMAT}: use a later version"
+        msg = (
+            f"{path} has format {int(words[1])}, and this version reads {FORMAT}: "
+            "use a later version"
+        )
         raise NewerFormat(msg)
     if words != [b"runefold", b"%d" % FORMAT, b"%08x" % crc32(body)]:
         msg = f"{path} is damaged: `runefold log repair` can rebuild it from the segments"
@@ -181,15 +187,18 @@ class Lock:
     def acquire(self, *, take_over: bool = False) -> None:
         """Become the writer, or raise `Held` naming who is.
 
-        With `take_over` the present holder is not waited for: it is fenced off by its epoch and finds out
-        at its next append.
+        With `take_over` the present holder is not waited for: it is fenced off by its epoch and
+        finds out at its next append.
         """
         if take_over:
             self.path.unlink(missing_ok=True)
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            msg = f"{self.path.parent} cannot be written ({error.strerror}): open the log with readonly=True"
+            msg = (
+                f"{self.path.parent} cannot be written ({error.strerror}): "
+                "open the log with readonly=True"
+            )
             raise ReadOnly(msg) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """The premises of a log: its directory, and everything that is in it.
 
-Knows how a log is made, how to tell in what state it was left, and how a segment follows another. What is in the
-directory is described in docs/FORMAT.md.
+Knows how a log is made, how to tell in what state it was left, and how a segment follows another.
+What is in the directory is described in docs/FORMAT.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from runelog.segment import Environment
 
 SEAL_AT_CLOSE: Final = 32 << 20
-"""A larger active segment is sealed when the log is closed: the next writer need not check it first."""
+"""A larger active segment is sealed on closing the log: the next writer need not check it first."""
 
 
 class Premises:
@@ -84,7 +84,10 @@ class Premises:
             self.sweep()
 
     def _vouch(self) -> tuple[str, int] | None:
-        """Return what CLEAN says of the active segment now; a writer may have come since we were opened."""
+        """Return what CLEAN says of the active segment now.
+
+        A writer may have come since we were opened.
+        """
         clean = manifest.read_clean(self.directory)
         return clean.active if clean is not None else None
 
@@ -244,7 +247,6 @@ class Premises:
         self.reader.close()
         self.lookup.close()
         self.volumes.close()
-        self.archives.close()
 
 
 def check_absent(lookup: Lookup, conversations: Iterable[str]) -> None:

@@ -26,7 +26,8 @@ _CATALOG: Final = re.compile(r"catalog\.(\d+)\.mdb")
 def find_segments(directory: Path, error: Exception) -> Manifest:
     """Rebuild a manifest from the files of segments; raise `error` if there are none.
 
-    Of two generations of a segment the older one counts: the newer may be one that a crash left unfinished.
+    Of two generations of a segment the older one counts: the newer may be one that a crash left
+    unfinished.
     """
     found: dict[int, Path] = {}
     folder = directory / "segments"

@@ -1,8 +1,8 @@
 """Repair: what is damaged is set aside, what is readable goes on, what is lost is marked as lost.
 
-A damaged segment is read as far as it is sound and written anew. A rune that cannot be read has a tombstone in
-its place, so that event ids stay gap-free. The damaged file itself is moved to `damaged/` and never deleted:
-whoever can read more out of it later still can.
+A damaged segment is read as far as it is sound and written anew. A rune that cannot be read has a
+tombstone in its place, so that event ids stay gap-free. The damaged file itself is moved to
+`damaged/` and never deleted: whoever can read more out of it later still can.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Repaired(msgspec.Struct):
 
 
 def repair(directory: Path, *, progress: Callable[[int], None] | None = None) -> Repaired:
-    """Bring a damaged log back into a state that can be written to, losing nothing that is readable.
+    """Bring a damaged log back into a state that can be written to, losing nothing readable.
 
     `progress` is told of runes as they are rescued. A sound log is left as it is.
     """

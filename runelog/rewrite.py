@@ -1,6 +1,7 @@
 """Segments made anew: without some conversations, or out of conversations that come from elsewhere.
 
-A new file is built aside and named by the next manifest or by none; the file it replaces is not touched.
+A new file is built aside and named by the next manifest or by none; the file it replaces is not
+touched.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import msgspec
 from runelog import frame
 from runelog.catalog import entries
 from runelog.codec import Codec
+from runelog.files import sync_directory
 from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole
 from runelog.inscribe import Desk, Item, inscribe
 from runelog.manifest import SegmentInfo, Status
@@ -42,6 +44,7 @@ def create(path: Path, info: SegmentInfo, epoch: int, *, silent: bool = False) -
             batch.put("meta", b"segment", msgspec.json.encode(info))
             if silent:
                 batch.put("meta", b"silent", b"1")
+        sync_directory(path.parent)
     except BaseException:
         env.close()
         discard(path)
@@ -76,6 +79,7 @@ def without(
     try:
         _fill(env, _puts(view, numbers))
         result = sealed(env, new, old.last)
+        sync_directory(path(new).parent)
     except BaseException:
         env.close()
         discard(path(new))
@@ -111,6 +115,23 @@ def _put_all(env: Environment, puts: list[tuple[str, bytes, bytes]], size: int) 
 
 def _puts(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield what the new generation holds, table by table and in order."""
+    yield from _runes(view, drop)
+    for key, value in entries(view, "holes"):
+        yield "holes", key, value
+    for key, value in entries(view, "names"):
+        if NUMBER.unpack(value)[0] not in drop:
+            yield "names", key, value
+    yield from _heads(view, drop)
+    for table in _NUMBERED:
+        for key, value in entries(view, table):
+            if NUMBER.unpack(key[:4])[0] not in drop:
+                yield table, key, value
+    for key, value in entries(view, "meta"):
+        yield "meta", key, value
+
+
+def _runes(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield the frames that stay, and a hole for each stretch of those that do not."""
     hole: Hole | None = None
     for key, data in entries(view, "runes"):
         number = frame.number(data)
@@ -126,11 +147,10 @@ def _puts(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byte
         hole = Hole(position, count, number, drop[number])
     if hole:
         yield ("holes", *encode_hole(hole))
-    for key, value in entries(view, "holes"):
-        yield "holes", key, value
-    for key, value in entries(view, "names"):
-        if NUMBER.unpack(value)[0] not in drop:
-            yield "names", key, value
+
+
+def _heads(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield all heads; one of a dropped conversation tells only that it was, and why it is not."""
     for key, value in entries(view, "heads"):
         reason = drop.get(NUMBER.unpack(key)[0])
         if reason is None:
@@ -140,12 +160,6 @@ def _puts(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byte
             head.size = head.first_time = head.last_time = 0
             head.state = reason
             yield "heads", key, encode_head(head)
-    for table in _NUMBERED:
-        for key, value in entries(view, table):
-            if NUMBER.unpack(key[:4])[0] not in drop:
-                yield table, key, value
-    for key, value in entries(view, "meta"):
-        yield "meta", key, value
 
 
 class _NoPast:
@@ -164,7 +178,7 @@ def fill(
     conversations: Iterable[tuple[str, Iterable[Entry]]],
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write whole conversations into an empty segment from position `first`; return the last position."""
+    """Write whole conversations into an empty segment from `first` on; return the last position."""
     position = first
     for conversation, found in conversations:
         desk = Desk(conversation, None)

@@ -1,8 +1,9 @@
 """The rune and its envelope: what is stored, and what a reader is given.
 
-A `Rune` is a payload: one frozen Struct per kind, its tag spelling the kind out. An `Envelope` is a rune in
-its place: which conversation, which event, when, whose, why. Writers hand the log `Change`s and get back an
-`Appended`; readers get `Envelope`s, decoded first, and ask for the payload when they need it.
+A `Rune` is a payload: one frozen Struct per kind, its tag spelling the kind out. An `Envelope` is a
+rune in its place: which conversation, which event, when, whose, why. Writers hand the log `Change`s
+and get back an `Appended`; readers get `Envelope`s, decoded first, and ask for the payload when
+they need it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import ClassVar, Final, Protocol
 
 import msgspec
@@ -25,7 +27,13 @@ _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID}}}")
 
 def is_id(value: object) -> bool:
     """Tell whether `value` may be an id."""
-    return isinstance(value, str) and _ID.fullmatch(value) is not None
+    return isinstance(value, str) and _fits(value)
+
+
+@lru_cache(maxsize=16_384)
+def _fits(value: str) -> bool:
+    # The same few ids come with every append.
+    return _ID.fullmatch(value) is not None
 
 
 def check_id(value: str, what: str = "id") -> str:
@@ -62,7 +70,7 @@ class Rune(msgspec.Struct, frozen=True, gc=False, tag_field="kind", omit_default
     """
 
     schema: ClassVar[int] = 1
-    """Raised when the meaning of a field changes; an upcaster then turns old payloads into new ones."""
+    """Raised when a field's meaning changes; an upcaster then turns old payloads into new ones."""
     visibility: ClassVar[Visibility] = Visibility.PUBLIC
     """Who sees runes of this kind unless the change that appends them says otherwise."""
 
@@ -80,7 +88,7 @@ class Unknown(Rune, frozen=True, gc=False, tag="log.unknown"):
 
 
 class Tombstone(Rune, frozen=True, gc=False, tag="log.tombstone"):
-    """Stands where a rune was that is not shown or could not be saved, so that ids stay gap-free."""
+    """Stands where a rune was that is not shown or could not be saved, so ids stay gap-free."""
 
     reason: str
     was: str = ""
@@ -128,7 +136,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
     body: msgspec.Raw
     """The payload as stored; see `payload`."""
     blobs: tuple[tuple[tuple[str | int, ...], str, bool], ...] = ()
-    """Large fields kept aside: the path to each, the hash of its content, and whether it is text."""
+    """Large fields kept aside: the path to each, its content's hash, and whether it is text."""
 
     event_id: int = 0
     """Its place in the conversation: 1, 2, 3 …; also the cursor for reading on."""
@@ -174,9 +182,10 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Change(msgspec.Struct, frozen=True, kw_only=False):
     """What one entity adds to its conversation in one append.
 
-    `expected_version` is how many runes the writer has seen of the entity's stream, 0 for a birth, None to
-    append whatever the version. `open` says whether the entity has work left after this change (None leaves
-    that as it was) and `deadline` when it must be looked at again; both feed the index that recovery reads.
+    `expected_version` is how many runes the writer has seen of the entity's stream, 0 for a birth,
+    None to append whatever the version. `open` says whether the entity has work left after this
+    change (None leaves that as it was) and `deadline` when it must be looked at again; both feed
+    the index that recovery reads.
     """
 
     entity: str
@@ -193,7 +202,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=False):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """Where an append's runes are: `first` to `last` in the conversation, from `position` in the log."""
+    """Where an append's runes are.
+
+    `first` to `last` in the conversation, from `position` on in the log.
+    """
 
     conversation: str
     first: int
@@ -205,8 +217,8 @@ class Appended(msgspec.Struct, frozen=True):
 class Gap(msgspec.Struct, frozen=True):
     """A stretch of the log that a reader does not get, and why.
 
-    `erased` or `archived`: taken out since; `damaged`: lost, and set aside by a repair; `slow`: the reader fell
-    too far behind.
+    `erased` or `archived`: taken out since; `damaged`: lost, and set aside by a repair; `slow`: the
+    reader fell too far behind.
     """
 
     first: int

@@ -1,7 +1,7 @@
 """One LMDB environment: opened with care, written in whole transactions, read in short ones.
 
-The only module that imports lmdb. A segment of the log is such an environment, and so is the catalog over the
-sealed segments. Nothing here knows what the tables mean.
+The only module that imports lmdb. A segment of the log is such an environment, and so is the
+catalog over the sealed segments. Nothing here knows what the tables mean.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class View(Protocol):
     def scan(
         self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
-        """Return entries with `start` <= key < `stop`, in order: at most `limit`, and about a MiB of them."""
+        """Return entries with `start` <= key < `stop`, in order.
+
+        At most `limit`, and about a MiB of them.
+        """
         ...
 
 
@@ -75,7 +78,10 @@ class Batch:
     def scan(
         self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
-        """Return entries with `start` <= key < `stop`, in order: at most `limit`, and about a MiB of them."""
+        """Return entries with `start` <= key < `stop`, in order.
+
+        At most `limit`, and about a MiB of them.
+        """
         found: list[tuple[bytes, bytes]] = []
         size = 0
         with self._txn.cursor(self._tables[table]) as cursor:
@@ -119,7 +125,7 @@ class Environment:
         create: bool = False,
         metasync: bool = True,
     ) -> None:
-        """Open the file at `path`; its size is checked against its own header before it is mapped."""
+        """Open the file at `path`, its size checked against its own header before it is mapped."""
         self.path = path
         self.map_size = map_size
         self.failed = False
@@ -140,6 +146,7 @@ class Environment:
             raise
         self._page = self._env.stat()["psize"]
         self._allocated = os.fstat(self._fd).st_size
+        self._used = self._measure()
         self._open = True
 
     def _open_tables(self, tables: Sequence[str], *, create: bool) -> None:
@@ -171,7 +178,10 @@ class Environment:
 
     def _check(self) -> None:
         if os.getpid() != self._pid:
-            msg = f"{self.path.name} was opened before a fork: open the log again in the child, to read"
+            msg = (
+                f"{self.path.name} was opened before a fork: "
+                "open the log again in the child, to read"
+            )
             raise Forked(msg)
         if not self._open:
             msg = f"{self.path.name} is closed"
@@ -179,7 +189,10 @@ class Environment:
 
     @property
     def last_transaction(self) -> int:
-        """The number of the last commit, by whichever process: tells a reader whether to look again."""
+        """The number of the last commit, by whichever process.
+
+        Tells a reader whether to look again.
+        """
         return self._env.info()["last_txnid"]
 
     @contextlib.contextmanager
@@ -208,7 +221,10 @@ class Environment:
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[Batch]:
-        """Write in one transaction, committed and synced on leaving the block, undone on an exception."""
+        """Write in one transaction.
+
+        It is committed and synced on leaving the block, undone on an exception.
+        """
         self._check()
         if self.failed:
             msg = f"{self.path.name} failed in an earlier commit: close the log and open it again"
@@ -233,10 +249,14 @@ class Environment:
                 raise
             finally:
                 self._shared.writing = False
+            self._used = self._measure()
 
     @property
     def used(self) -> int:
-        """Bytes of the file that hold pages in use or free for reuse."""
+        """Bytes of the file that hold pages in use or free for reuse, as of our last commit."""
+        return self._used
+
+    def _measure(self) -> int:
         return (self._env.info()["last_pgno"] + 1) * self._page
 
     def reserve(self, need: int) -> None:
@@ -323,8 +343,9 @@ def _share(
                 raise Refused(msg)
             shared.users += 1
             return shared
-        # A mapping beyond the end of the file is a bus error waiting to happen, hence check_size before
-        # this; an unsynced or write-mapped file can be corrupted by a crash, hence neither is on offer.
+        # A mapping beyond the end of the file is a bus error waiting to happen, hence check_size
+        # before this; an unsynced or write-mapped file can be corrupted by a crash, hence neither
+        # is on offer.
         try:
             env = lmdb.open(
                 str(path),
@@ -365,8 +386,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _after_fork() -> None:
-    # The child holds copies of the parent's mappings. It may not use them, only open its own, which LMDB
-    # allows once these are closed; one with a transaction under way is better left alone.
+    # The child holds copies of the parent's mappings. It may not use them, only open its own, which
+    # LMDB allows once these are closed; one with a transaction under way is better left alone.
     global _guard  # noqa: PLW0603 -- another thread may have held it at the moment of the fork
     _guard = threading.Lock()
     for shared in _open.values():

@@ -1,7 +1,7 @@
 """The runelog on disk: `Runelog`, the `Log` that survives `kill -9` and power cuts.
 
-This module opens and closes logs and wires their parts together: `commit` writes, `reader` reads, `lookup` finds,
-`keeper` archives and erases. docs/FORMAT.md describes what is in the directory.
+This module opens and closes logs and wires their parts together: `commit` writes, `reader` reads,
+`lookup` finds, `keeper` archives and erases. docs/FORMAT.md describes what is in the directory.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class Runelog:
     ) -> Runelog:
         """Open the log in a directory, making it if there is none.
 
-        One process at a time writes; a second is refused with `Held`. Any number read with `readonly`. With
-        `durability="relaxed"` a power cut may take the last commit back, but never damages anything. With
-        `take_over` a writer that hangs is fenced off rather than waited for.
+        One process at a time writes; a second is refused with `Held`. Any number read with
+        `readonly`. With `durability="relaxed"` a power cut may take the last commit back, but never
+        damages anything. With `take_over` a writer that hangs is fenced off rather than waited for.
         """
         directory = Path(path)
         _check_options(segment_size, durability, readonly=readonly, take_over=take_over)
@@ -144,10 +144,10 @@ class Runelog:
     ) -> Appended:
         """Append the runes of all changes as one: all there, with consecutive event ids, or none.
 
-        Raises `WrongVersion` if a stream is not at the version its change expects. With `durable` it returns
-        once the runes would survive a power cut; without, they are ordered before every later append and
-        committed within 20 ms. If too much is waiting to be written the caller waits, at most `timeout`
-        seconds, and is then refused with `Busy`.
+        Raises `WrongVersion` if a stream is not at the version its change expects. With `durable`
+        it returns once the runes would survive a power cut; without, they are ordered before every
+        later append and committed within 20 ms. If too much is waiting to be written the caller
+        waits, at most `timeout` seconds, and is then refused with `Busy`.
         """
         writer = self._writer
         if writer is None or self._closed or self._pid != os.getpid():
@@ -168,7 +168,10 @@ class Runelog:
         """Become ready to write: the first thing that changes a file since the log was opened."""
         self._check()
         if self.readonly:
-            msg = f"the log in {self.directory} was opened for reading: open it without readonly to append"
+            msg = (
+                f"the log in {self.directory} was opened for reading: "
+                "open it without readonly to append"
+            )
             raise ReadOnly(msg)
         with self._guard:
             if self._writer is None:
@@ -193,7 +196,10 @@ class Runelog:
     def stream(
         self, conversation: str, entity: str, after: int = 0, until: int | None = None
     ) -> Iterator[Envelope]:
-        """Yield what an entity's fold sees, owned and observed: versions `after` + 1 on, event ids to `until`."""
+        """Yield what an entity's fold sees, owned and observed.
+
+        Versions from `after` + 1 on, event ids to `until`.
+        """
         self._check()
         return self._reader.stream(conversation, entity, after, until)
 
@@ -203,9 +209,9 @@ class Runelog:
         return self._reader.version(conversation, entity)
 
     def read_all(self, after: int = 0) -> Iterator[Envelope | Gap]:
-        """Yield the committed runes of all conversations behind position `after`, in the log's own order.
+        """Yield the committed runes of all conversations behind position `after`.
 
-        A `Gap` stands where runes were archived or erased since.
+        In the log's own order; a `Gap` stands where runes were archived or erased since.
         """
         self._check()
         return self._reader.read_all(after)
@@ -219,11 +225,11 @@ class Runelog:
         max_behind: int | None = None,
         wait: float | None = None,
     ) -> Iterator[Envelope | Gap]:
-        """Yield runes from a cursor on, those there are and then those to come, as they are committed.
+        """Yield runes from a cursor on, those there are, then those to come, as they are committed.
 
-        The cursor is an event id of `conversation`, or a position of the whole log if none is named. A reader
-        that falls more than `max_behind` runes back is given a `Gap` and goes on behind it. Ends when the log
-        is closed, or when nothing came for `wait` seconds.
+        The cursor is an event id of `conversation`, or a position of the whole log if none is
+        named. A reader that falls more than `max_behind` runes back is given a `Gap` and goes on
+        behind it. Ends when the log is closed, or when nothing came for `wait` seconds.
         """
         self._check()
         return self._reader.follow(
@@ -236,7 +242,10 @@ class Runelog:
         return self._reader.conversation(conversation)
 
     def conversations(self) -> Iterator[Conversation]:
-        """Yield every conversation in order of id, archived and erased ones too, without scanning the log."""
+        """Yield every conversation in order of id, archived and erased ones too.
+
+        The log is not scanned for that.
+        """
         self._check()
         return self._reader.conversations()
 
@@ -257,7 +266,7 @@ class Runelog:
         return Keeper(self.premises, self._arm(), self._clock)
 
     def archive(self, *conversations: str) -> None:
-        """Move conversations to cold storage: still listed, still readable, no longer appended to."""
+        """Move conversations to cold storage: still listed and readable, no longer appended to."""
         self._keeper().archive(conversations)
 
     def restore(self, *conversations: str) -> None:
@@ -265,7 +274,10 @@ class Runelog:
         self._keeper().restore(conversations)
 
     def erase(self, *conversations: str) -> None:
-        """Remove every rune, blob and snapshot of conversations for good, leaving a tombstone each."""
+        """Remove every rune, blob and snapshot of conversations for good.
+
+        A tombstone is left of each.
+        """
         self._keeper().erase(conversations)
 
     def take_in(

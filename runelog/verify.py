@@ -66,7 +66,8 @@ def verify(
 ) -> Report:
     """Check a whole log, beside a live writer if there is one. `progress` is told of runes.
 
-    Payloads are decoded as far as `codec` knows their kinds. Raises only if there is no log to look at.
+    Payloads are decoded as far as `codec` knows their kinds. Raises only if there is no log to look
+    at.
     """
     manifest.read_manifest(directory)
     with Runelog.open(directory, codec, readonly=True) as log:
@@ -138,7 +139,10 @@ class _Verifier:
     def _check_frames(
         self, info: SegmentInfo, volume: Volume, view: View
     ) -> dict[tuple[str, str], _Trail]:
-        """Check every rune of a segment and that no position is missing; return what its index should say."""
+        """Check every rune of a segment and that no position is missing.
+
+        Return what its index should say.
+        """
         trails: dict[tuple[str, str], _Trail] = defaultdict(_Trail)
         holes = _Holes(view)
         expected = info.first

@@ -1,7 +1,8 @@
-"""The segments of a log as files: opened when they are first used, closed again when there are too many.
+"""The segments of a log as files: opened at first use, closed again when there are too many.
 
-A sealed segment's digest is checked at its first use in a process. One that does not match is set aside: it is
-never handed to LMDB, which could end the process over it, but read as far as it is sound.
+A sealed segment's digest is checked at its first use in a process. One that does not match is set
+aside: it is never handed to LMDB, which could end the process over it, but read as far as it is
+sound.
 """
 
 from __future__ import annotations
@@ -90,10 +91,13 @@ class Volumes:
         self.directory = directory
         self.readonly = readonly
         self.lock_files = True
-        """Whether readers announce themselves to the writer: always, unless the directory forbids it."""
+        """Whether readers announce themselves to the writer.
+
+        Always, unless the directory forbids it.
+        """
         self.metasync = True
         self.vouch: Callable[[], tuple[str, int] | None] | None = None
-        """Tells digest and length of the active segment as it was closed, until that has been checked."""
+        """Tells digest and length of the active segment as closed, until that has been checked."""
         self.verified: set[tuple[int, int]] = set()
         """Segments, by number and generation, whose digest was checked or made by this process."""
         self._lock = threading.RLock()
@@ -195,7 +199,10 @@ class Volumes:
     def _open(self, info: SegmentInfo) -> Volume:
         path = self.path(info)
         if not path.exists():
-            msg = f"{info.name} is missing from {path.parent}: put it back, or run `runefold log repair`"
+            msg = (
+                f"{info.name} is missing from {path.parent}: "
+                "put it back, or run `runefold log repair`"
+            )
             raise Corrupt(msg)
         active = info.status is Status.ACTIVE
         key = (info.number, info.generation)
@@ -226,7 +233,8 @@ class Volumes:
         expected = self.vouch() if self.vouch else None
         if expected is None or segment.digest(path) == expected:
             return True
-        # Changed since it was closed: by a writer that has come meanwhile and said so, or by damage.
+        # Changed since it was closed: by a writer that has come meanwhile and said so, or by
+        # damage.
         return self.vouch is None or self.vouch() != expected
 
     def _make_room(self) -> None:
@@ -239,7 +247,10 @@ class Volumes:
                 return
 
     def close(self) -> None:
-        """Unmap everything that nobody is reading; what somebody reads is unmapped when they are done."""
+        """Unmap everything that nobody is reading.
+
+        What somebody reads is unmapped when they are done.
+        """
         with self._lock:
             self._closed = True
             volumes = list(self._volumes.values())

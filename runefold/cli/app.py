@@ -16,6 +16,7 @@ app = typer.Typer(
     name="runefold",
     cls=Guarded,
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     add_completion=False,
     pretty_exceptions_enable=False,
     epilog=EXIT_CODES,
@@ -24,6 +25,7 @@ log = typer.Typer(
     name="log",
     help="Look at a log and keep it in order.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     epilog=EXIT_CODES,
 )
 app.add_typer(log)

@@ -102,33 +102,47 @@ def show(  # noqa: PLR0913 -- each is an option of the command
     conversation: Annotated[
         str | None,
         typer.Argument(
-            help="Its id; without one, the whole log in its own order.", show_default=False
+            metavar="CONVERSATION",
+            help="Its id; without one, the whole log in its own order.",
+            show_default=False,
         ),
     ] = None,
     *,
     after: Annotated[
-        int, typer.Option(min=0, help="Begin behind this event (or position of the whole log).")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Begin behind this event (or position of the whole log)."
+        ),
     ] = 0,
     until: Annotated[
         int | None,
-        typer.Option(min=0, help="End with this event (or position).", show_default=False),
+        typer.Option(
+            min=0, metavar="N", help="End with this event (or position).", show_default=False
+        ),
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option(min=0, help="Begin so many events before the end.", show_default=False),
+        typer.Option(
+            min=0, metavar="N", help="Begin so many events before the end.", show_default=False
+        ),
     ] = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this kind, or family: turn.started, turn. Repeatable.", show_default=False
+            metavar="KIND",
+            help="Only this kind, or family: turn.started, turn. Repeatable.",
+            show_default=False,
         ),
     ] = None,
     entity: Annotated[
         str | None,
-        typer.Option(help="Only what this entity owns or observes.", show_default=False),
+        typer.Option(
+            metavar="ENTITY", help="Only what this entity owns or observes.", show_default=False
+        ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many runes.", show_default=False)
+        int | None,
+        typer.Option(min=1, metavar="N", help="Stop after so many runes.", show_default=False),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what is appended, until Ctrl-C.")

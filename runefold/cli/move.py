@@ -25,11 +25,14 @@ STDIO: Final = "-"
 def send(
     directory: Directory,
     file: Annotated[
-        str, typer.Argument(help="Where to write to; - for standard output.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="FILE", help="Where to write to; - for standard output.", show_default=False
+        ),
     ],
     conversations: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CONVERSATION...]", help="What to export.", show_default=False),
+        typer.Argument(metavar="CONVERSATION", help="What to export.", show_default=False),
     ] = None,
     *,
     everything: Annotated[
@@ -119,7 +122,10 @@ def _writable(file: str, *, force: bool) -> Iterator[BinaryIO]:
 def receive(
     directory: Directory,
     file: Annotated[
-        str, typer.Argument(help="What to read; - for standard input.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="FILE", help="What to read; - for standard input.", show_default=False
+        ),
     ],
     *,
     create: Annotated[

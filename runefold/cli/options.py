@@ -16,7 +16,7 @@ Directory = Annotated[
 ]
 Conversations = Annotated[
     list[str],
-    typer.Argument(metavar="CONVERSATION...", help="Ids of conversations.", show_default=False),
+    typer.Argument(metavar="CONVERSATION", help="Ids of conversations.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
 

@@ -42,6 +42,8 @@ class Screen:
         """Look at the streams as they are now."""
         self._out = _Pen(file=sys.stdout, highlight=False, soft_wrap=True)
         self._err = _Pen(file=sys.stderr, highlight=False, soft_wrap=True)
+        # Asked once: to ask a console takes longer than to write a line.
+        self._colours = {pen: _has_colours(pen) for pen in (self._out, self._err)}
 
     @property
     def width(self) -> int | None:
@@ -50,7 +52,7 @@ class Screen:
 
     def line(self, *parts: Part) -> None:
         """Write one line of the result. Its parts must be safe already."""
-        _write(self._out, sys.stdout, parts)
+        self._write(self._out, sys.stdout, parts)
 
     def json(self, record: object) -> None:
         """Write one line of JSON, in ASCII: whatever is in it cannot act on a terminal."""
@@ -58,11 +60,17 @@ class Screen:
 
     def note(self, *parts: Part) -> None:
         """Tell the user something that is not part of the result."""
-        _write(self._err, sys.stderr, parts)
+        self._write(self._err, sys.stderr, parts)
 
     def error(self, message: str) -> None:
         """Tell the user what went wrong, in one or two sentences."""
         self.note(("error:", "bold red"), " " + safe(message))
+
+    def _write(self, pen: Console, file: IO[str], parts: Sequence[Part]) -> None:
+        if self._colours[pen]:
+            pen.print(Text.assemble(*parts))
+        else:
+            file.write("".join(map(_text, parts)) + "\n")
 
     def flush(self) -> None:
         """Let readers have what was written so far."""
@@ -103,11 +111,8 @@ class _Meter:
             self._bar.update(self._task, completed=self._done, told=f"{self._done:,}{of} runes")
 
 
-def _write(console: Console, file: IO[str], parts: Sequence[Part]) -> None:
-    if console.is_terminal and console.color_system is not None and not console.no_color:
-        console.print(Text.assemble(*parts))
-    else:
-        file.write("".join(part if isinstance(part, str) else part[0] for part in parts) + "\n")
+def _has_colours(console: Console) -> bool:
+    return console.is_terminal and console.color_system is not None and not console.no_color
 
 
 def table(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runefold.cli.wording import SHORT, fields, moment, name, plain
-from runelog.rune import Gap, Tombstone, Unknown, Visibility, check_id
+from runefold.cli.wording import SHORT, fields, moment, name, plain, safe
+from runelog.rune import Gap, Tombstone, Unknown, Visibility, check_id, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,9 @@ def record(item: Envelope | Gap) -> dict[str, Any]:
 
 def _withheld(envelope: Envelope) -> str | None:
     """Return why a rune's payload is not shown, None if it is."""
-    return "secret" if envelope.visibility is Visibility.SECRET else None
+    if envelope.visibility is not Visibility.SECRET or envelope.kind == kind_of(Tombstone):
+        return None
+    return "secret"
 
 
 def _payload(envelope: Envelope) -> dict[str, object]:
@@ -130,16 +132,14 @@ def _payload(envelope: Envelope) -> dict[str, object]:
 def line(item: Envelope | Gap, *, everything: bool, full: bool, long: bool) -> list[Part]:
     """Return a rune as one line: place, time, kind, owner, fields."""
     if isinstance(item, Gap):
-        whose = f" of {item.conversation}" if item.conversation else ""
-        told = f"{item.first}-{item.last}  {item.reason}{whose}: not shown here"
-        return [(told, "yellow")]
-    place = (
-        f"{item.position}  {item.conversation} {item.event_id}"
-        if everything
-        else f"{item.event_id}"
-    )
+        place = f"{item.first}" if item.first == item.last else f"{item.first}-{item.last}"
+        whose = f"{item.conversation} was {item.reason}" if item.conversation else item.reason
+        return [(f"{place:>6}  {safe(whose)} since: not in the log's order any more", "yellow")]
+    place = f"{item.event_id:>6}"
+    if everything:
+        place = f"{item.position:>6}  {item.conversation} {item.event_id}"
     parts: list[Part] = [
-        (f"{place:>6}", "bold"),
+        (place, "bold"),
         "  ",
         (moment(item.time, 6), "dim"),
         "  ",
@@ -154,7 +154,7 @@ def line(item: Envelope | Gap, *, everything: bool, full: bool, long: bool) -> l
     elif told := fields(_payload(item), None if full else SHORT):
         parts += ["  ", told]
     if long:
-        parts.append(("  " + fields(_circumstances(item), None), "dim"))
+        parts.append(("  | " + fields(_circumstances(item), None), "dim"))
     return parts
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from runefold.cli.screen import Part
     from runelog.store import Runelog
 
+ARCHIVE: Final = ".runes"
 _PLACES: Final = {
-    "segments": "segments",
     "archives": "archive",
     "blobs": "blobs",
     "snapshots": "snapshots",
@@ -61,9 +61,9 @@ def gather(log: Runelog) -> tuple[dict[str, Any], Corrupt | None]:
         for info in listed.segments
     ]
     for what, place in _PLACES.items():
-        if what != "segments":
-            files, taken = _measure(directory / place)
-            found[what] = {"files": files, "bytes": taken}
+        # Cold storage also has a small mark for each erased conversation: no archive.
+        files, taken = _measure(directory / place, ARCHIVE if what == "archives" else "")
+        found[what] = {"files": files, "bytes": taken}
     found["disk_bytes"] = _measure(directory)[1]
     return found, damage
 
@@ -108,14 +108,14 @@ def holder(directory: Path) -> dict[str, Any] | None:
     return {"pid": found.get("pid"), "host": found.get("host")}
 
 
-def _measure(path: Path) -> tuple[int, int]:
+def _measure(path: Path, suffix: str = "") -> tuple[int, int]:
     """Count files, and the bytes they take on the disk. What vanishes meanwhile does not count."""
     files = taken = 0
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for entry in [str(path)] if path.is_file() else _files(path):
             with contextlib.suppress(FileNotFoundError):
                 taken += os.lstat(entry).st_blocks * 512
-                files += 1
+                files += entry.endswith(suffix)
     return files, taken
 
 

@@ -18,7 +18,7 @@ from tests.crash.disk import cases
 from tests.crash.guard import survived
 from tests.crash.judge import check
 from tests.crash.ptrace import Fail, Kill
-from tests.crash.story import Pipe, acknowledged, begun, play
+from tests.crash.story import Pipe, acknowledged, begun, play, possible, promised, worlds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ def open_after(story: Story, case: Case) -> str:
         for path in root.rglob("*-lock"):
             # Nobody syncs what LMDB keeps there: anything may be left of it.
             path.write_bytes(os.urandom(path.stat().st_size))
-        wrong = survived(partial(check, root / "log", story, case.required, case.limit))
+        wrong = survived(partial(check, root / "log", worlds(story)[case.required : case.limit + 1]))
         return f"power cut before {case.where}: {wrong}" if wrong else ""
 
 
@@ -98,7 +98,7 @@ def kill_at(story: Story, number: int, skip: int = 0) -> str:
         told, saboteur = _sabotage(root, story, skip, Saboteur(str(root), number, Kill()))
         done = max(skip, acknowledged(story, told))
         limit = max(skip + 1, begun(told))
-        wrong = survived(partial(check, root / "log", story, done, limit))
+        wrong = survived(partial(check, root / "log", worlds(story)[done : limit + 1]))
         return f"killed at change {number}, {saboteur.hit}, after {told}: {wrong}" if wrong else ""
 
 
@@ -144,6 +144,7 @@ def fail_at(story: Story, number: int, errno: int, calls: Sequence[str], skip: i
         hit = saboteur.hit
         if hit is None:
             return Failed(told, "", "", "")
-        done = max(skip, acknowledged(story, told))
-        wrong = survived(partial(check, root / "log", story, done, len(story)))
+        sure = {*range(1, skip + 1), *promised(story, told)}
+        maybe = {n for n, step in enumerate(story, 1) if step.names}
+        wrong = survived(partial(check, root / "log", possible(story, sure, maybe)))
         return Failed(told, hit.call, hit.path[len(str(root)) :], wrong)

@@ -11,14 +11,13 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog.codec import Codec
-from runelog.errors import RunefoldError
 from runelog.exchange import export, take_in
 from runelog.memory import MemoryLog
 from runelog.rune import Change, Rune, State
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from runelog.log import Log
@@ -70,7 +69,12 @@ SHORT: Final = (
     Step("append", ("conv_c",), 2),
 )
 """Creates a log, rolls a segment, closes the log and goes on."""
-BEFORE: Final = (*_OPEN, Step("roll"), Step("append", ("conv_a", "conv_c"), 2))
+BEFORE: Final = (
+    *_OPEN,
+    Step("roll"),
+    Step("append", ("conv_a",), 2),
+    Step("append", ("conv_c",), 2),
+)
 KEEPING: Final = {
     "archive": (*BEFORE, Step("archive", ("conv_a", "conv_b")), Step("append", ("conv_c",), 1)),
     "restore": (
@@ -117,22 +121,41 @@ def worlds(story: Sequence[Step]) -> list[World]:
     return found
 
 
+def possible(story: Sequence[Step], sure: Collection[int], maybe: Collection[int]) -> list[World]:
+    """Return what may be there if some steps were taken for sure, and any of some others."""
+    open_ends = sorted(set(maybe) - set(sure))
+    found = []
+    for mask in range(1 << len(open_ends)):
+        taken = {*sure, *(step for at, step in enumerate(open_ends) if mask >> at & 1)}
+        part = [step if n in taken else Step("flush") for n, step in enumerate(story, 1)]
+        found.append(worlds(part)[-1])
+    return found
+
+
 def play(directory: Path, story: Sequence[Step], tell: Callable[[str], None], skip: int = 0) -> None:
     """Tell a story to the log in `directory`, from behind the first `skip` steps on.
 
-    Tells of each step when it is over: its number, or its number and the name of the error.
+    Tells of each step when it is over: its number, or its number and the name of the error. Opening the log is
+    step 0, of which only an error is told.
     """
-    log = open_log(directory)
+    try:
+        log = open_log(directory)
+    except Exception as error:  # noqa: BLE001 -- whichever it is, that is what is told
+        tell(f"0 {type(error).__name__}")
+        return
     for number, step in enumerate(story, 1):
         if number <= skip:
             continue
         try:
             log = perform(log, step, number)
-        except RunefoldError as error:
+        except Exception as error:  # noqa: BLE001 -- whichever it is, that is what is told
             tell(f"{number} {type(error).__name__}")
         else:
             tell(f"{number}")
-    log.close()
+    try:
+        log.close()
+    except Exception as error:  # noqa: BLE001 -- whichever it is, that is what is told
+        tell(f"{len(story) + 1} {type(error).__name__}")
 
 
 def open_log(directory: Path) -> Runelog:
@@ -190,6 +213,26 @@ def acknowledged(story: Sequence[Step], told: Sequence[str]) -> int:
     """Return up to which step everything must be there: the last one that promised to be durable."""
     done = [int(line) for line in told if " " not in line]
     return max((n for n in done if story[n - 1].do not in NOTHING_ACKNOWLEDGED), default=0)
+
+
+def promised(story: Sequence[Step], told: Sequence[str]) -> set[int]:
+    """Return the steps that must be there although others failed: those that returned, and were durable in time.
+
+    What nobody waited for is durable once a later step is that was taken through the same handle.
+    """
+    sure: set[int] = set()
+    waiting: set[int] = set()
+    for line in told:
+        number, _, error = line.partition(" ")
+        step = story[int(number) - 1] if 0 < int(number) <= len(story) else Step("close")
+        if error:
+            waiting.clear()
+            continue
+        waiting.add(int(number))
+        if step.do != "whisper":
+            sure |= waiting
+            waiting.clear()
+    return sure
 
 
 def begun(told: Sequence[str]) -> int:
