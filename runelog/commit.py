@@ -1,9 +1,9 @@
 """Group commit: appends of all threads, in one order, synced together.
 
-An append is checked, numbered and queued under one lock. Then whoever waits for durability and finds nobody
-committing commits everything queued, for all: one transaction, one sync. A single thread therefore never waits
-for another, and many threads share the cost. Appends that nobody waits for are committed by a thread of the log's
-own a few milliseconds later.
+An append is checked, numbered and queued under one lock. Then whoever waits for durability and
+finds nobody committing commits everything queued, for all: one transaction, one sync. A single
+thread therefore never waits for another, and many threads share the cost. Appends that nobody waits
+for are committed by a thread of the log's own a few milliseconds later.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Writer:
         return item
 
     def _admit(self, item: Item, timeout: float | None) -> None:
-        """Wait until there is room in the queue and in the segment. Holds the lock; may let go of it."""
+        """Wait for room in the queue and in the segment. Holds the lock, and may let go of it."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             self._check()
@@ -164,7 +164,7 @@ class Writer:
         return self._used < limit / 16 and self._used + item.cost < self._env.map_size * 0.9
 
     def _enter(self, item: Item, desk: Desk, versions: dict[str, int]) -> None:
-        """Give the append its place. From here on it is ordered, and only a failing log loses it."""
+        """Give the append its place: from here on it is ordered, and only a failure loses it."""
         item.desk = desk
         item.first = desk.head + 1
         item.position = self._next
@@ -209,7 +209,7 @@ class Writer:
             raise type(item.error)(*item.error.args) from item.error
 
     def _lead(self) -> None:
-        """Commit what is queued, for everyone. Called with the lock held, lets go of it meanwhile."""
+        """Commit what is queued, for everyone. Holds the lock, and lets go of it meanwhile."""
         items = list(self._queue)
         self._queue.clear()
         self._queued_bytes = 0
@@ -284,7 +284,10 @@ class Writer:
     def _write(self, items: list[Item]) -> None:
         with self._env.batch() as batch:
             if batch.get("meta", b"epoch") != self._epoch:
-                msg = "another process has taken this log over: nothing more can be written through this handle"
+                msg = (
+                    "another process has taken this log over: "
+                    "nothing more can be written through this handle"
+                )
                 raise Fenced(msg)
             inscribe(batch, self._home, items)
 
@@ -372,7 +375,7 @@ class Writer:
                     return
 
     def close(self) -> Exception | None:
-        """Commit what is queued and take no more; return what made the log fail, if anything did."""
+        """Commit what is queued and take no more; return what made the log fail, if it did."""
         with self._lock:
             if not self._closing:
                 self._drain()

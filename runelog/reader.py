@@ -1,7 +1,7 @@
 """Reading a log: one conversation, one entity's stream, everything, and what is yet to come.
 
-Nothing here keeps a transaction open while a caller looks at what it was given: runes are taken out of a segment
-in chunks, each in a short transaction of its own.
+Nothing here keeps a transaction open while a caller looks at what it was given: runes are taken out
+of a segment in chunks, each in a short transaction of its own.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Reader:
         return found
 
     def _run(self, volume: Volume, view: View, conversation: str, run: Run) -> list[Envelope]:
-        """Decode the runes at the positions of `run`; its `first`, if not 0, is the event id it must have."""
+        """Decode the runes of `run`; its `first`, if not 0, is the event id they begin with."""
         found: list[Envelope] = []
         position, stop = run.position, run.position + run.length
         for at, data in frames(view, run.position, run.length):
@@ -347,7 +347,7 @@ class Reader:
             cursor = stop
 
     def _await(self, conversation: str | None, cursor: int, until: float | None) -> int | None:
-        """Return how far there is something to read behind `cursor`, None if nothing came in time."""
+        """Return how far there is more to read behind `cursor`, None if nothing came in time."""
         while not self.closed:
             with self._news:
                 seen = self._announced

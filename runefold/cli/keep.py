@@ -5,7 +5,17 @@ from typing import Annotated
 import typer
 
 from runefold.cli.failures import Exit
-from runefold.cli.options import STATES, Conversations, Directory, Json, ids, reading, writing
+from runefold.cli.options import (
+    STATES,
+    Conversations,
+    Directory,
+    Json,
+    find,
+    has_segments,
+    ids,
+    reading,
+    writing,
+)
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe
 from runelog.errors import Refused
@@ -65,6 +75,9 @@ def mend(directory: Directory, *, json: Json = False) -> None:
     Exit code 1 if some runes could not be saved. Damaged files stay in DIR/damaged.
     """
     screen = Screen()
+    if not has_segments(directory):
+        # Whatever else it is, it is nothing to leave a file in.
+        find(directory)
     with screen.progress("repairing") as progress:
         done = repair(directory, progress=progress)
     if json:
@@ -88,7 +101,8 @@ def mend(directory: Directory, *, json: Json = False) -> None:
                 ("not everything could be saved", "bold red"), f": {kept} kept, {lost} lost"
             )
         elif done.segments or done.notes:
-            screen.line(("repaired", "bold green"), f": {kept} kept, none lost")
+            told = f"{kept} kept, none lost" if done.runes_kept else "nothing was lost"
+            screen.line(("repaired", "bold green"), f": {told}")
         else:
             screen.line(("sound", "bold green"), ": nothing to repair")
     if done.runes_lost:

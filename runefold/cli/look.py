@@ -7,7 +7,7 @@ import typer
 from runefold.cli import show as showing
 from runefold.cli import stats as counting
 from runefold.cli.failures import Exit
-from runefold.cli.options import STATES, Directory, Json, StateName, reading
+from runefold.cli.options import STATES, Directory, Json, StateName, find, reading
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING, many, moment, safe, size
 from runelog.errors import Refused
@@ -185,6 +185,7 @@ def check(directory: Directory, *, json: Json = False) -> None:
     Exit code 1 if something is wrong; a warning alone, about a cache, is none.
     """
     screen = Screen()
+    find(directory)
     with screen.progress("verifying", _expected(directory)) as progress:
         report = verify(directory, progress=progress)
     if json:

@@ -9,13 +9,14 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from runefold.cli.options import Directory, Json, ids, is_log, reading, writing
+from runefold.cli.options import Directory, Json, has_segments, ids, reading, writing
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe, size
 from runelog.errors import NotALog, Refused
 from runelog.exchange import export, take_in
 from runelog.files import replacing
 from runelog.rune import State
+from runelog.store import Runelog
 from runelog.transfer import check_stream, spooled
 
 STDIO: Final = "-"
@@ -140,7 +141,7 @@ def receive(
     """
     screen = Screen()
     with _readable(file) as source, spooled(source) as stream:
-        if not is_log(directory):
+        if not (directory / "MANIFEST").exists() and not has_segments(directory):
             if not create:
                 msg = f"{directory} holds no log: name another directory, or make one with --create"
                 raise NotALog(msg)
@@ -148,7 +149,8 @@ def receive(
             with screen.progress("checking") as progress:
                 check_stream(stream, progress)
             stream.seek(0)
-        with writing(directory, create=create) as log:
+            Runelog.open(directory).close()
+        with writing(directory) as log:
             with screen.progress("importing") as progress:
                 names = take_in(log, stream, progress=progress)
             runes = sum(log.conversation(name).head for name in names)

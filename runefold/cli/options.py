@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from runelog.errors import NotALog
+from runelog.errors import Corrupt
 from runelog.manifest import read_manifest
 from runelog.rune import State, check_id
 from runelog.store import Runelog
@@ -38,24 +38,27 @@ class StateName(enum.StrEnum):
 
 def reading(directory: Path) -> Runelog:
     """Open a log for reading, beside its writer if there is one."""
+    find(directory)
     return Runelog.open(directory, readonly=True)
 
 
-def writing(directory: Path, *, create: bool = False) -> Runelog:
+def writing(directory: Path) -> Runelog:
     """Open a log for writing, as the only one."""
-    if not create:
-        # Says it better than a writer does: there is nothing to be made here.
-        read_manifest(directory)
-    return Runelog.open(directory, create=create)
+    find(directory)
+    return Runelog.open(directory, create=False)
 
 
-def is_log(directory: Path) -> bool:
-    """Tell whether there is a log, sound or damaged."""
-    try:
-        read_manifest(directory)
-    except NotALog:
-        return False
-    return True
+def find(directory: Path) -> None:
+    """Make sure that there is a log: a directory that holds none is refused and left alone."""
+    if not (directory / "MANIFEST").exists() and has_segments(directory):
+        msg = f"{directory} has no MANIFEST: `runefold log repair` rebuilds it from the segments"
+        raise Corrupt(msg)
+    read_manifest(directory)
+
+
+def has_segments(directory: Path) -> bool:
+    """Tell whether a log is here, or what is left of one."""
+    return any(directory.glob("segments/*.mdb"))
 
 
 def ids(conversations: list[str]) -> list[str]:

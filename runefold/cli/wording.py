@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import functools
 import json
 import math
 import re
@@ -127,10 +128,15 @@ def moment(time: int, digits: int = 0) -> str:
     """
     seconds, rest = divmod(time, _SECOND)
     try:
-        whole = (_EPOCH + dt.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+        whole = _second(seconds)
     except OverflowError:
         return f"{time} ns"
     return whole + (f".{rest:09d}"[: digits + 1] if digits else "") + "Z"
+
+
+@functools.lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return (_EPOCH + dt.timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
 
 
 def size(count: int) -> str:
