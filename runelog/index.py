@@ -33,6 +33,8 @@ _DEADLINE = struct.Struct("<q")
 MAX_CHUNK: Final = _BASE.size + 80 * _RUN.size
 MAX_COUNT: Final = 0xFFFF
 LAST: Final = b"\xff" * 8
+"""Above every place."""
+LAST_NUMBER: Final = b"\xff" * 4
 CLOSED: Final = b""
 """In `work`: this entity has nothing left to do, although the catalog may say that it has."""
 

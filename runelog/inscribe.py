@@ -12,6 +12,7 @@ from runelog import frame
 from runelog.errors import Fenced, LogFailed
 from runelog.index import (
     CLOSED,
+    LAST_NUMBER,
     NUMBER,
     Head,
     Tail,
@@ -152,7 +153,7 @@ def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
     if desk.number is None:
         found = batch.get("names", desk.id.encode())
         if found is None:
-            last = batch.floor("heads", b"\xff" * 4)
+            last = batch.floor("heads", LAST_NUMBER)
             desk.number = NUMBER.unpack(last[0])[0] + 1 if last else 1
             batch.put("names", desk.id.encode(), NUMBER.pack(desk.number))
             old = desk.record

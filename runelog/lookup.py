@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from runelog import frame
@@ -175,11 +176,12 @@ class Lookup:
 
     def segment_at(self, position: int) -> SegmentInfo:
         """Return the segment that holds a position."""
-        for info in reversed(self.volumes.manifest.segments):
-            if info.first <= position:
-                return info
-        msg = f"no segment holds position {position}"
-        raise Corrupt(msg)
+        segments = self.volumes.manifest.segments
+        index = bisect_right(segments, position, key=lambda info: info.first) - 1
+        if index < 0:
+            msg = f"no segment holds position {position}"
+            raise Corrupt(msg)
+        return segments[index]
 
     def last_position(self) -> int:
         """Return the last committed position, as the active segment has it."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runelog import frame
 from runelog.errors import Corrupt
-from runelog.index import NUMBER, PLACE, Hole, decode_head
-from runelog.rune import State
+from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole
+from runelog.rune import State, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,25 +42,51 @@ class Loot:
         self.holes: dict[int, Hole] = {}
         self.work: dict[tuple[str, bytes], bytes] = {}
         self.heads: dict[int, Head] = {}
-        for key, value in view.salvage("heads"):
-            try:
-                self.heads[NUMBER.unpack(key)[0]] = decode_head(value)
-            except (Corrupt, ValueError):
-                continue
-        self._names = {number: head.id for number, head in self.heads.items()}
-        for key, value in view.salvage("names"):
-            self._names.setdefault(NUMBER.unpack(value)[0], key.decode())
+        self._names: dict[int, str] = {}
+        # What is found on a page that nothing leads to may be of another table: its shape must fit.
+        self._take_names(view)
         self._take_runes(view)
+        self._take_holes(view)
         for key, value in view.salvage("work"):
-            name = self._names.get(NUMBER.unpack(key[:4])[0])
-            if name is not None:
+            name = self._names.get(NUMBER.unpack(key[:4])[0]) if len(key) > NUMBER.size else None
+            if name is not None and len(value) in {0, 8} and is_id(_text(key[4:])):
                 self.work[name, key[4:]] = value
         self.notes = list(view.problems)
+
+    def _take_names(self, view: SalvageView) -> None:
+        for key, value in view.salvage("heads"):
+            if len(key) == NUMBER.size:
+                try:
+                    head = decode_head(value)
+                except Corrupt:
+                    continue
+                number = NUMBER.unpack(key)[0]
+                known = self.heads.get(number)
+                if is_id(head.id) and (known is None or known.head < head.head):
+                    self.heads[number] = head
+                    self._names[number] = head.id
+        for key, value in view.salvage("names"):
+            if len(value) == NUMBER.size and is_id(_text(key)):
+                self._names.setdefault(NUMBER.unpack(value)[0], _text(key))
+
+    def _take_holes(self, view: SalvageView) -> None:
+        for key, value in view.salvage("holes"):
+            if len(key) == PLACE.size:
+                try:
+                    hole = decode_hole(key, value)
+                except Corrupt:
+                    continue
+                if self._first <= hole.position and hole.position + hole.length - 1 <= self._last:
+                    self.holes[hole.position] = hole
+
+    def name_of(self, number: int) -> str | None:
+        """Return the conversation that had a number in the damaged segment."""
+        return self._names.get(number)
 
     def _take_runes(self, view: SalvageView) -> None:
         for key, data in view.salvage("runes"):
             name = self._names.get(frame.number(data))
-            if name is None:
+            if name is None or len(key) != PLACE.size:
                 continue
             try:
                 parts = frame.salvage(data, name, frame.seed_of(name))
@@ -84,15 +110,16 @@ class Loot:
         known: dict[str, dict[int, int]] = defaultdict(dict)
         for rune in self.runes.values():
             known[rune.conversation][rune.event_id] = rune.position
-        last = max([info.last, *self.runes], default=info.first - 1)
+        gone = {at for hole in self.holes.values() for at in range(hole.position, _end(hole) + 1)}
+        last = max([info.last, *self.runes, *gone], default=info.first - 1)
         wanted = list(self._lost(known, before, last))
-        free = [at for at in range(info.first, last + 1) if at not in self.runes]
+        free = [at for at in range(info.first, last + 1) if at not in self.runes and at not in gone]
         placed, left = _place(wanted, free, last)
         times = sorted((rune.position, rune.time) for rune in self.runes.values())
         runes = sorted(
             [*self.runes.values(), *_stand_ins(placed, times)], key=lambda rune: rune.position
         )
-        return runes, list(_holes(left))
+        return runes, [*self.holes.values(), *_holes(left)]
 
     def _lost(
         self, known: dict[str, dict[int, int]], before: dict[str, int], last: int
@@ -169,3 +196,11 @@ def _holes(positions: list[int]) -> Iterator[Hole]:
         start, count = position, 1
     if count:
         yield Hole(start, count, 0, State.LIVE)
+
+
+def _end(hole: Hole) -> int:
+    return hole.position + hole.length - 1
+
+
+def _text(data: bytes) -> str:
+    return data.decode("ascii", "replace")

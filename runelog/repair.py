@@ -18,7 +18,7 @@ from runelog.codec import Codec
 from runelog.cold import Archives
 from runelog.errors import Corrupt, NotALog
 from runelog.files import make_directory, sync_directory
-from runelog.index import NUMBER, Hole, encode_hole
+from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole
 from runelog.inscribe import Desk, Item, inscribe
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Lock, Manifest, SegmentInfo, Status
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from runelog.segment import Environment
+    from runelog.segment import Batch, Environment
 
 LOST = "lost"
 """The owner of runes that cannot be read any more."""
@@ -202,8 +202,7 @@ class _Repair:
         _commit(env, catalog, items)
         env.reserve(64 * len(holes) + 64 * len(loot.work) + (1 << 20))
         with env.batch() as batch:
-            for hole in holes:
-                batch.put("holes", *encode_hole(hole))
+            _put_holes(batch, holes, loot)
             for (name, entity), value in loot.work.items():
                 desk = desks.get(name)
                 if desk is not None and desk.number is not None:
@@ -274,6 +273,21 @@ def _commit(env: Environment, catalog: Catalog, items: list[Item]) -> None:
     env.reserve(sum(item.cost for item in items))
     with env.batch() as batch:
         inscribe(batch, _Before(catalog), items)
+
+
+def _put_holes(batch: Batch, holes: list[Hole], loot: Loot) -> None:
+    """Note what was taken out of the segment before, and the positions that nothing is known of."""
+    numbers: dict[int, int] = {}
+    last = batch.floor("heads", LAST_NUMBER)
+    number = NUMBER.unpack(last[0])[0] if last else 0
+    for hole in holes:
+        name = loot.name_of(hole.number)
+        if name is not None and hole.number not in numbers:
+            number += 1
+            numbers[hole.number] = number
+            head = Head(name, 0, 0, 0, 0, 0, hole.reason)
+            batch.put("heads", NUMBER.pack(number), encode_head(head))
+        batch.put("holes", *encode_hole(hole._replace(number=numbers.get(hole.number, 0))))
 
 
 class _Before:

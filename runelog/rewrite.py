@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 1_024
 _ITEM: Final = 256
+_ROOM: Final = 16 << 20
 _NUMBERED: Final = ("events", "streams", "work")
 _codec = Codec()
 
@@ -69,7 +70,9 @@ def without(
     view: View, old: SegmentInfo, path: Callable[[SegmentInfo], Path], drop: dict[str, State]
 ) -> SegmentInfo:
     """Build the next generation of a segment without the runes of some conversations."""
-    new = msgspec.structs.replace(old, generation=old.generation + 1)
+    # Filling a map takes more room than what ends up in it: pages are copied on the way.
+    room = max(old.map_size, 2 * old.size + _ROOM)
+    new = msgspec.structs.replace(old, generation=old.generation + 1, map_size=room)
     numbers: dict[int, State] = {}
     for name, reason in drop.items():
         found = view.get("names", name.encode())

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from bisect import bisect_left
 from operator import itemgetter, ne
 from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Corrupt
-from runelog.pages import META_SIZE, NO_PAGE, Meta
+from runelog.pages import NO_PAGE, Meta
 from runelog.survey import EVERYTHING, Survey
 from runelog.trees import Damage, Entry, File
 
@@ -32,27 +31,27 @@ _key = itemgetter(0)
 def check_size(path: Path) -> None:
     """Raise `Corrupt` unless a file may be mapped: its header is sound, and all pages are there."""
     try:
-        file = path.open("rb", buffering=0)
+        file = File.open(path)
     except FileNotFoundError:
         msg = f"{path} is missing"
         raise Corrupt(msg) from None
-    with file:
-        size = os.fstat(file.fileno()).st_size
-        first = Meta.parse(os.pread(file.fileno(), META_SIZE, 0), 0)
-        place = first.page_size if not first.fault else 0
-        second = Meta.parse(os.pread(file.fileno(), META_SIZE, place), 1)
-    for slot, meta in enumerate((first, second)):
-        if meta.fault:
-            msg = f"{path} ({size:,} bytes) has a damaged header: meta page {slot} {meta.fault}"
+    with contextlib.closing(file):
+        for slot, meta in enumerate(file.metas):
+            if meta.fault:
+                problem = f"a damaged header: meta page {slot} {meta.fault}"
+                msg = f"{path} ({file.size:,} bytes) has {problem}"
+                raise Corrupt(msg)
+        older, newer = sorted(file.metas, key=lambda meta: meta.commit)
+        need = (newer.last_page + 1) * newer.page_size
+        if file.size < need:
+            msg = f"{path} is cut short: it has {file.size:,} bytes of the {need:,} that it needs"
             raise Corrupt(msg)
-    if fault := first.contradicts(second):
-        msg = f"{path} has a damaged header: {fault}"
-        raise Corrupt(msg)
-    newest = max(first, second, key=lambda meta: meta.commit)
-    need = (newest.last_page + 1) * newest.page_size
-    if size < need:
-        msg = f"{path} is cut short: it has {size:,} bytes of the {need:,} that it needs"
-        raise Corrupt(msg)
+        fault = older.contradicts(newer)
+        if not fault and file.swapped(older, newer):
+            fault = f"commit {newer.commit} is older than commit {older.commit}"
+        if fault:
+            msg = f"{path} has a damaged header: {fault}"
+            raise Corrupt(msg)
 
 
 class SalvageView:
@@ -101,7 +100,10 @@ class SalvageView:
         elif fault := older.contradicts(newer):
             self._note(fault)
             self.stale = True
-        else:
+        elif self._file.swapped(older, newer):
+            self._note(f"commit {newer.commit} is older than commit {older.commit}")
+            older, newer = newer, older
+        if not older.fault and not self.stale:
             self._other = older
         if self.stale:
             self._note("the last commit may be out of reach")

@@ -6,6 +6,7 @@ This module opens and closes logs and wires their parts together: `commit` write
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from runelog.codec import Codec
 from runelog.commit import Writer
-from runelog.errors import Closed, Forked, ReadOnly, Refused
+from runelog.errors import Closed, Forked, LogFull, ReadOnly, Refused
 from runelog.keeper import Keeper
 from runelog.premises import Premises, acquire, create_log
 
@@ -305,7 +306,9 @@ class Runelog:
             try:
                 failure = self._writer.close() if self._writer is not None else None
                 if failure is None and not self.readonly:
-                    self.premises.leave_clean()
+                    # Not vouching costs the next open some time, and nothing else.
+                    with contextlib.suppress(LogFull, OSError):
+                        self.premises.leave_clean()
             finally:
                 self._let_go()
 

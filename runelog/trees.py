@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import struct
 import sys
 from bisect import bisect_left
 from operator import itemgetter
@@ -153,6 +154,24 @@ class File:
             msg = f"page {number} and what follows cannot be read"
             raise Corrupt(msg)
         return value
+
+    def swapped(self, older: Meta, newer: Meta) -> bool:
+        """Say whether the file shows that of two commits the one that says so is not the newer one.
+
+        A commit frees the page on which the one before it listed its tables, and lists that last.
+        """
+        return newer.tables.root in self._freed(older) and older.tables.root not in self._freed(
+            newer
+        )
+
+    def _freed(self, meta: Meta) -> tuple[int, ...]:
+        """Return the pages that a commit freed, none if that cannot be read."""
+        for found in self.entries(meta.free.root, backwards=True, native=True):
+            if isinstance(found, Damage):
+                break
+            count = len(found.value) // 8
+            return struct.unpack_from(f"={count}Q", found.value)[1:]
+        return ()
 
     # -- trees ------------------------------------------------------------------------------------
 

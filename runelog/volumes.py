@@ -166,7 +166,13 @@ class Volumes:
     def take(self, number: int) -> Iterator[tuple[Volume, View]]:
         """Give a segment and a view of it, opened and checked if this is its first use."""
         with self._lock:
-            volume = self._volume(self.info(number))
+            try:
+                volume = self._volume(self.info(number))
+            except Corrupt:
+                # A writer in another process may just have put a new generation in its place.
+                if not (self.readonly and self.refresh()):
+                    raise
+                volume = self._volume(self.info(number))
             volume.users += 1
         try:
             with volume.view() as view:

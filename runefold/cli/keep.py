@@ -116,12 +116,7 @@ def _described(log: Runelog, conversations: list[str]) -> list[Conversation]:
 
 def _confirm(screen: Screen, found: Conversation) -> None:
     screen.note(f"{found.id} has {many(found.head, 'rune')}. Erased runes cannot be brought back.")
-    try:
-        typed = typer.prompt("Type its id to erase it", err=True, default="", show_default=False)
-    except typer.Abort:
-        screen.note()
-        typed = ""
-    if typed.strip() != found.id:
+    if screen.ask("Type its id to erase it") != found.id:
         msg = "that is not its id: nothing was erased (--yes erases without asking)"
         raise Refused(msg)
 

@@ -19,6 +19,57 @@ MAX_TOLD: Final = 100
 _SEVERITIES: Final = {"fatal": "bold red", "error": "red", "warn": "yellow"}
 
 
+OneConversation = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CONVERSATION",
+        help="Its id; without one, the whole log in its own order.",
+        show_default=False,
+    ),
+]
+After = Annotated[
+    int,
+    typer.Option(
+        min=0, metavar="N", help="Begin behind this event (or position of the whole log)."
+    ),
+]
+Until = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="End with this event (or position).", show_default=False),
+]
+Last = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Begin so many events before the end.", show_default=False
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND",
+        help="Only this kind, or family: turn.started, turn. Repeatable.",
+        show_default=False,
+    ),
+]
+Entity = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ENTITY", help="Only what this entity owns or observes.", show_default=False
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Stop after so many runes.", show_default=False),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with what is appended, until Ctrl-C.")
+]
+Full = Annotated[bool, typer.Option("--full", help="Show long values whole.")]
+Long = Annotated[
+    bool, typer.Option("--long", "-l", help="Show observers, agent, turn, cause and tags too.")
+]
+
+
 def stats(directory: Directory, *, json: Json = False) -> None:
     """Show what a log holds, what it takes on the disk, and how it was left."""
     screen = Screen()
@@ -99,58 +150,17 @@ def _row(conversation: Conversation) -> list[Part]:
 
 def show(  # noqa: PLR0913 -- each is an option of the command
     directory: Directory,
-    conversation: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="CONVERSATION",
-            help="Its id; without one, the whole log in its own order.",
-            show_default=False,
-        ),
-    ] = None,
+    conversation: OneConversation = None,
     *,
-    after: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Begin behind this event (or position of the whole log)."
-        ),
-    ] = 0,
-    until: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="End with this event (or position).", show_default=False
-        ),
-    ] = None,
-    last: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Begin so many events before the end.", show_default=False
-        ),
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND",
-            help="Only this kind, or family: turn.started, turn. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    entity: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ENTITY", help="Only what this entity owns or observes.", show_default=False
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Stop after so many runes.", show_default=False),
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is appended, until Ctrl-C.")
-    ] = False,
-    full: Annotated[bool, typer.Option("--full", help="Show long values whole.")] = False,
-    long: Annotated[
-        bool, typer.Option("--long", "-l", help="Show observers, agent, turn, cause and tags too.")
-    ] = False,
+    after: After = 0,
+    until: Until = None,
+    last: Last = None,
+    kind: Kinds = None,
+    entity: Entity = None,
+    limit: Limit = None,
+    follow: Follow = False,
+    full: Full = False,
+    long: Long = False,
     json: Json = False,
 ) -> None:
     """Show runes, one a line. Times are UTC.

@@ -62,11 +62,20 @@ class Screen:
         """Tell the user something that is not part of the result."""
         self._write(self._err, sys.stderr, parts)
 
+    def ask(self, question: str) -> str:
+        """Ask the user something and return the answer, nothing at the end of the input."""
+        sys.stderr.write(f"{question}: ")
+        sys.stderr.flush()
+        answer = sys.stdin.readline()
+        if not answer:
+            self.note()
+        return answer.strip()
+
     def error(self, message: str) -> None:
         """Tell the user what went wrong, in one or two sentences."""
         self.note(("error:", "bold red"), " " + safe(message))
 
-    def _write(self, pen: Console, file: IO[str], parts: Sequence[Part]) -> None:
+    def _write(self, pen: _Pen, file: IO[str], parts: Sequence[Part]) -> None:
         if self._colours[pen]:
             pen.print(Text.assemble(*parts))
         else:

@@ -436,6 +436,22 @@ def test_check_size_refuses_a_damaged_header(
         check_size(path)
 
 
+@pytest.mark.parametrize("slot", [0, 1])
+def test_commits_in_the_wrong_order_are_told(tmp_path: Path, small: Path, slot: int) -> None:
+    """A count that went wrong must not bring the state before the last commit back in silence."""
+    path = tmp_path / "segment.mdb"
+    place = slot * PAGE + 144
+    data = small.read_bytes()
+    path.write_bytes(changed(data, {place: bytes([data[place] ^ 2])}))
+
+    assert sorted(commits_of(data)) == [5, 6]
+    with pytest.raises(Corrupt, match="is older than commit"):
+        check_size(path)
+    with SalvageView.open(path) as view:
+        assert "is older than commit" in view.problems[0]
+        assert everything(view, "names") == content(small, TABLES)["names"]
+
+
 def test_check_size_says_that_a_file_is_missing(tmp_path: Path) -> None:
     """A file that the log lists and that is not there is damage too."""
     with pytest.raises(Corrupt, match="missing"):

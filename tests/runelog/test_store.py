@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runefold.testing.contract import CODEC, DurableLogContract
+from runefold.testing.contract.base import A, B, notes, texts
+from runelog.rune import State
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
@@ -50,3 +52,17 @@ class TestRunelogInSmallSegments(TestRunelog):
     """However often it has to roll on the way, it is the same log."""
 
     segment_size = SMALL
+
+
+@pytest.mark.parametrize("verb", ["archive", "erase"])
+@pytest.mark.parametrize("count", range(50, 401, 50))
+def test_a_segment_is_rewritten_however_full_it_is(tmp_path: Path, verb: str, count: int) -> None:
+    """Taking a conversation out of a segment needs more room than the segment has, and gets it."""
+    with Runelog.open(tmp_path / "log", CODEC, segment_size=SMALL) as log:
+        log.append(A, [notes("note_1", "a")])
+        log.append(B, [notes("note_1", *["many words " * 150] * count)])
+        log.append(A, [notes("note_1", "b")])
+        getattr(log, verb)(A)
+
+        assert len(texts(log.read(B))) == count
+        assert log.conversation(A).state is not State.LIVE

@@ -1,0 +1,216 @@
+"""Damaged files: a typed error or correct data, never a wrong rune, never a dead or hanging process."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from runelog.errors import RunefoldError
+from runelog.rune import State
+from runelog.store import Runelog
+from tests.crash.guard import survived
+from tests.crash.runs import scratch
+from tests.crash.story import CODEC, SMALL, Step, content, open_log, play, worlds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import ProcessPoolExecutor
+    from pathlib import Path
+
+    from tests.crash.story import World
+
+SEED: Final = 17
+TALE: Final = (
+    Step("append", ("conv_a",), 2),
+    Step("append", ("conv_b",), 1, 300),
+    Step("roll"),
+    Step("append", ("conv_a",), 1),
+    Step("append", ("conv_c",), 2),
+)
+WORLD: Final = worlds(TALE)[-1]
+FILES: Final = {
+    "active": "segments/000002.0.mdb",
+    "sealed": "segments/000001.0.mdb",
+    "catalog": "catalog.0.mdb",
+    "clean": "CLEAN",
+    "manifest": "MANIFEST",
+}
+BATCH: Final = 200
+"""So many damages are tried in one child; if it dies, each of them is tried again alone."""
+PATIENCE: Final = 120
+
+
+class Damage(NamedTuple):
+    """A bit to flip, or a length to cut the file to."""
+
+    bit: int = -1
+    length: int = -1
+
+    def done(self, data: bytes) -> bytes:
+        """Return what is left of a file."""
+        if self.length >= 0:
+            return data[: self.length]
+        damaged = bytearray(data)
+        damaged[self.bit // 8] ^= 1 << self.bit % 8
+        return bytes(damaged)
+
+
+def look(directory: Path, *, readonly: bool) -> None:
+    """Read everything in a log that may be damaged: what can be read must be right."""
+    try:
+        log = Runelog.open(directory, CODEC, readonly=readonly, segment_size=SMALL)
+    except RunefoldError:
+        return
+    with log:
+        for name, (_, expected) in WORLD.items():
+            try:
+                found = content(log, name)
+            except RunefoldError:
+                continue
+            assert found == expected, f"{name} reads {found}"
+        seen: World = {}
+        try:
+            for item in log.read_all():
+                text = getattr(getattr(item, "payload", None), "text", "")
+                name = item.conversation or ""
+                seen[name] = (State.LIVE, (*seen.get(name, (State.LIVE, ()))[1], text))
+        except RunefoldError:
+            pass
+        else:
+            assert seen == WORLD, f"in the order of all: {seen}"
+        for name, (_, expected) in seen.items():
+            assert expected == WORLD[name][1][: len(expected)], f"in the order of all: {seen}"
+
+
+def try_all(file: str, damages: Sequence[Damage], *, readonly: bool = False) -> list[str]:
+    """Damage a file of a closed log in each of these ways; return what went wrong."""
+    with scratch() as root:
+        play(root / "log", TALE, lambda _: None)
+        kept = {
+            path: path.read_bytes() for path in (root / "log").rglob("*") if path.is_file()
+        }
+        job = partial(_try_each, root, file, kept, readonly=readonly)
+        if not survived(partial(job, damages), PATIENCE):
+            return []
+        wrong = {damage: survived(partial(job, [damage])) for damage in damages}
+        return [f"{file} with {damage}: {told}" for damage, told in wrong.items() if told]
+
+
+def _try_each(
+    root: Path, file: str, kept: dict[Path, bytes], damages: Sequence[Damage], *, readonly: bool
+) -> None:
+    directory = root / "log"
+    for damage in damages:
+        for path in directory.rglob("*"):
+            if path.is_file() and path not in kept:
+                path.unlink()
+        for path, data in kept.items():
+            if not path.name.endswith("-lock"):
+                path.write_bytes(data)
+        target = directory / file
+        target.write_bytes(damage.done(kept[target]))
+        look(directory, readonly=readonly)
+
+
+def size_of(file: str) -> int:
+    """Return the length of a file of the log that is damaged here."""
+    with scratch() as root:
+        play(root / "log", TALE, lambda _: None)
+        return (root / "log" / file).stat().st_size
+
+
+def tried(
+    pool: ProcessPoolExecutor, kind: str, damages: Sequence[Damage], *, readonly: bool = False
+) -> list[str]:
+    """Try damages in batches, in several processes."""
+    batches = [damages[start : start + BATCH] for start in range(0, len(damages), BATCH)]
+    job = partial(try_all, FILES[kind], readonly=readonly)
+    return [wrong for batch in pool.map(job, batches) for wrong in batch]
+
+
+def flips(size: int, count: int) -> list[Damage]:
+    """Choose so many bits of a file."""
+    return [Damage(bit=bit) for bit in random.Random(SEED).sample(range(8 * size), count)]
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("kind", FILES)
+def test_a_flipped_bit_is_never_taken_for_a_rune(
+    pool: ProcessPoolExecutor, kind: str, *, readonly: bool
+) -> None:
+    """With one of a sample of bits flipped, whatever of the log can be read is right."""
+    size = pool.submit(size_of, FILES[kind]).result()
+    count = min(8 * size, 300)
+
+    assert tried(pool, kind, flips(size, count), readonly=readonly) == []
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_cut_short_is_never_taken_for_whole(pool: ProcessPoolExecutor, kind: str) -> None:
+    """Cut at any 512 bytes, the small files at any byte, whatever of the log can be read is right."""
+    size = pool.submit(size_of, FILES[kind]).result()
+    step = 512 if size > 4_096 else 1
+    cuts = [Damage(length=length) for length in range(0, size, step)]
+
+    assert tried(pool, kind, cuts) == []
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("kind", FILES)
+def test_no_flipped_bit_is_ever_taken_for_a_rune(
+    pool: ProcessPoolExecutor, kind: str, part: int
+) -> None:
+    """With any one bit flipped, whatever of the log can be read is right."""
+    size = pool.submit(size_of, FILES[kind]).result()
+    every = [Damage(bit=bit) for bit in range(part, 8 * size, 8)]
+
+    assert tried(pool, kind, every) == []
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(7_200)
+def test_no_flipped_bit_is_taken_for_a_rune_in_an_unclean_log(pool: ProcessPoolExecutor) -> None:
+    """With a bit flipped in a log that was not closed, whatever can be read is right."""
+    size = pool.submit(size_of, FILES["active"]).result()
+
+    assert [*pool.map(partial(unclean, "active"), flips(size, 400))] == [""] * 400
+
+
+def test_a_flipped_bit_in_an_unclean_log_is_found(pool: ProcessPoolExecutor) -> None:
+    """With one of a few bits flipped in a log that was not closed, whatever can be read is right."""
+    size = pool.submit(size_of, FILES["active"]).result()
+
+    assert [*pool.map(partial(unclean, "active"), flips(size, 12))] == [""] * 12
+
+
+def unclean(kind: str, damage: Damage) -> str:
+    """Damage a log that has no CLEAN; return what went wrong."""
+    with scratch() as root:
+        play(root / "log", TALE, lambda _: None)
+        (root / "log" / "CLEAN").unlink()
+        target = root / "log" / FILES[kind]
+        target.write_bytes(damage.done(target.read_bytes()))
+        told = survived(partial(look, root / "log", readonly=False))
+        return f"{kind} with {damage}: {told}" if told else ""
+
+
+def newer(root: Path) -> None:
+    """Write a manifest that a later version might have written, and look."""
+    open_log(root / "log").close()
+    path = root / "log" / "MANIFEST"
+    path.write_bytes(path.read_bytes().replace(b"runefold 1 ", b"runefold 2 "))
+    for readonly in (False, True):
+        with pytest.raises(RunefoldError, match="format 2"):
+            Runelog.open(root / "log", CODEC, readonly=readonly)
+
+
+def test_a_newer_log_is_refused(tmp_path: Path) -> None:
+    """A log of a later format is refused by name, and left as it is."""
+    newer(tmp_path)
+
+    assert b"runefold 2 " in (tmp_path / "log" / "MANIFEST").read_bytes()

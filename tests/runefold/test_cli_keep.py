@@ -1,0 +1,170 @@
+"""Rules about the commands that change a log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runefold.cli.failures import Exit
+from tests.runefold.cli_scenes import flip, make_log, real, run, sealed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Make a log to change."""
+    return make_log(tmp_path / "log")
+
+
+def states(log: Path) -> dict[str, str]:
+    """Return the state of every conversation."""
+    listed = json.loads(run("log", "list", log, "--json").stdout)
+    return {entry["id"]: entry["state"] for entry in listed}
+
+
+def test_several_conversations_go_to_cold_storage_and_back(log: Path) -> None:
+    """`archive` and `restore` take any number of ids and tell what they did."""
+    before = run("log", "show", log, "conv_a", "--json").stdout
+    archived = run("log", "archive", log, "conv_a", "conv_hostile", "conv_a")
+    between = states(log)
+    restored = run("log", "restore", log, "conv_a", "conv_hostile")
+
+    assert (archived.exit_code, restored.exit_code) == (0, 0)
+    assert archived.stdout == "archived conv_a, 11 runes\narchived conv_hostile, 3 runes\n"
+    assert between == {"conv_a": "archived", "conv_hostile": "archived", "conv_work": "live"}
+    assert restored.stdout == "restored conv_a, 11 runes\nrestored conv_hostile, 3 runes\n"
+    assert set(states(log).values()) == {"live"}
+    events = [json.loads(line)["payload"] for line in before.splitlines()]
+    after = run("log", "show", log, "conv_a", "--json").stdout
+    assert [json.loads(line)["payload"] for line in after.splitlines()] == events
+    assert run("log", "verify", log).exit_code == 0
+
+
+def test_what_is_done_already_is_not_done_again(log: Path) -> None:
+    """Asking twice is no mistake."""
+    for name in ("archive", "restore"):
+        run("log", name, log, "conv_a")
+        again = run("log", name, log, "conv_a")
+
+        assert again.exit_code == 0
+        assert "already" in again.stdout
+
+
+def test_open_work_is_not_archived(log: Path) -> None:
+    """Refused by name, and none of the others is archived either."""
+    result = run("log", "archive", log, "conv_a", "conv_work")
+
+    assert result.exit_code == Exit.REFUSED
+    assert "conv_work has open work" in result.stderr
+    assert states(log)["conv_a"] == "live"
+
+
+@pytest.mark.parametrize("name", ["archive", "restore", "erase"])
+def test_an_unknown_conversation_changes_nothing(log: Path, name: str) -> None:
+    """Neither the unknown one nor those that were named with it."""
+    before = states(log)
+    options = ["--yes"] if name == "erase" else []
+    unknown = run("log", name, log, "conv_a", "conv_nowhere", *options)
+    no_id = run("log", name, log, "../conv_a", *options)
+    nothing = run("log", name, log, *options)
+
+    assert (unknown.exit_code, no_id.exit_code, nothing.exit_code) == (2, 2, 2)
+    assert "no conversation conv_nowhere" in unknown.stderr
+    assert "is not a valid conversation id" in no_id.stderr
+    assert states(log) == before
+
+
+def test_erasing_asks_for_the_id(log: Path) -> None:
+    """Only whoever types the id again erases; then nothing of it is left but its name."""
+    erased = run("log", "erase", log, "conv_a", feed="conv_a\n")
+
+    assert erased.exit_code == 0
+    assert "Type its id" in erased.stderr
+    assert erased.stdout == "erased conv_a, 11 runes\n"
+    assert states(log)["conv_a"] == "erased"
+    assert run("log", "show", log, "conv_a").exit_code == Exit.REFUSED
+    assert not any(b"word 7" in path.read_bytes() for path in log.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("answer", ["", "\n", "y\n", "yes\n", "conv_b\n", "conv_a conv_a\n"])
+def test_any_other_answer_erases_nothing(log: Path, answer: str) -> None:
+    """A yes is not enough, and neither is the end of the input."""
+    result = run("log", "erase", log, "conv_a", feed=answer)
+
+    assert result.exit_code == Exit.REFUSED
+    assert "nothing was erased" in result.stderr
+    assert states(log)["conv_a"] == "live"
+
+
+def test_each_of_several_ids_is_asked_for(log: Path) -> None:
+    """One wrong answer, and none of them is erased."""
+    wrong = run("log", "erase", log, "conv_a", "conv_hostile", feed="conv_a\nno\n")
+    right = run("log", "erase", log, "conv_a", "conv_hostile", feed="conv_a\nconv_hostile\n")
+
+    assert wrong.exit_code == Exit.REFUSED
+    assert right.exit_code == 0
+    assert states(log) == {"conv_a": "erased", "conv_hostile": "erased", "conv_work": "live"}
+
+
+def test_erasing_twice_does_nothing(log: Path) -> None:
+    """What is gone is gone; there is nothing to ask about."""
+    run("log", "erase", log, "conv_a", "--yes")
+    again = run("log", "erase", log, "conv_a", feed="")
+
+    assert again.exit_code == 0
+    assert again.stdout == "conv_a was erased already\n"
+
+
+def test_a_sound_log_needs_no_repair(log: Path) -> None:
+    """`repair` says so and leaves it alone."""
+    words = run("log", "repair", log)
+    script = run("log", "repair", log, "--json")
+
+    assert words.exit_code == 0
+    assert words.stdout == "sound: nothing to repair\n"
+    assert json.loads(script.stdout)["runes_lost"] == 0
+    assert json.loads(script.stdout)["set_aside"] == []
+
+
+def test_repair_sets_damage_aside_and_says_what_is_lost(log: Path) -> None:
+    """Exit code 1 because runes are lost; what can be read is kept, and the log is sound again."""
+    flip(sealed(log), b"word 7")
+    assert run("log", "verify", log).exit_code == Exit.PROBLEMS
+    done = run("log", "repair", log, "--json")
+    told = json.loads(done.stdout)
+
+    assert done.exit_code == Exit.PROBLEMS
+    assert told["runes_lost"] >= 1
+    assert told["runes_kept"] >= 4
+    assert [(log / "damaged" / name).exists() for name in told["set_aside"]] == [True]
+    assert run("log", "verify", log).exit_code == 0
+    assert run("log", "show", log, "conv_hostile").exit_code == 0
+    assert "set aside" in run("log", "stats", log).stdout
+
+
+def test_repair_rebuilds_a_missing_manifest(log: Path) -> None:
+    """Without MANIFEST a log is damaged, not absent: nothing is made in its place."""
+    (log / "MANIFEST").unlink()
+    looked = run("log", "list", log)
+    taken = real("log", "import", log, "-", "--create", feed=b"")
+    done = run("log", "repair", log)
+
+    assert (looked.exit_code, taken.returncode) == (Exit.DAMAGED, Exit.DAMAGED)
+    assert "`runefold log repair`" in looked.stderr
+    assert done.exit_code == 0
+    assert "MANIFEST was rebuilt" in done.stdout
+    assert run("log", "verify", log).exit_code == 0
+    assert set(states(log)) == {"conv_a", "conv_hostile", "conv_work"}
+
+
+def test_repair_leaves_other_directories_alone(tmp_path: Path) -> None:
+    """What is no log is refused, and not a file is left in it."""
+    (tmp_path / "letter.txt").write_text("dear")
+    result = run("log", "repair", tmp_path)
+
+    assert result.exit_code == Exit.REFUSED
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]

@@ -1,0 +1,167 @@
+"""Repair: nothing readable is lost, what is lost is marked, and the log goes on."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runelog.errors import Corrupt, Held
+from runelog.repair import repair
+from runelog.rune import Change, Gap, Tombstone
+from runelog.verify import verify
+from tests.runelog.ledger import Booked, Truth, contents, open_ledger, write_ledger
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEGMENTS = ("000001.0.mdb", "000002.0.mdb")
+
+
+def check_rescued(directory: Path, truth: Truth, lost: int) -> None:
+    """Hold a repaired log against the truth: each rune is there, or a tombstone in its place."""
+    report = verify(directory)
+    assert report.problems == []
+    with open_ledger(directory) as log:
+        found = contents(log)
+        missing = 0
+        assert found.keys() == truth.keys()
+        for name, runes in truth.items():
+            assert len(found[name]) == len(runes)
+            for seen, expected in zip(found[name], runes, strict=True):
+                if isinstance(seen, Tombstone):
+                    assert seen.reason == "damaged"
+                    missing += 1
+                else:
+                    assert seen == expected
+        assert missing == lost
+        at = log.version("conv_0", "book_0")
+        log.append("conv_0", [Change("book_0", at, [Booked(amount=-1)])])
+    assert verify(directory).problems == []
+
+
+@pytest.mark.parametrize("segment", SEGMENTS)
+def test_one_damaged_rune_costs_one_rune(tmp_path: Path, segment: str) -> None:
+    """A flipped bit in one body loses that rune alone; a tombstone keeps its event id."""
+    directory = tmp_path / "log"
+    truth = write_ledger(directory)
+    path = directory / "segments" / segment
+    data = bytearray(path.read_bytes())
+    needle = b"conv_3 3.2" if segment == SEGMENTS[0] else b"conv_3 98.2"
+    data[data.index(needle)] ^= 0x10
+    path.write_bytes(data)
+
+    done = repair(directory)
+
+    assert (done.segments, done.runes_lost) == ([segment], 1)
+    assert (directory / "damaged" / segment).read_bytes() == bytes(data)
+    check_rescued(directory, truth, 1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_readable_is_thrown_away(tmp_path: Path, seed: int) -> None:
+    """Whatever is damaged, repair ends, keeps count, and leaves a sound log with the rest in it."""
+    directory = tmp_path / "log"
+    truth = write_ledger(directory)
+    rng = random.Random(seed)
+    path = directory / "segments" / SEGMENTS[seed % 2]
+    data = bytearray(path.read_bytes())
+    for _ in range(1 + seed):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+
+    done = repair(directory)
+
+    check_rescued(directory, truth, done.runes_lost)
+
+
+def test_what_was_taken_out_before_is_still_told(tmp_path: Path) -> None:
+    """A repaired segment still says which of its positions were erased, and whose they were."""
+    directory = tmp_path / "log"
+    truth = write_ledger(directory)
+    with open_ledger(directory) as log:
+        log.erase("conv_2")
+        before = [item for item in log.read_all() if isinstance(item, Gap)]
+    path = directory / "segments" / "000001.1.mdb"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"conv_3 3.2")] ^= 0x10
+    path.write_bytes(data)
+
+    done = repair(directory)
+
+    assert done.runes_lost == 1
+    assert verify(directory).problems == []
+    with open_ledger(directory) as log:
+        assert [item for item in log.read_all() if isinstance(item, Gap)] == before
+        assert before
+        assert [e.payload for e in log.read("conv_0")] == truth["conv_0"]
+
+
+def test_a_log_without_its_manifest_is_rebuilt(tmp_path: Path) -> None:
+    """The segments know what they are: no rune is lost with MANIFEST."""
+    directory = tmp_path / "log"
+    truth = write_ledger(directory)
+    (directory / "MANIFEST").write_bytes(b"runefold 1 00000000\n{}\n")
+    with pytest.raises(Corrupt, match="repair"):
+        open_ledger(directory)
+
+    done = repair(directory)
+
+    assert done.segments == []
+    assert any("MANIFEST" in note for note in done.notes)
+    check_rescued(directory, truth, 0)
+
+
+def test_a_segment_cut_short_keeps_what_is_left(tmp_path: Path) -> None:
+    """Of a truncated file whatever pages remain are read; the rest has tombstones."""
+    directory = tmp_path / "log"
+    truth = write_ledger(directory)
+    path = directory / "segments" / SEGMENTS[0]
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    done = repair(directory)
+
+    assert done.segments == [SEGMENTS[0]]
+    check_rescued(directory, truth, done.runes_lost)
+
+
+def test_a_damaged_active_segment_stops_appends_until_it_is_repaired(tmp_path: Path) -> None:
+    """What is sound can be read; appending behind damage is refused, and says what to do."""
+    directory = tmp_path / "log"
+    truth = write_ledger(directory)
+    path = directory / "segments" / SEGMENTS[1]
+    data = bytearray(path.read_bytes())
+    data[data.index(b"conv_3 98.2")] ^= 0x10
+    path.write_bytes(data)
+
+    with open_ledger(directory) as log:
+        assert [e.payload for e in log.read("conv_0")] == truth["conv_0"]
+        with pytest.raises(Corrupt) as caught:
+            list(log.read("conv_3"))
+        assert caught.value.conversation == "conv_3"
+        with pytest.raises(Corrupt, match="repair"):
+            log.append("conv_0", [Change("book_9", 0, [Booked(amount=1)])])
+
+    repair(directory)
+    check_rescued(directory, truth, 1)
+
+
+def test_a_sound_log_is_left_as_it_is(tmp_path: Path) -> None:
+    """Repairing what is not broken changes no file."""
+    directory = tmp_path / "log"
+    write_ledger(directory)
+    before = {p: p.read_bytes() for p in directory.rglob("*.mdb")}
+
+    done = repair(directory)
+
+    assert (done.segments, done.notes, done.runes_lost) == ([], [], 0)
+    assert {p: p.read_bytes() for p in directory.rglob("*.mdb")} == before
+
+
+def test_a_log_that_is_being_written_is_not_repaired(tmp_path: Path) -> None:
+    """Repair wants the log for itself."""
+    write_ledger(tmp_path / "log")
+
+    with open_ledger(tmp_path / "log"), pytest.raises(Held):
+        repair(tmp_path / "log")
