@@ -1,9 +1,9 @@
 """Frames: how the runes of one append lie on disk.
 
 A frame holds consecutive runes of one conversation, appended at one time. Its key is the position
-of its first rune in the whole log, so keys only ever rise. Each rune has a checksum over its key
-(conversation and event id), its time and its body, so that a rune that was damaged, moved or
-swapped is never taken for another.
+of its first rune in the whole log, so keys only ever rise. Each rune has a checksum over its
+place (conversation, event id, position), its time and its body, so that a rune that was damaged,
+moved or swapped is never taken for another.
 
     u32 conversation number in this segment | u64 first event id | i64 time | u16 count
     count x (u32 length, u32 checksum) | the bodies, one after the other
@@ -26,7 +26,7 @@ MAX_RUNES: Final = 0xFFFF
 
 _HEADER = struct.Struct("<IQqH")
 _ENTRY = struct.Struct("<II")
-_BASE = struct.Struct("<qI")
+_BASE = struct.Struct("<QqI")
 POSITION = struct.Struct(">Q")
 """A frame's key: big-endian, so that byte order is numeric order."""
 _MASK = 0xFFFF_FFFF
@@ -64,9 +64,11 @@ def split(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     yield bodies[start:]
 
 
-def pack(number: int, seed: int, first: int, time: int, bodies: Sequence[bytes]) -> bytes:
+def pack(
+    number: int, seed: int, position: int, first: int, time: int, bodies: Sequence[bytes]
+) -> bytes:
     """Lay out one frame."""
-    base = seed ^ crc32(_BASE.pack(time, first >> 32))
+    base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
     parts = [_HEADER.pack(number, first, time, len(bodies))]
     entry = _ENTRY.pack
     for event_id, body in enumerate(bodies, first):
@@ -95,13 +97,13 @@ def time_of(data: bytes) -> int:
     return int.from_bytes(data[12:20], "little", signed=True)
 
 
-def unpack(data: bytes, conversation: str, seed: int) -> Frame:
+def unpack(data: bytes, conversation: str, seed: int, position: int) -> Frame:
     """Take a frame apart and check every rune; raise `Corrupt` at the first that does not match."""
     # The loop that reading spends its time in: the careful one runs when this finds a fault.
     if len(data) > _HEADER.size and len(data) >= _HEADER.size + 8 * count(data):
         number, first, time, runes = _HEADER.unpack_from(data)
         start = _HEADER.size + 8 * runes
-        base = seed ^ crc32(_BASE.pack(time, first >> 32))
+        base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
         bodies = []
         event_id = first
         for length, checksum in _ENTRY.iter_unpack(data[_HEADER.size : start]):
@@ -113,7 +115,7 @@ def unpack(data: bytes, conversation: str, seed: int) -> Frame:
             event_id += 1
         if start == len(data) and len(bodies) == runes > 0:
             return Frame(number, first, time, bodies)
-    parts = salvage(data, conversation, seed)
+    parts = salvage(data, conversation, seed, position)
     event_id = parts.first + (parts.bodies.index(None) if None in parts.bodies else 0)
     msg = f"rune {event_id} of {conversation} does not match its checksum"
     raise Corrupt(msg, conversation=conversation, event_id=event_id)
@@ -128,7 +130,7 @@ class Salvaged(NamedTuple):
     bodies: list[bytes | None]
 
 
-def salvage(data: bytes, conversation: str, seed: int) -> Salvaged:
+def salvage(data: bytes, conversation: str, seed: int, position: int) -> Salvaged:
     """Take a frame apart and keep what is sound; raise `Corrupt` if not even its header fits."""
     size = len(data)
     if size < _HEADER.size:
@@ -139,7 +141,7 @@ def salvage(data: bytes, conversation: str, seed: int) -> Salvaged:
     if count == 0 or start > size:
         msg = f"the frame of {conversation} from event {first} has a damaged header"
         raise Corrupt(msg, conversation=conversation, event_id=first)
-    base = seed ^ crc32(_BASE.pack(time, first >> 32))
+    base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
     bodies: list[bytes | None] = []
     event_id = first
     for length, checksum in _ENTRY.iter_unpack(data[_HEADER.size : start]):

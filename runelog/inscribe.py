@@ -187,7 +187,7 @@ def _write_item(batch: Batch, past: Past, item: Item, dirty: dict[int, Tail]) ->
     assert desk.record is not None
     position, event_id = item.position, item.first
     for bodies in frame.split(item.bodies):
-        data = frame.pack(desk.number, desk.seed, event_id, item.time, bodies)
+        data = frame.pack(desk.number, desk.seed, position, event_id, item.time, bodies)
         batch.append("runes", frame.POSITION.pack(position), data)
         position += len(bodies)
         event_id += len(bodies)

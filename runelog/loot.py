@@ -88,11 +88,11 @@ class Loot:
             name = self._names.get(frame.number(data))
             if name is None or len(key) != PLACE.size:
                 continue
+            position = PLACE.unpack(key)[0]
             try:
-                parts = frame.salvage(data, name, frame.seed_of(name))
+                parts = frame.salvage(data, name, frame.seed_of(name), position)
             except Corrupt:
                 continue
-            position = PLACE.unpack(key)[0]
             if all(body is None for body in parts.bodies):
                 continue  # not even its header can be believed
             for offset, body in enumerate(parts.bodies):

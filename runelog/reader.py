@@ -172,7 +172,7 @@ class Reader:
                 run.first and event_id != run.first + position - run.position
             ):
                 break
-            parts = frame.unpack(data, conversation, seed)
+            parts = frame.unpack(data, conversation, seed, at)
             bodies = parts.bodies[position - at : stop - at]
             if not bodies:
                 break
@@ -274,7 +274,7 @@ class Reader:
                 cursor = min(what.last, last)
             else:
                 name, seed = volume.id_of(view, frame.number(what))
-                parts = frame.unpack(what, name, seed)
+                parts = frame.unpack(what, name, seed, at)
                 skip = cursor + 1 - at
                 bodies = parts.bodies[skip : last + 1 - at]
                 found += self._codec.envelopes(

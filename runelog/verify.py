@@ -173,7 +173,7 @@ class _Verifier:
         trails: dict[tuple[str, str], _Trail],
     ) -> None:
         name, seed = volume.id_of(view, frame.number(data))
-        parts = frame.unpack(data, name, seed)
+        parts = frame.unpack(data, name, seed, position)
         last = self._heads.get(name, 0)
         if parts.first != last + 1:
             message = f"event {last + 1} of {name} should be next, and {parts.first} is"

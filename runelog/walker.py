@@ -94,4 +94,4 @@ def _check_runes(view: View) -> None:
         if found is None:
             msg = f"the runes at position {position} are of a conversation that is not listed"
             raise Corrupt(msg)
-        end = position + len(frame.unpack(data, *found).bodies)
+        end = position + len(frame.unpack(data, *found, position).bodies)

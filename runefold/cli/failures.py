@@ -36,7 +36,7 @@ class Exit(enum.IntEnum):
 
 
 EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 verify found problems, or repair could not save everything; "
+    "Exit codes: 0 done; 1 verify found problems, or repair left some or lost runes; "
     "2 wrong usage, or refused and nothing changed; 3 the log or the stream is damaged; "
     "4 the disk is full or failed."
 )

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from runefold.cli import findings
 from runefold.cli.failures import Exit
 from runefold.cli.options import (
     STATES,
@@ -19,9 +20,10 @@ from runefold.cli.options import (
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe
 from runelog.errors import Refused
-from runelog.repair import repair
+from runelog.repair import Repaired, repair
 from runelog.rune import Conversation, State
 from runelog.store import Runelog
+from runelog.verify import Report, verify
 
 
 def archive(directory: Directory, conversations: Conversations) -> None:
@@ -72,7 +74,8 @@ def erase(
 def mend(directory: Directory, *, json: Json = False) -> None:
     """Set damage aside and make the log writable again, keeping every rune that can be read.
 
-    Exit code 1 if some runes could not be saved. Damaged files stay in DIR/damaged.
+    Verifies the log afterwards. Exit code 1 if runes were lost, or if something is still wrong.
+    Damaged files stay in DIR/damaged.
     """
     screen = Screen()
     if not has_segments(directory):
@@ -80,33 +83,44 @@ def mend(directory: Directory, *, json: Json = False) -> None:
         find(directory)
     with screen.progress("repairing") as progress:
         done = repair(directory, progress=progress)
+    with screen.progress("verifying") as progress:
+        report = verify(directory, progress=progress)
     if json:
         screen.json(
             {
+                "ok": report.ok,
                 "set_aside": list(done.segments),
                 "runes_kept": done.runes_kept,
                 "runes_lost": done.runes_lost,
                 "notes": list(done.notes),
+                "problems": findings.records(report.problems),
             }
         )
     else:
-        for note in done.notes:
-            screen.line(safe(note))
-        for name in done.segments:
-            screen.line(("set aside", "yellow"), f": {safe(name)}")
-        kept = many(done.runes_kept, "rune")
-        if done.runes_lost:
-            lost = many(done.runes_lost, "rune")
-            screen.line(
-                ("not everything could be saved", "bold red"), f": {kept} kept, {lost} lost"
-            )
-        elif done.segments or done.notes:
-            told = f"{kept} kept, none lost" if done.runes_kept else "nothing was lost"
-            screen.line(("repaired", "bold green"), f": {told}")
-        else:
-            screen.line(("sound", "bold green"), ": nothing to repair")
-    if done.runes_lost:
+        _tell_repair(screen, done, report)
+    if done.runes_lost or not report.ok:
         raise typer.Exit(Exit.PROBLEMS)
+
+
+def _tell_repair(screen: Screen, done: Repaired, report: Report) -> None:
+    for note in done.notes:
+        screen.line(safe(note))
+    for name in done.segments:
+        screen.line(("set aside", "yellow"), f": {safe(name)}")
+    findings.tell(screen, report.problems)
+    kept = many(done.runes_kept, "rune")
+    if done.runes_lost:
+        lost = many(done.runes_lost, "rune")
+        screen.line(("not everything could be saved", "bold red"), f": {kept} kept, {lost} lost")
+    if not report.ok:
+        screen.line(("still damaged", "bold red"), ": restore what is named above from a backup")
+    elif done.runes_lost:
+        screen.line(("sound", "bold green"), " again: the log can be written to")
+    elif done.segments or done.notes:
+        told = f"{kept} kept, none lost" if done.runes_kept else "nothing was lost"
+        screen.line(("repaired", "bold green"), f": {told}")
+    else:
+        screen.line(("sound", "bold green"), ": nothing to repair")
 
 
 def _described(log: Runelog, conversations: list[str]) -> list[Conversation]:

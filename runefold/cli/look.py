@@ -1,9 +1,10 @@
 """The commands that look at a log: stats, list, show, verify. They work beside a live writer."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
+from runefold.cli import findings
 from runefold.cli import show as showing
 from runefold.cli import stats as counting
 from runefold.cli.failures import Exit
@@ -12,12 +13,7 @@ from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING, many, moment, safe, size
 from runelog.errors import Refused
 from runelog.rune import Conversation, State
-from runelog.verify import Problem, verify
-
-MAX_TOLD: Final = 100
-"""So many problems are told one by one; a script gets all of them."""
-_SEVERITIES: Final = {"fatal": "bold red", "error": "red", "warn": "yellow"}
-
+from runelog.verify import verify
 
 OneConversation = Annotated[
     str | None,
@@ -205,14 +201,11 @@ def check(directory: Directory, *, json: Json = False) -> None:
                 "runes": report.runes,
                 "conversations": report.conversations,
                 "segments": report.segments,
-                "problems": [problem._asdict() for problem in report.problems],
+                "problems": findings.records(report.problems),
             }
         )
     else:
-        for problem in report.problems[:MAX_TOLD]:
-            screen.line(*_told(problem))
-        if len(report.problems) > MAX_TOLD:
-            screen.line(f"and {len(report.problems) - MAX_TOLD:,} more: --json lists them all")
+        findings.tell(screen, report.problems)
         runes, segments = many(report.runes, "rune"), many(report.segments, "segment")
         seen = f"{runes} of {many(report.conversations, 'conversation')} in {segments}"
         if report.ok:
@@ -222,14 +215,6 @@ def check(directory: Directory, *, json: Json = False) -> None:
             screen.note("`runefold log repair` sets damage aside and keeps what can be read")
     if not report.ok:
         raise typer.Exit(Exit.PROBLEMS)
-
-
-def _told(problem: Problem) -> list[Part]:
-    return [
-        (f"{problem.severity:<5}", _SEVERITIES[problem.severity]),
-        f"  {safe(problem.where)}: {safe(problem.message)}",
-        (f"  {safe(problem.invariant)}", "dim"),
-    ]
 
 
 def _expected(directory: Directory) -> int | None:

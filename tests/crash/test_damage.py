@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
 SEED: Final = 17
 TALE: Final = (
-    Step("append", ("conv_a",), 2),
+    Step("whisper", ("conv_a",), 2),
     Step("append", ("conv_b",), 1, 300),
     Step("roll"),
-    Step("append", ("conv_a",), 1),
+    Step("whisper", ("conv_a",), 1),
     Step("append", ("conv_c",), 2),
 )
 WORLD: Final = worlds(TALE)[-1]
+WALKED: Final = "clean"
+"""Without it a log is walked through by child processes, which takes its time: fewer are tried by default."""
 FILES: Final = {
     "active": "segments/000002.0.mdb",
     "sealed": "segments/000001.0.mdb",
@@ -143,16 +145,16 @@ def test_a_flipped_bit_is_never_taken_for_a_rune(
 ) -> None:
     """With one of a sample of bits flipped, whatever of the log can be read is right."""
     size = pool.submit(size_of, FILES[kind]).result()
-    count = min(8 * size, 300)
+    count = 12 if kind == WALKED else min(8 * size, 300)
 
     assert tried(pool, kind, flips(size, count), readonly=readonly) == []
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_a_file_cut_short_is_never_taken_for_whole(pool: ProcessPoolExecutor, kind: str) -> None:
-    """Cut at any 512 bytes, the small files at any byte, whatever of the log can be read is right."""
+    """Cut at any 512 bytes, the manifest at any byte, whatever of the log can be read is right."""
     size = pool.submit(size_of, FILES[kind]).result()
-    step = 512 if size > 4_096 else 1
+    step = 512 if size > 4_096 else 23 if kind == WALKED else 1
     cuts = [Damage(length=length) for length in range(0, size, step)]
 
     assert tried(pool, kind, cuts) == []
@@ -160,16 +162,17 @@ def test_a_file_cut_short_is_never_taken_for_whole(pool: ProcessPoolExecutor, ki
 
 @pytest.mark.crash
 @pytest.mark.timeout(7_200)
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(16))
 @pytest.mark.parametrize("kind", FILES)
 def test_no_flipped_bit_is_ever_taken_for_a_rune(
     pool: ProcessPoolExecutor, kind: str, part: int
 ) -> None:
     """With any one bit flipped, whatever of the log can be read is right."""
     size = pool.submit(size_of, FILES[kind]).result()
-    every = [Damage(bit=bit) for bit in range(part, 8 * size, 8)]
+    every = [Damage(bit=bit) for bit in range(part, 8 * size, 16)]
 
-    assert tried(pool, kind, every) == []
+    assert tried(pool, kind, every, readonly=True) == []
+    assert tried(pool, kind, every[:: len(every) // 100 + 1]) == []
 
 
 @pytest.mark.crash

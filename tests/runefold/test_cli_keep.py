@@ -126,8 +126,14 @@ def test_a_sound_log_needs_no_repair(log: Path) -> None:
 
     assert words.exit_code == 0
     assert words.stdout == "sound: nothing to repair\n"
-    assert json.loads(script.stdout)["runes_lost"] == 0
-    assert json.loads(script.stdout)["set_aside"] == []
+    assert json.loads(script.stdout) == {
+        "ok": True,
+        "set_aside": [],
+        "runes_kept": 0,
+        "runes_lost": 0,
+        "notes": [],
+        "problems": [],
+    }
 
 
 def test_repair_sets_damage_aside_and_says_what_is_lost(log: Path) -> None:
@@ -138,12 +144,24 @@ def test_repair_sets_damage_aside_and_says_what_is_lost(log: Path) -> None:
     told = json.loads(done.stdout)
 
     assert done.exit_code == Exit.PROBLEMS
+    assert told["ok"] is True
     assert told["runes_lost"] >= 1
     assert told["runes_kept"] >= 4
     assert [(log / "damaged" / name).exists() for name in told["set_aside"]] == [True]
     assert run("log", "verify", log).exit_code == 0
     assert run("log", "show", log, "conv_hostile").exit_code == 0
     assert "set aside" in run("log", "stats", log).stdout
+
+
+def test_repair_does_not_praise_what_it_cannot_mend(log: Path) -> None:
+    """What is lost for good, or still wrong afterwards, is exit code 1 and told."""
+    content = sealed(log).read_bytes()
+    sealed(log).write_bytes(content[:8_192])
+    done = run("log", "repair", log)
+
+    assert done.exit_code == Exit.PROBLEMS
+    assert "sound: nothing" not in done.stdout
+    assert "nothing was lost" not in done.stdout
 
 
 def test_repair_rebuilds_a_missing_manifest(log: Path) -> None:

@@ -11,6 +11,7 @@ from runelog.errors import Corrupt
 
 HERE, THERE = "conv_here", "conv_there"
 SEED = frame.seed_of(HERE)
+AT = 77
 BODIES = [b"the first", b"", b"\x00\x00\x00\x00", b"the last of them"]
 HEADER = 22
 NUMBER_BITS = range(32)
@@ -32,10 +33,10 @@ def test_a_frame_gives_back_what_was_packed(
     number: int, first: int, time: int, bodies: list[bytes]
 ) -> None:
     """Whatever the numbers and the bodies, unpacking gives them back."""
-    data = frame.pack(number, SEED, first, time, bodies)
+    data = frame.pack(number, SEED, AT, first, time, bodies)
 
-    assert frame.unpack(data, HERE, SEED) == (number, first, time, bodies)
-    assert frame.salvage(data, HERE, SEED) == (number, first, time, bodies)
+    assert frame.unpack(data, HERE, SEED, AT) == (number, first, time, bodies)
+    assert frame.salvage(data, HERE, SEED, AT) == (number, first, time, bodies)
     assert (frame.number(data), frame.first_event(data), frame.count(data)) == (
         number,
         first,
@@ -49,34 +50,34 @@ def test_every_flipped_bit_is_found(first: int) -> None:
 
     That number only says whose seed to check with, and the runes do not match another's seed.
     """
-    data = frame.pack(3, SEED, first, 1_700_000_000_000_000_000, BODIES)
+    data = frame.pack(3, SEED, AT, first, 1_700_000_000_000_000_000, BODIES)
 
     for bit in range(len(data) * 8):
         damaged = flipped(data, bit)
         if bit in NUMBER_BITS:
-            assert frame.unpack(damaged, HERE, SEED).bodies == BODIES
+            assert frame.unpack(damaged, HERE, SEED, AT).bodies == BODIES
             with pytest.raises(Corrupt):
-                frame.unpack(damaged, THERE, frame.seed_of(THERE))
+                frame.unpack(damaged, THERE, frame.seed_of(THERE), AT)
         else:
             with pytest.raises(Corrupt):
-                frame.unpack(damaged, HERE, SEED)
+                frame.unpack(damaged, HERE, SEED, AT)
 
 
 def test_a_damaged_body_costs_only_itself() -> None:
     """Salvage keeps every rune but the one that was hit, and unpack names that one."""
-    data = frame.pack(3, SEED, 10, 0, BODIES)
+    data = frame.pack(3, SEED, AT, 10, 0, BODIES)
     start = HEADER + 8 * len(BODIES)
 
     damaged = flipped(data, start * 8)
-    assert frame.salvage(damaged, HERE, SEED).bodies == [None, *BODIES[1:]]
+    assert frame.salvage(damaged, HERE, SEED, AT).bodies == [None, *BODIES[1:]]
     with pytest.raises(Corrupt, match="rune 10 of conv_here") as caught:
-        frame.unpack(damaged, HERE, SEED)
+        frame.unpack(damaged, HERE, SEED, AT)
     assert (caught.value.conversation, caught.value.event_id) == (HERE, 10)
 
     damaged = flipped(data, len(data) * 8 - 1)
-    assert frame.salvage(damaged, HERE, SEED).bodies == [*BODIES[:-1], None]
+    assert frame.salvage(damaged, HERE, SEED, AT).bodies == [*BODIES[:-1], None]
     with pytest.raises(Corrupt, match="rune 13 of conv_here"):
-        frame.unpack(damaged, HERE, SEED)
+        frame.unpack(damaged, HERE, SEED, AT)
 
 
 @given(bodies_of_a_frame, st.data())
@@ -84,21 +85,21 @@ def test_a_frame_cut_short_or_with_more_behind_it_is_corrupt(
     bodies: list[bytes], data: st.DataObject
 ) -> None:
     """A frame is as long as it says, to the byte."""
-    packed = frame.pack(3, SEED, 1, 0, bodies)
+    packed = frame.pack(3, SEED, AT, 1, 0, bodies)
     cut = data.draw(st.integers(0, len(packed) - 1))
     more = data.draw(st.binary(min_size=1, max_size=20))
 
     with pytest.raises(Corrupt):
-        frame.unpack(packed[:cut], HERE, SEED)
+        frame.unpack(packed[:cut], HERE, SEED, AT)
     with pytest.raises(Corrupt):
-        frame.unpack(packed + more, HERE, SEED)
+        frame.unpack(packed + more, HERE, SEED, AT)
 
 
 @given(st.binary(max_size=300))
 def test_bytes_that_are_no_frame_are_corrupt_or_harmless(data: bytes) -> None:
     """Whatever the bytes, the answer is `Corrupt`, never another error and never a rune."""
     with pytest.raises(Corrupt):
-        frame.unpack(data, HERE, SEED)
+        frame.unpack(data, HERE, SEED, AT)
 
 
 @given(st.binary(min_size=22, max_size=22), st.integers(1, 3), st.binary(max_size=100))
@@ -109,41 +110,43 @@ def test_a_hostile_header_costs_no_more_than_the_frame(
     data = header[:20] + count.to_bytes(2, "little") + b"\xff" * (8 * count) + rest
 
     with pytest.raises(Corrupt):
-        frame.unpack(data, HERE, SEED)
+        frame.unpack(data, HERE, SEED, AT)
 
 
 @given(bodies_of_a_frame, event_ids, times, times)
 def test_a_frame_does_not_pass_for_another_place_or_time(
     bodies: list[bytes], first: int, time: int, other: int
 ) -> None:
-    """Copied to another conversation, event or time, its runes do not match their checksums."""
-    data = frame.pack(3, SEED, first, time, bodies)
-    moved = frame.pack(3, SEED, first + 1, time, bodies)
+    """Copied to another conversation, event, position or time, its runes do not match their checksums."""
+    data = frame.pack(3, SEED, AT, first, time, bodies)
+    moved = frame.pack(3, SEED, AT, first + 1, time, bodies)
 
     with pytest.raises(Corrupt):
-        frame.unpack(data, THERE, frame.seed_of(THERE))
+        frame.unpack(data, THERE, frame.seed_of(THERE), AT)
     with pytest.raises(Corrupt):
-        frame.unpack(moved[:HEADER] + data[HEADER:], HERE, SEED)
+        frame.unpack(moved[:HEADER] + data[HEADER:], HERE, SEED, AT)
+    with pytest.raises(Corrupt):
+        frame.unpack(data, HERE, SEED, AT + 1)
     if other != time:
-        later = frame.pack(3, SEED, first, other, bodies)
+        later = frame.pack(3, SEED, AT, first, other, bodies)
         with pytest.raises(Corrupt):
-            frame.unpack(later[:HEADER] + data[HEADER:], HERE, SEED)
+            frame.unpack(later[:HEADER] + data[HEADER:], HERE, SEED, AT)
 
 
 def test_two_runes_cannot_change_places() -> None:
     """Runes of one frame that were swapped, with their checksums, are both found."""
     one, other = b"alike in length", b"length in alike"
-    data = frame.pack(3, SEED, 1, 0, [one, other])
+    data = frame.pack(3, SEED, AT, 1, 0, [one, other])
     first, second = data[HEADER : HEADER + 8], data[HEADER + 8 : HEADER + 16]
     swapped = data[:HEADER] + second + first + other + one
 
-    assert frame.salvage(swapped, HERE, SEED).bodies == [None, None]
+    assert frame.salvage(swapped, HERE, SEED, AT).bodies == [None, None]
 
 
 def test_an_empty_frame_is_corrupt() -> None:
     """No append makes a frame without runes, so one that says it has none is damaged."""
     with pytest.raises(Corrupt, match="damaged header"):
-        frame.unpack(frame.pack(3, SEED, 1, 0, []), HERE, SEED)
+        frame.unpack(frame.pack(3, SEED, AT, 1, 0, []), HERE, SEED, AT)
 
 
 @given(st.lists(st.binary(max_size=700), min_size=1, max_size=60))

@@ -36,11 +36,11 @@ def number_key(number: int) -> bytes:
 
 def frame_at(index: int) -> tuple[str, bytes, bytes]:
     """Return the frame that is written as the `index`-th, with its place."""
-    number, turn = index % 2, index // 2
+    number, turn, position = index % 2, index // 2, 1 + index * RUNES
     seed = frame.seed_of(CONVERSATIONS[number])
     bodies = [b"event %d of frame %d" % (n, index) * 8 for n in range(RUNES)]
-    data = frame.pack(number, seed, 1 + turn * RUNES, 1_700_000_000, bodies)
-    return "runes", frame.POSITION.pack(1 + index * RUNES), data
+    data = frame.pack(number, seed, position, 1 + turn * RUNES, 1_700_000_000, bodies)
+    return "runes", frame.POSITION.pack(position), data
 
 
 @pytest.fixture

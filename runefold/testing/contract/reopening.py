@@ -116,10 +116,16 @@ class Reopening(Base):
         with self.reopen(log) as again:
             assert list(again.open_work()) == [Work(A, "note_1", 5)]
 
-    def test_time_does_not_run_backwards_over_a_restart(self) -> None:
-        """A clock that is behind at the next start does not set the log's time back."""
+    @pytest.mark.parametrize("then", ["", "roll", "archive", "archive restore", "erase"])
+    def test_time_does_not_run_backwards_over_a_restart(self, then: str) -> None:
+        """A clock that is behind at the next start does not set the log's time back.
+
+        Wherever the last rune has gone since: to another segment, to cold storage, or for good.
+        """
         log = self.make_log(clock=lambda: 1_000)
         log.append(A, [notes("note_1", "a")])
+        for verb in then.split():
+            log.roll() if verb == "roll" else getattr(log, verb)(A)
 
         with self.reopen(log, clock=lambda: 400) as again:
             again.append(B, [notes("note_1", "b")])

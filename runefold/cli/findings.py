@@ -1,0 +1,34 @@
+"""What is wrong with a log, told to people and to scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from runefold.cli.wording import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runefold.cli.screen import Screen
+    from runelog.verify import Problem
+
+MAX_TOLD: Final = 100
+"""So many problems are told one by one; a script gets all of them."""
+_SEVERITIES: Final = {"fatal": "bold red", "error": "red", "warn": "yellow"}
+
+
+def tell(screen: Screen, problems: Sequence[Problem]) -> None:
+    """Tell of problems, one a line."""
+    for problem in problems[:MAX_TOLD]:
+        screen.line(
+            (f"{problem.severity:<5}", _SEVERITIES[problem.severity]),
+            f"  {safe(problem.where)}: {safe(problem.message)}",
+            (f"  {safe(problem.invariant)}", "dim"),
+        )
+    if len(problems) > MAX_TOLD:
+        screen.line(f"and {len(problems) - MAX_TOLD:,} more: --json lists them all")
+
+
+def records(problems: Sequence[Problem]) -> list[dict[str, Any]]:
+    """Return problems as JSON has them."""
+    return [problem._asdict() for problem in problems]
