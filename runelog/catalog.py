@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runelog.segment import Batch, View
+    from runelog.segment import Batch
+    from runelog.view import View
 
 TABLES: Final = ("heads", "spans", "streams", "work", "meta")
 MAP_SIZE: Final = 64 << 30
@@ -44,7 +45,8 @@ class Span(NamedTuple):
     last: int
 
 
-def _decode_span(key: bytes, value: bytes) -> Span:
+def decode_span(key: bytes, value: bytes) -> Span:
+    """Decode an entry of `spans` or `streams`."""
     return Span(NUMBER.unpack(value[:4])[0], PLACE.unpack(key[-8:])[0], PLACE.unpack(value[4:])[0])
 
 
@@ -85,7 +87,7 @@ class Catalog:
         prefix = _scoped(conversation, entity)
         with self.env.view() as view:
             found = view.floor("streams", prefix + LAST)
-        return _decode_span(*found).last if found and found[0].startswith(prefix) else 0
+        return decode_span(*found).last if found and found[0].startswith(prefix) else 0
 
     def spans(self, conversation: str, after: int) -> list[Span]:
         """Return which segments hold the conversation behind event `after`, in order."""
@@ -100,7 +102,7 @@ class Catalog:
             start = view.floor(table, prefix + PLACE.pack(after + 1))
             key = start[0] if start and start[0].startswith(prefix) else prefix
             found = view.scan(table, key, prefix + LAST)
-        spans = (_decode_span(key, value) for key, value in found if len(key) == len(prefix) + 8)
+        spans = (decode_span(key, value) for key, value in found if len(key) == len(prefix) + 8)
         return [span for span in spans if span.last > after]
 
     def heads(self, after: str = "") -> Iterator[Head]:

@@ -68,8 +68,12 @@ class Archives:
             if path.suffix == _ERASED:
                 yield Head(path.stem, 0, 0, 0, 0, 0, State.ERASED)
             elif path.suffix == _SUFFIX:
-                with self.opened(path.stem) as reader:
-                    head = head_of(reader.section(path.stem))
+                try:
+                    with self.opened(path.stem) as reader:
+                        head = head_of(reader.section(path.stem))
+                except Corrupt:
+                    # It is there, although nobody can say how long it is: reading it says why.
+                    head = Head(path.stem, 1, 1, 0, 0, 0, State.ARCHIVED)
                 yield head
 
     def read(self, conversation: str, after: int, until: int) -> Iterator[Envelope]:

@@ -298,11 +298,18 @@ class Writer:
         self._leading = True
         self._lock.release()
         env = None
+        failure: Exception | None = None
         try:
-            env = self._home.next_segment(need)
+            with sound_disk("beginning the next segment"):
+                env = self._home.next_segment(need)
+        except Fault as error:
+            failure = error
+            raise
         finally:
             self._lock.acquire()
             self._leading = False
+            if failure is not None:
+                self._fail(failure, [])
             if env is not None:
                 self.use(env)
             self._hand_over()
@@ -343,11 +350,18 @@ class Writer:
             self._drain()
             self._check()
             self._leading = self._paused = True
+        failure: Exception | None = None
         try:
-            yield
+            with sound_disk("writing segments anew"):
+                yield
+        except Fault as error:
+            failure = error
+            raise
         finally:
             with self._lock:
                 self._leading = self._paused = False
+                if failure is not None:
+                    self._fail(failure, [])
                 self._hand_over()
 
     def forget(self, conversation: str) -> None:

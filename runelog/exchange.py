@@ -87,6 +87,8 @@ def take_in(
             )
         except BaseException:
             for name in put:
-                log.premises.blobs.drop(name)
+                # It may have failed behind the point where all of it was here.
+                if log.premises.lookup.head(name) is None:
+                    log.premises.blobs.drop(name)
             raise
         return names

@@ -8,7 +8,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from runelog.errors import LogFull
+from runelog.errors import LogFailed, LogFull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,10 +35,22 @@ def room_for(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def sound_disk(what: str) -> Iterator[None]:
+    """Turn what the system says of a disk into `LogFull` or `LogFailed`, naming what failed."""
+    try:
+        with room_for(what):
+            yield
+    except OSError as error:
+        msg = f"{what} failed: {error}"
+        raise LogFailed(msg) from error
+
+
+@contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Give a file to write to; leaving the block puts it in the place of `path`, durably.
 
-    If the block raises, `path` is what it was and nothing is left behind.
+    If the block raises, `path` is what it was and nothing is left behind. `LogFailed` means that it
+    was replaced, and that a power cut may still undo it.
     """
     aside = path.with_name(f"{path.name}.{os.getpid()}-{next(_serial)}{TEMPORARY}")
     with room_for(path.name):
@@ -52,7 +64,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
-        sync_directory(path.parent)
+        try:
+            sync_directory(path.parent)
+        except OSError as error:
+            msg = f"{path.name} was replaced, perhaps not durably: {error}"
+            raise LogFailed(msg) from error
 
 
 def sync_directory(directory: Path) -> None:

@@ -22,7 +22,7 @@ from runelog.rune import State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runelog.segment import View
+    from runelog.view import View
 
 NUMBER = struct.Struct(">I")
 PLACE = struct.Struct(">Q")

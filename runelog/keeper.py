@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runelog import rewrite
-from runelog.errors import Gone, Refused, UnknownConversation
+from runelog.errors import Corrupt, Gone, Refused, UnknownConversation
 from runelog.index import Head
 from runelog.manifest import Pending, SegmentInfo
 from runelog.premises import Premises, check_absent
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from runelog.commit import Writer
     from runelog.transfer import Entry
+    from runelog.volumes import Volume
 
 
 class Keeper:
@@ -139,6 +140,7 @@ class Keeper:
         try:
             for number in sorted(where):
                 with volumes.take(number) as (volume, view):
+                    _check_sound(volume)
                     made[number] = rewrite.without(view, volume.info, volumes.path, drop)
         except BaseException:
             for info in made.values():
@@ -184,9 +186,10 @@ class Keeper:
             )
         except BaseException:
             env.close()
-            rewrite.discard(path)
-            if fresh is not None:
-                rewrite.discard(volumes.path(fresh))
+            if volumes.manifest.active != fresh:
+                rewrite.discard(path)
+                if fresh is not None:
+                    rewrite.discard(volumes.path(fresh))
             raise
         env.close()
         with volumes.take(done.number) as (_, view):
@@ -221,3 +224,12 @@ class Keeper:
                 self._writer.forget(name)
         home.volumes.publish(msgspec.structs.replace(home.volumes.manifest, pending=()))
         home.sweep()
+
+
+def _check_sound(volume: Volume) -> None:
+    if volume.damaged:
+        msg = (
+            f"{volume.info.name} is damaged, and would have to be written anew: "
+            "run `runefold log repair` first"
+        )
+        raise Corrupt(msg)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runelog.manifest import SegmentInfo
-    from runelog.segment import View
+    from runelog.view import View
     from runelog.volumes import Volumes
 
 _PENDING = {"archive": State.ARCHIVED, "restore": State.ARCHIVED, "erase": State.ERASED}

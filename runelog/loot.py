@@ -101,19 +101,22 @@ class Loot:
                     self.runes[at] = Rescued(at, name, parts.first + offset, parts.time, body)
 
     def complete(
-        self, info: SegmentInfo, before: dict[str, int]
+        self, info: SegmentInfo, before: dict[str, int], ends: dict[str, int]
     ) -> tuple[list[Rescued], list[Hole]]:
         """Return what was rescued, in order, and the positions left over.
 
-        A stand-in takes the place of each lost rune.
+        A stand-in takes the place of each lost rune. `before` tells where conversations ended
+        before this segment, and `ends` where they must have ended in it, as far as others know.
         """
         known: dict[str, dict[int, int]] = defaultdict(dict)
         for rune in self.runes.values():
             known[rune.conversation][rune.event_id] = rune.position
         gone = {at for hole in self.holes.values() for at in range(hole.position, _end(hole) + 1)}
         last = max([info.last, *self.runes, *gone], default=info.first - 1)
-        wanted = list(self._lost(known, before, last))
+        wanted = list(self._lost(known, before, ends, last))
         free = [at for at in range(info.first, last + 1) if at not in self.runes and at not in gone]
+        if info.last:
+            wanted = _at_most(len(free), wanted, last)
         placed, left = _place(wanted, free, last)
         times = sorted((rune.position, rune.time) for rune in self.runes.values())
         runes = sorted(
@@ -122,17 +125,23 @@ class Loot:
         return runes, [*self.holes.values(), *_holes(left)]
 
     def _lost(
-        self, known: dict[str, dict[int, int]], before: dict[str, int], last: int
+        self,
+        known: dict[str, dict[int, int]],
+        before: dict[str, int],
+        ends: dict[str, int],
+        last: int,
     ) -> Iterator[tuple[int, int, str, int]]:
         """Yield each event that must have been here, with the bounds of its place.
 
         As (not before, not after, conversation, event id).
         """
-        ends = {head.id: head.head for head in self.heads.values() if head.size}
+        own = {head.id: head.head for head in self.heads.values() if head.size}
+        ends = {**own, **ends}
+        most = max(self._most, last - self._first + 1)
         for name in sorted(known.keys() | ends.keys()):
             places = known.get(name, {})
             first = before.get(name, 0) + 1
-            end = max([*places, min(ends.get(name, 0), max([*places, first]) + self._most)])
+            end = max([*places, min(ends.get(name, 0), max([*places, first]) + most)])
             after = 0
             upper: list[tuple[int, int]] = sorted(places.items(), reverse=True)
             for event_id in range(first, end + 1):
@@ -142,6 +151,18 @@ class Loot:
                     after = places[event_id]
                 else:
                     yield after + 1, upper[-1][1] - 1 if upper else last, name, event_id
+
+
+def _at_most(
+    room: int, wanted: list[tuple[int, int, str, int]], last: int
+) -> list[tuple[int, int, str, int]]:
+    """Leave out the events there is no room for: the latest of those that nothing follows."""
+    excess = len(wanted) - room
+    if excess <= 0:
+        return wanted
+    tail = sorted((lost for lost in wanted if lost[1] == last), key=lambda lost: -lost[3])
+    left_out = set(tail[:excess])
+    return [lost for lost in wanted if lost not in left_out]
 
 
 def _place(

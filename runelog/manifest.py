@@ -11,6 +11,7 @@ import enum
 import fcntl
 import os
 import socket
+import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from zlib import crc32
 
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 _OURS: Final = frozenset(
-    {"MANIFEST", "LOCK", "CLEAN", "segments", "blobs", "archive", "snapshots", "damaged", "control"}
+    {
+        *("MANIFEST", "LOCK", "CLEAN", "CREATING", "control"),
+        *("segments", "blobs", "archive", "snapshots", "damaged"),
+    }
 )
+_PATIENCE: Final = 0.1
+_PAUSE: Final = 0.005
 _T = TypeVar("_T")
 
 
@@ -192,6 +198,24 @@ class Lock:
         """
         if take_over:
             self.path.unlink(missing_ok=True)
+        patience = time.monotonic() + _PATIENCE
+        while not self._try():
+            holder = self._holder()
+            self._drop()
+            # A reader that looks whether there is a writer holds the lock for a moment, too.
+            if time.monotonic() > patience:
+                msg = (
+                    f"{self.path.parent} is being written by {holder}: close the log there first, "
+                    "or open it with readonly=True"
+                )
+                raise Held(msg)
+            time.sleep(_PAUSE)
+        me = msgspec.json.encode({"pid": os.getpid(), "host": socket.gethostname()})
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, me, 0)
+
+    def _try(self) -> bool:
+        """Open the file and lock it; tell whether it is ours now."""
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -202,17 +226,10 @@ class Lock:
             raise ReadOnly(msg) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Somebody may have taken the log over, and put another file in this one's place.
+            return os.path.samestat(os.fstat(self._fd), self.path.stat())
         except OSError:
-            holder = self._holder()
-            self._drop()
-            msg = (
-                f"{self.path.parent} is being written by {holder}: close the log there first, "
-                "or open it with readonly=True"
-            )
-            raise Held(msg) from None
-        me = msgspec.json.encode({"pid": os.getpid(), "host": socket.gethostname()})
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, me, 0)
+            return False
 
     def _holder(self) -> str:
         try:

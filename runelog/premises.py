@@ -19,7 +19,7 @@ from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.cold import Archives, LayeredBlobs
 from runelog.errors import Corrupt, NotALog, ReadOnly, Refused
-from runelog.files import TEMPORARY, make_directory
+from runelog.files import TEMPORARY, make_directory, sync_directory
 from runelog.index import NUMBER
 from runelog.inscribe import Armed
 from runelog.lookup import Lookup, last_position, last_time
@@ -54,6 +54,7 @@ class Premises:
         """The epoch of our own writer, 0 while nothing was written."""
         self._segment_size = segment_size
         self._clean: Clean | None = None
+        self._touched = False
         self.archives = Archives(directory / "archive")
         self.blobs = FileBlobs(directory / "blobs")
         self.snapshots = Snapshots(directory / "snapshots")
@@ -108,7 +109,7 @@ class Premises:
         current = f"catalog.{self.volumes.manifest.catalog}.mdb"
         for path in self.directory.iterdir():
             stale = path.name.startswith("catalog.") and path.name.removesuffix("-lock") != current
-            if stale or path.name.endswith(TEMPORARY):
+            if stale or path.name.endswith(TEMPORARY) or path.name == "CREATING":
                 path.unlink(missing_ok=True)
 
     def _open_catalog(self) -> Catalog:
@@ -193,7 +194,10 @@ class Premises:
         if (self.directory / "CLEAN").exists():
             # What it says of the active segment is checked first: afterwards nobody could.
             self.volumes.volume(self.volumes.manifest.active.number)
+        if not self._touched:
+            # Also where it is gone already: whoever removed it may have failed to make that durable.
             manifest.drop_clean(self.directory)
+            self._touched = True
         self.volumes.vouch = None
 
     def next_segment(self, need: int = 0) -> Environment:
@@ -217,7 +221,8 @@ class Premises:
                 msgspec.structs.replace(now, segments=(*now.segments[:-1], done, new))
             )
         except BaseException:
-            rewrite.discard(self.volumes.path(new))
+            if self.volumes.manifest.active != new:
+                rewrite.discard(self.volumes.path(new))
             raise
         fresh = self.volumes.volume(new.number).env
         assert fresh is not None
@@ -268,6 +273,12 @@ def acquire(directory: Path, *, create: bool, take_over: bool) -> Lock:
         if not create:
             msg = f"{directory} holds no log (it has no MANIFEST)"
             raise NotALog(msg)
+        if _holds_segments(directory) and not (directory / "CREATING").exists():
+            msg = (
+                f"{directory} has segments and no MANIFEST: "
+                "`runefold log repair` can rebuild it from them"
+            )
+            raise Corrupt(msg)
         if directory.exists() and (others := manifest.foreign(directory)):
             msg = (
                 f"{directory} holds other files ({', '.join(sorted(others)[:3])}) and no log: "
@@ -284,8 +295,18 @@ def acquire(directory: Path, *, create: bool, take_over: bool) -> Lock:
     return lock
 
 
+def _holds_segments(directory: Path) -> bool:
+    folder = directory / "segments"
+    return folder.is_dir() and any(path.suffix == ".mdb" for path in folder.iterdir())
+
+
 def create_log(directory: Path, segment_size: int) -> None:
-    """Make an empty log. Its manifest comes last: before that there is no log, only leftovers."""
+    """Make an empty log. Its manifest comes last: before that there is no log, only leftovers.
+
+    CREATING tells leftovers of this from a log that lost its manifest.
+    """
+    (directory / "CREATING").touch(mode=0o600)
+    sync_directory(directory)
     make_directory(directory / "segments")
     info = SegmentInfo(number=1, first=1, map_size=segment_size)
     path = directory / "segments" / info.name
@@ -304,3 +325,4 @@ def create_log(directory: Path, segment_size: int) -> None:
     manifest.write_manifest(
         directory, Manifest(log=f"log_{secrets.token_hex(8)}", segments=(info,))
     )
+    (directory / "CREATING").unlink()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runelog.index import Head
     from runelog.lookup import Lookup
     from runelog.rune import Envelope, Work
-    from runelog.segment import View
+    from runelog.view import View
     from runelog.volumes import Volume
 
 CHUNK: Final = 1_024

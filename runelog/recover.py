@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 from itertools import pairwise
@@ -10,13 +11,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from runelog import segment
-from runelog.catalog import entries
+from runelog.catalog import decode_span, entries
 from runelog.errors import Corrupt, RunefoldError
+from runelog.index import Head, decode_head
 from runelog.lookup import last_position
 from runelog.manifest import Manifest, SegmentInfo, Status
+from runelog.rune import State, is_id
 from runelog.salvage import SalvageView
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _NAME: Final = re.compile(r"(\d{6,})\.(\d+)\.mdb")
@@ -97,3 +101,43 @@ def _describe(path: Path) -> SegmentInfo:
         digest=digest,
         size=size,
     )
+
+
+def expected_events(
+    directory: Path, found: Manifest, damaged: set[int]
+) -> dict[int, dict[str, int]]:
+    """Tell for each damaged segment where its conversations must have ended in it.
+
+    The catalog knows, if it can be read; and where a conversation goes on in a later segment, what
+    came before must have been in an earlier one.
+    """
+    expected: dict[int, dict[str, int]] = {number: {} for number in damaged}
+    later: dict[str, int] = {}
+    for info in reversed(found.segments):
+        if info.number in damaged:
+            expected[info.number] = dict(later)
+        path = directory / "segments" / info.name
+        if path.exists():
+            with SalvageView.open(path) as view:
+                for head in _heads(view):
+                    if head.state is State.LIVE:
+                        later[head.id] = head.since - 1
+    path = directory / f"catalog.{found.catalog}.mdb"
+    if path.exists():
+        with SalvageView.open(path) as view:
+            for key, value in view.salvage("spans", _is_span):
+                span = decode_span(key, value)
+                if span.segment in damaged:
+                    expected[span.segment][key[:-9].decode()] = span.last
+    return expected
+
+
+def _is_span(key: bytes, value: bytes) -> bool:
+    return len(value) == 12 and key[-9:-8] == b"\0" and is_id(key[:-9].decode("ascii", "replace"))
+
+
+def _heads(view: SalvageView) -> Iterator[Head]:
+    for key, value in view.salvage("heads"):
+        if len(key) == 4:
+            with contextlib.suppress(Corrupt):
+                yield decode_head(value)

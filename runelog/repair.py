@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runelog import manifest, rewrite, segment
+from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.codec import Codec
 from runelog.cold import Archives
@@ -22,7 +23,7 @@ from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_h
 from runelog.inscribe import Desk, Item, inscribe
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Lock, Manifest, SegmentInfo, Status
-from runelog.recover import find_segments
+from runelog.recover import expected_events, find_segments
 from runelog.rune import Change, Tombstone
 from runelog.salvage import SalvageView
 from runelog.walk import walk
@@ -53,8 +54,8 @@ def repair(directory: Path, *, progress: Callable[[int], None] | None = None) ->
 
     `progress` is told of runes as they are rescued. A sound log is left as it is.
     """
-    if not directory.is_dir():
-        msg = f"{directory} is not a directory"
+    if not ((directory / "MANIFEST").is_file() or (directory / "segments").is_dir()):
+        msg = f"{directory} holds neither a MANIFEST nor segments: there is no log to repair"
         raise NotALog(msg)
     lock = Lock(directory)
     lock.acquire()
@@ -69,14 +70,19 @@ class _Repair:
         self._directory = directory
         self._progress = progress
         self._done = Repaired()
+        self._expected: dict[int, dict[str, int]] = {}
+        """For each damaged segment, where its conversations must have ended there."""
         self._heads: dict[str, int] = {}
         """The last event id of each conversation in the segments before the one at hand."""
 
     def run(self) -> Repaired:
         found = self._manifest()
         damaged = {info.number for info in found.segments if not self._is_sound(info)}
+        self._look_at_the_catalog(found)
         if not damaged and not self._done.notes:
             return self._done
+        if damaged:
+            self._expected = expected_events(self._directory, found, damaged)
         manifest.drop_clean(self._directory)
         generation = found.catalog + 1
         path = self._directory / f"catalog.{generation}.mdb"
@@ -132,6 +138,20 @@ class _Repair:
             return False
         return True
 
+    def _look_at_the_catalog(self, found: Manifest) -> None:
+        """Have the catalog rebuilt if it is not sound."""
+        path = self._directory / f"catalog.{found.catalog}.mdb"
+        clean = manifest.read_clean(self._directory)
+        try:
+            if clean is None:
+                walk(path, tables=CATALOG_TABLES)
+            elif segment.digest(path) == clean.catalog:
+                return
+            else:
+                self._done.notes.append(f"{path.name} was damaged and is rebuilt")
+        except (Corrupt, FileNotFoundError):
+            self._done.notes.append(f"{path.name} was damaged and is rebuilt")
+
     def _keep(self, info: SegmentInfo, catalog: Catalog) -> SegmentInfo:
         """Take a sound segment's index into the catalog."""
         active = info.status is Status.ACTIVE
@@ -163,7 +183,8 @@ class _Repair:
                 loot = Loot(view, info, path.stat().st_size)
         else:
             loot = Loot(SalvageView.of(b"", info.name), info, 0)
-        runes, holes = loot.complete(info, self._heads)
+        runes, holes = loot.complete(info, self._heads, self._expected.get(info.number, {}))
+        self._done.runes_lost += sum(hole.length for hole in holes if not hole.number)
         last = max(
             [info.last, info.first - 1]
             + [rune.position for rune in runes[-1:]]

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runelog.rune import State
-    from runelog.segment import Batch, View
+    from runelog.segment import Batch
     from runelog.transfer import Entry
+    from runelog.view import View
 
 _BATCH: Final = 1_024
 _ITEM: Final = 256
@@ -69,7 +70,10 @@ def sealed(env: Environment, info: SegmentInfo, last: int) -> SegmentInfo:
 def without(
     view: View, old: SegmentInfo, path: Callable[[SegmentInfo], Path], drop: dict[str, State]
 ) -> SegmentInfo:
-    """Build the next generation of a segment without the runes of some conversations."""
+    """Build the next generation of a segment without the runes of some conversations.
+
+    Every rune that stays is checked: a copy with a digest of its own must not vouch for damage.
+    """
     # Filling a map takes more room than what ends up in it: pages are copied on the way.
     room = max(old.map_size, 2 * old.size + _ROOM)
     new = msgspec.structs.replace(old, generation=old.generation + 1, map_size=room)
@@ -136,12 +140,17 @@ def _puts(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byte
 def _runes(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield the frames that stay, and a hole for each stretch of those that do not."""
     hole: Hole | None = None
+    names: dict[int, tuple[str, int]] = {}
     for key, data in entries(view, "runes"):
         number = frame.number(data)
+        position, count = PLACE.unpack(key)[0], frame.count(data)
         if number not in drop:
+            if number not in names:
+                name = decode_head(view.get("heads", NUMBER.pack(number)) or b"").id
+                names[number] = (name, frame.seed_of(name))
+            frame.unpack(data, *names[number], position)
             yield "runes", key, data
             continue
-        position, count = PLACE.unpack(key)[0], frame.count(data)
         if hole and hole.number == number and hole.position + hole.length == position:
             hole = hole._replace(length=hole.length + count)
             continue
@@ -168,10 +177,10 @@ def _heads(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byt
 class _NoPast:
     """Conversations that are new here have no versions from before."""
 
-    def version(self, conversation: str, entity: str) -> int:  # noqa: ARG002
+    def version(self, conversation: str, entity: str) -> int:  # noqa: ARG002 -- of a protocol
         return 0
 
-    def was_open(self, conversation: str, entity: str) -> bool:  # noqa: ARG002
+    def was_open(self, conversation: str, entity: str) -> bool:  # noqa: ARG002 -- as above
         return False
 
 

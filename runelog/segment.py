@@ -10,7 +10,8 @@ import contextlib
 import hashlib
 import os
 import threading
-from typing import TYPE_CHECKING, Final, Protocol
+import weakref
+from typing import TYPE_CHECKING, Final
 
 import lmdb
 
@@ -26,32 +27,14 @@ TABLES: Final = ("runes", "names", "heads", "events", "streams", "work", "holes"
 """The tables of a segment, see docs/FORMAT.md."""
 MAX_READERS: Final = 1024
 RESERVE_CHUNK: Final = 4 << 20
+CHECK_READERS: Final = 256 << 10
+"""How far a file grows until the slots of readers that died are looked for."""
 _SCAN_BYTES: Final = 1 << 20
+_LEAST_ROOM: Final = 64 << 10
 
 
 class MapFull(Exception):
     """The environment has no pages left for this transaction; nothing of it was written."""
-
-
-class View(Protocol):
-    """A consistent state of the tables, to read from."""
-
-    def get(self, table: str, key: bytes) -> bytes | None:
-        """Return the value under `key`, None if there is none."""
-        ...
-
-    def floor(self, table: str, key: bytes) -> tuple[bytes, bytes] | None:
-        """Return the entry with the greatest key that is not above `key`."""
-        ...
-
-    def scan(
-        self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
-    ) -> list[tuple[bytes, bytes]]:
-        """Return entries with `start` <= key < `stop`, in order.
-
-        At most `limit`, and about a MiB of them.
-        """
-        ...
 
 
 class Batch:
@@ -136,17 +119,18 @@ class Environment:
             path, map_size, readonly=readonly, lock=lock, create=create, metasync=metasync
         )
         self._env = self._shared.env
+        self._shared.holders.add(self)
         self._fd = -1
         try:
             self._fd = os.open(path, os.O_RDONLY if readonly else os.O_RDWR)
-            with self._errors():
+            with self._errors(), _room_for_a_new(path) if create else contextlib.nullcontext():
                 self._open_tables(tables, create=create)
         except BaseException:
             self._let_go()
             raise
         self._page = self._env.stat()["psize"]
         self._allocated = os.fstat(self._fd).st_size
-        self._used = self._measure()
+        self._used = self._checked = self._measure()
         self._open = True
 
     def _open_tables(self, tables: Sequence[str], *, create: bool) -> None:
@@ -208,7 +192,6 @@ class Environment:
             lmdb.CorruptedError,
             lmdb.PageNotFoundError,
             lmdb.InvalidError,
-            lmdb.PanicError,
             lmdb.NotFoundError,
         ) as error:
             msg = f"{self.path.name} is damaged: {error}"
@@ -250,6 +233,10 @@ class Environment:
             finally:
                 self._shared.writing = False
             self._used = self._measure()
+            if self._used > self._checked + CHECK_READERS:
+                # Grown for want of free pages: perhaps because a reader died and still pins them.
+                self._env.reader_check()
+                self._checked = self._used
 
     @property
     def used(self) -> int:
@@ -306,6 +293,10 @@ class Environment:
             self._open = False
             self._let_go()
 
+    def abandon(self) -> None:
+        """Forget what was inherited through a fork, without touching it."""
+        del self._env, self._tables
+
     def _let_go(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
@@ -322,6 +313,7 @@ class _Shared:
         self.readonly = readonly
         self.users = 1
         self.writing = False
+        self.holders: weakref.WeakSet[Environment] = weakref.WeakSet()
 
 
 _open: dict[tuple[int, int], _Shared] = {}
@@ -386,13 +378,16 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _after_fork() -> None:
-    # The child holds copies of the parent's mappings. It may not use them, only open its own, which
-    # LMDB allows once these are closed; one with a transaction under way is better left alone.
+    # The child holds copies of the parent's mappings, may not use them, and can open its own only
+    # once they are gone. They are let go of, not closed: closing would give back reader slots that
+    # the parent is using. One with a transaction under way is better left alone.
     global _guard  # noqa: PLW0603 -- another thread may have held it at the moment of the fork
     _guard = threading.Lock()
     for shared in _open.values():
         if not shared.writing:
-            shared.env.close()
+            for holder in shared.holders:
+                holder.abandon()
+            del shared.env
     _open.clear()
 
 
@@ -404,6 +399,19 @@ def digest(path: Path) -> tuple[str, int]:
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
         return found, file.tell()
+
+
+@contextlib.contextmanager
+def _room_for_a_new(path: Path) -> Iterator[None]:
+    """Tell a full disk from a broken one: to LMDB, what it cannot write whole is an I/O error."""
+    try:
+        yield
+    except lmdb.Error as error:
+        found = os.statvfs(path.parent)
+        if found.f_bavail * found.f_frsize >= _LEAST_ROOM:
+            raise
+        msg = f"no room to begin {path.name}: free some disk space and try again"
+        raise LogFull(msg) from error
 
 
 def _opening(path: Path, error: lmdb.Error) -> Exception:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runelog.codec import Codec
     from runelog.index import Head
     from runelog.manifest import SegmentInfo
-    from runelog.segment import View
+    from runelog.view import View
     from runelog.volumes import Volume
 
 Severity = Literal["fatal", "error", "warn"]
@@ -173,8 +173,11 @@ class _Verifier:
         trails: dict[tuple[str, str], _Trail],
     ) -> None:
         name, seed = volume.id_of(view, frame.number(data))
-        parts = frame.unpack(data, name, seed, position)
         last = self._heads.get(name, 0)
+        if frame.first_event(data) == last + 1:
+            # Also if a rune of it is damaged: then that is what is wrong, not the next one's id.
+            self._heads[name] = last + frame.count(data)
+        parts = frame.unpack(data, name, seed, position)
         if parts.first != last + 1:
             message = f"event {last + 1} of {name} should be next, and {parts.first} is"
             self._note("INV-EVENTID-MONOTONIC", "fatal", name, message)

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from runelog import frame, manifest, segment
-from runelog.errors import Closed, Corrupt
+from runelog.errors import Closed, Corrupt, LogFailed
 from runelog.index import NUMBER, decode_head
 from runelog.manifest import Status
 from runelog.salvage import SalvageView
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runelog.manifest import Manifest, SegmentInfo
-    from runelog.segment import View
+    from runelog.view import View
 
 MAX_OPEN: Final = 128
 """How many segments stay mapped; of more, the one that was not used for longest is closed."""
@@ -122,8 +122,19 @@ class Volumes:
         raise Corrupt(msg)
 
     def publish(self, new: Manifest) -> None:
-        """Replace the manifest: the step that makes a change of segments real."""
-        manifest.write_manifest(self.directory, new)
+        """Replace the manifest: the step that makes a change of segments real.
+
+        After `LogFailed` it is replaced, but a power cut may undo that: whatever either manifest
+        names must stay, and nothing more may be written.
+        """
+        try:
+            manifest.write_manifest(self.directory, new)
+        except LogFailed:
+            self._take_on(new)
+            raise
+        self._take_on(new)
+
+    def _take_on(self, new: Manifest) -> None:
         with self._lock:
             self._stamp = self._stat()
             self._adopt(new)

@@ -18,7 +18,7 @@ from runelog.segment import Environment
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runelog.segment import View
+    from runelog.view import View
 
 DAMAGED: Final = 3
 """How the child exits after it told what it found."""
