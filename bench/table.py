@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Tell whether the ratio clears the bar, as it is published: rounding decides nothing."""
+        """Tell whether the ratio, before it is rounded for publishing, clears the bar."""
         if not self.bar:
             return True
         sign, limit = self.bar.split()

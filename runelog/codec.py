@@ -31,9 +31,9 @@ LARGE_FIELD: Final = 64 << 10
 _CONTAINERS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
 _ARRAY_9 = b"\x99"
 _ARRAY_10 = b"\x9a"
-_ARRAYS = frozenset({0x99, 0x9A})
+_SMALL_ARRAYS = [bytes([0x90 + count]) for count in range(16)]
 _encode = msgspec.msgpack.Encoder().encode
-_envelope = msgspec.msgpack.Decoder(Envelope).decode
+_envelopes = msgspec.msgpack.Decoder(list[Envelope]).decode
 _builtins = msgspec.msgpack.Decoder().decode
 _mapping = msgspec.msgpack.Decoder(dict[Any, Any]).decode
 _set = msgspec.structs.force_setattr
@@ -92,7 +92,8 @@ class Codec:
         self.blobs = blobs
         # One decoder for all kinds: it picks the class by the tag, with no step of ours between.
         union: Any = Union[tuple(self.kinds.values())]  # noqa: UP007 -- of a tuple made at run time
-        self._known = cast("Callable[[Any], Rune]", msgspec.msgpack.Decoder(union).decode)
+        self.known = cast("Callable[[Any], Rune]", msgspec.msgpack.Decoder(union).decode)
+        """Decodes a payload of a kind and schema that is known, and raises at others."""
 
     def with_blobs(self, blobs: Blobs) -> Codec:
         """Return this codec bound to a place for large fields."""
@@ -172,25 +173,27 @@ class Codec:
         self, body: bytes, *, conversation: str, event_id: int, position: int, time: int
     ) -> Envelope:
         """Decode the envelope of a stored rune found at this place; its payload stays bytes."""
-        return self.envelopes([body], conversation, event_id, position, time)[0]
+        if body[:1] not in {_ARRAY_9, _ARRAY_10}:
+            msg = f"rune {event_id} of {conversation} cannot be decoded: it is no rune"
+            raise Corrupt(msg, conversation=conversation, event_id=event_id)
+        return self.envelopes(1, body, conversation, event_id, position, time)[0]
 
     def envelopes(
-        self, bodies: Iterable[bytes], conversation: str, event_id: int, position: int, time: int
+        self, count: int, bodies: bytes, conversation: str, event_id: int, position: int, time: int
     ) -> list[Envelope]:
-        """Decode the envelopes of consecutive runes of one conversation and time."""
+        """Decode the envelopes of `count` consecutive runes of one append, stored back to back."""
+        try:
+            # Put together they are a msgpack array, which one call decodes.
+            head = _SMALL_ARRAYS[count] if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+            found = _envelopes(head + bodies)
+        except _UNREADABLE as error:
+            which = f"rune {event_id}" if count == 1 else f"one of {count} runes from {event_id} on"
+            msg = f"{which} of {conversation} cannot be decoded: {error}"
+            raise Corrupt(msg, conversation=conversation, event_id=event_id) from error
         origin = Origin(conversation, time, position - event_id, self)
-        found = []
-        for body in bodies:
-            try:
-                if body[0] not in _ARRAYS:
-                    raise msgspec.DecodeError("not a rune")  # noqa: EM101 -- to the handler below
-                envelope = _envelope(body)
-            except (*_UNREADABLE, IndexError) as error:
-                msg = f"rune {event_id} of {conversation} cannot be decoded: {error}"
-                raise Corrupt(msg, conversation=conversation, event_id=event_id) from error
+        for envelope in found:
             _set(envelope, "event_id", event_id)
             _set(envelope, "origin", origin)
-            found.append(envelope)
             event_id += 1
         return found
 
@@ -202,19 +205,7 @@ class Codec:
             raise _undecodable(envelope, error) from error
 
     def payload(self, envelope: Envelope) -> Rune:
-        """Decode the payload of `envelope` by its kind."""
-        if not envelope.blobs:
-            try:
-                rune = self._known(envelope.body)
-            except _UNREADABLE:
-                pass
-            else:
-                if rune.schema == envelope.schema:
-                    return rune
-        return self._payload(envelope)
-
-    def _payload(self, envelope: Envelope) -> Rune:
-        """Decode what is not simply a known kind of the present schema."""
+        """Decode the payload of `envelope` by its kind, also an unknown or older one."""
         kind = self.kind(envelope)
         cls = self.kinds.get(kind)
         try:

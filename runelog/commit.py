@@ -19,9 +19,11 @@ from runelog.desks import Desks
 from runelog.errors import (
     Busy,
     Closed,
+    Fault,
     Fenced,
     LogFailed,
 )
+from runelog.files import sound_disk
 from runelog.index import NUMBER
 from runelog.inscribe import Desk, Item, Past, inscribe
 from runelog.rune import Appended
@@ -300,7 +302,7 @@ class Writer:
         env = None
         failure: Exception | None = None
         try:
-            with sound_disk("beginning the next segment"):
+            with sound_disk("beginning the next segment", LogFailed):
                 env = self._home.next_segment(need)
         except Fault as error:
             failure = error
@@ -352,7 +354,7 @@ class Writer:
             self._leading = self._paused = True
         failure: Exception | None = None
         try:
-            with sound_disk("writing segments anew"):
+            with sound_disk("writing segments anew", LogFailed):
                 yield
         except Fault as error:
             failure = error

@@ -8,7 +8,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from runelog.errors import LogFailed, LogFull
+from runelog.errors import Fault, LogFailed, LogFull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,14 +35,14 @@ def room_for(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def sound_disk(what: str) -> Iterator[None]:
-    """Turn what the system says of a disk into `LogFull` or `LogFailed`, naming what failed."""
+def sound_disk(what: str, failure: type[Fault] = Fault) -> Iterator[None]:
+    """Turn what the system says of a disk into `LogFull` or a `failure`, naming what failed."""
     try:
         with room_for(what):
             yield
     except OSError as error:
         msg = f"{what} failed: {error}"
-        raise LogFailed(msg) from error
+        raise failure(msg) from error
 
 
 @contextlib.contextmanager

@@ -3,10 +3,12 @@
 A frame holds consecutive runes of one conversation, appended at one time. Its key is the position
 of its first rune in the whole log, so keys only ever rise. Each rune has a checksum over its
 place (conversation, event id, position), its time and its body, so that a rune that was damaged,
-moved or swapped is never taken for another.
+moved or swapped is never taken for another. One more checksum over the whole frame is what a reader
+compares; the runes' own then tell which of them is damaged, and which is not.
 
     u32 conversation number in this segment | u64 first event id | i64 time | u16 count
-    count x (u32 length, u32 checksum) | the bodies, one after the other
+    u32 checksum of all that follows | count x (u32 length, u32 checksum)
+    the bodies, one after the other
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 TARGET: Final = 780
-"""Bodies are packed up to about this many bytes a frame: five then fill a page of 4 KiB."""
+"""Bytes of a frame, about: five fill a page of 4 KiB with little waste."""
+LARGE_TARGET: Final = 1_980
+"""The same for an append that fills pages by itself: two fill a page, and no more than two fit."""
+LARGE: Final = 8_192
 MAX_RUNES: Final = 0xFFFF
 
-_HEADER = struct.Struct("<IQqH")
+_HEADER = struct.Struct("<IQqHI")
 _ENTRY = struct.Struct("<II")
 _BASE = struct.Struct("<QqI")
 POSITION = struct.Struct(">Q")
@@ -33,12 +38,22 @@ _MASK = 0xFFFF_FFFF
 
 
 class Frame(NamedTuple):
-    """A frame taken apart: where its runes belong, and their bodies, each checked."""
+    """A frame taken apart: where its runes belong, and their bodies."""
 
     number: int
     first: int
     time: int
     bodies: list[bytes]
+
+
+class Block(NamedTuple):
+    """A frame found sound, with its bodies still in one piece."""
+
+    number: int
+    first: int
+    time: int
+    runes: int
+    content: bytes
 
 
 def seed_of(conversation: str) -> int:
@@ -52,15 +67,22 @@ def split(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     if size <= TARGET:
         yield bodies
         return
+    target = TARGET if size < LARGE else LARGE_TARGET
     # Even shares, so that no frame is a crumb: each is closed when it has its part of the whole.
-    share = size / (-(-size // TARGET))
-    start, filled, goal = 0, 0, share
+    share = size / (-(-size // target))
+    start, before, filled = 0, 0, 0
+    goal = share
     for index, body in enumerate(bodies):
-        if index > start and (filled + len(body) / 2 > goal or index - start >= MAX_RUNES):
+        more = len(body) + 8
+        if index > start and (
+            filled + more / 2 > goal
+            or filled - before + more > target
+            or index - start >= MAX_RUNES
+        ):
             yield bodies[start:index]
-            start = index
+            start, before = index, filled
             goal = max(goal + share, filled + share)
-        filled += len(body) + 8
+        filled += more
     yield bodies[start:]
 
 
@@ -69,12 +91,14 @@ def pack(
 ) -> bytes:
     """Lay out one frame."""
     base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
-    parts = [_HEADER.pack(number, first, time, len(bodies))]
+    parts = []
     entry = _ENTRY.pack
     for event_id, body in enumerate(bodies, first):
         parts.append(entry(len(body), crc32(body, (base ^ event_id) & _MASK)))
     parts.extend(bodies)
-    return b"".join(parts)
+    rest = b"".join(parts)
+    checksum = crc32(rest, (base ^ first) & _MASK)
+    return _HEADER.pack(number, first, time, len(bodies), checksum) + rest
 
 
 def count(data: bytes) -> int:
@@ -97,28 +121,29 @@ def time_of(data: bytes) -> int:
     return int.from_bytes(data[12:20], "little", signed=True)
 
 
-def unpack(data: bytes, conversation: str, seed: int, position: int) -> Frame:
-    """Take a frame apart and check every rune; raise `Corrupt` at the first that does not match."""
-    # The loop that reading spends its time in: the careful one runs when this finds a fault.
-    if len(data) > _HEADER.size and len(data) >= _HEADER.size + 8 * count(data):
-        number, first, time, runes = _HEADER.unpack_from(data)
-        start = _HEADER.size + 8 * runes
+def check(data: bytes, conversation: str, seed: int, position: int) -> Block:
+    """Return what a frame holds; raise `Corrupt`, naming a rune, if it is damaged."""
+    if len(data) > _HEADER.size:
+        number, first, time, runes, checksum = _HEADER.unpack_from(data)
         base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
-        bodies = []
-        event_id = first
-        for length, checksum in _ENTRY.iter_unpack(data[_HEADER.size : start]):
-            body = data[start : start + length]
-            if crc32(body, (base ^ event_id) & _MASK) != checksum:
-                break
-            bodies.append(body)
-            start += length
-            event_id += 1
-        if start == len(data) and len(bodies) == runes > 0:
-            return Frame(number, first, time, bodies)
+        if crc32(data[_HEADER.size :], (base ^ first) & _MASK) == checksum:
+            return Block(number, first, time, runes, data[_HEADER.size + 8 * runes :])
     parts = salvage(data, conversation, seed, position)
     event_id = parts.first + (parts.bodies.index(None) if None in parts.bodies else 0)
     msg = f"rune {event_id} of {conversation} does not match its checksum"
     raise Corrupt(msg, conversation=conversation, event_id=event_id)
+
+
+def unpack(data: bytes, conversation: str, seed: int, position: int) -> Frame:
+    """Take a frame apart; raise `Corrupt` naming a rune if it does not match its checksum."""
+    block = check(data, conversation, seed, position)
+    parts = salvage(data, conversation, seed, position)
+    bodies = [body for body in parts.bodies if body is not None]
+    if len(bodies) != block.runes:
+        event_id = parts.first + parts.bodies.index(None)
+        msg = f"rune {event_id} of {conversation} does not match its checksum"
+        raise Corrupt(msg, conversation=conversation, event_id=event_id)
+    return Frame(block.number, block.first, block.time, bodies)
 
 
 class Salvaged(NamedTuple):
@@ -136,7 +161,7 @@ def salvage(data: bytes, conversation: str, seed: int, position: int) -> Salvage
     if size < _HEADER.size:
         msg = f"a frame of {conversation} is cut short"
         raise Corrupt(msg, conversation=conversation)
-    number, first, time, count = _HEADER.unpack_from(data)
+    number, first, time, count, _ = _HEADER.unpack_from(data)
     start = _HEADER.size + 8 * count
     if count == 0 or start > size:
         msg = f"the frame of {conversation} from event {first} has a damaged header"

@@ -219,18 +219,22 @@ def _runs(key: bytes, value: bytes, prefix: bytes) -> Iterator[Run]:
 
 
 def frames(view: View, position: int, count: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the frames that hold `count` runes from `position` on, each with its first position."""
-    found = view.floor("runes", frame.POSITION.pack(position))
-    if found is None:
+    """Yield the frames that hold `count` runes from `position` on, each with its own position."""
+    key = frame.POSITION.pack(position)
+    data = view.get("runes", key)
+    if data is not None and frame.count(data) >= count:
+        # As a rule: an append of a few runes is one frame, and a reader begins where it begins.
+        yield position, data
         return
+    if data is None:
+        found = view.floor("runes", key)
+        if found is None:
+            return
+        key = found[0]
     stop = frame.POSITION.pack(position + count)
-    key = found[0]
-    while True:
-        chunk = view.scan("runes", key, stop, limit=256) if count > 1 else [found]
+    while chunk := view.scan("runes", key, stop, limit=256):
         for here, data in chunk:
             yield frame.POSITION.unpack(here)[0], data
-        if count == 1 or len(chunk) == 0 or chunk[-1][0] + b"\0" >= stop:
-            return
         key = chunk[-1][0] + b"\0"
 
 

@@ -12,6 +12,7 @@ import fcntl
 import os
 import socket
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from zlib import crc32
 
@@ -189,6 +190,7 @@ class Lock:
         """Name the directory; `acquire` takes the lock."""
         self.path = directory / "LOCK"
         self._fd = -1
+        _locks.add(self)
 
     def acquire(self, *, take_over: bool = False) -> None:
         """Become the writer, or raise `Held` naming who is.
@@ -246,6 +248,18 @@ class Lock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # A lock ends with the last descriptor on it. A child that lives on must not keep it.
+    for lock in _locks:
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def writer_alive(directory: Path) -> bool:

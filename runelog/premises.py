@@ -195,7 +195,7 @@ class Premises:
             # What it says of the active segment is checked first: afterwards nobody could.
             self.volumes.volume(self.volumes.manifest.active.number)
         if not self._touched:
-            # Also where it is gone already: whoever removed it may have failed to make that durable.
+            # Also where it is gone: whoever removed it may have failed to make that durable.
             manifest.drop_clean(self.directory)
             self._touched = True
         self.volumes.vouch = None

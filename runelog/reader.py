@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog import frame
 from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
@@ -30,6 +30,14 @@ CHUNK: Final = 1_024
 """About how many runes are taken out of a segment at a time."""
 POLL: Final = 0.01
 """How often a follower looks whether a writer in another process has committed something."""
+
+
+class _Place(NamedTuple):
+    """A conversation in one segment: its number there, its id, what its checksums start from."""
+
+    number: int
+    conversation: str
+    seed: int
 
 
 class Reader:
@@ -147,42 +155,44 @@ class Reader:
             number = volume.number_of(view, conversation)
             if number is None:
                 return found
+            place = _Place(number, *volume.id_of(view, number))
             table = "events" if entity is None else "streams"
             prefix = NUMBER.pack(number) if entity is None else stream_prefix(number, entity)
             for run in postings(view, table, prefix, after):
                 if run.first > last:
                     break
                 wanted = min(run.length, last - run.first + 1, CHUNK)
-                first = run.first if entity is None else None
-                found += self._run(
-                    volume, view, conversation, Run(first or 0, run.position, wanted)
-                )
+                first = run.first if entity is None else 0
+                self._run(view, place, Run(first, run.position, wanted), found)
                 if len(found) >= CHUNK or wanted < run.length:
                     break
         return found
 
-    def _run(self, volume: Volume, view: View, conversation: str, run: Run) -> list[Envelope]:
+    def _run(self, view: View, place: _Place, run: Run, found: list[Envelope]) -> None:
         """Decode the runes of `run`; its `first`, if not 0, is the event id they begin with."""
-        found: list[Envelope] = []
         position, stop = run.position, run.position + run.length
         for at, data in frames(view, run.position, run.length):
-            name, seed = volume.id_of(view, frame.number(data))
-            event_id = frame.first_event(data) + position - at
-            if name != conversation or (
-                run.first and event_id != run.first + position - run.position
+            block = frame.check(data, place.conversation, place.seed, at)
+            skip = position - at
+            event_id = block.first + skip
+            if (
+                block.number != place.number
+                or (run.first and event_id != run.first + position - run.position)
+                or skip >= block.runes
             ):
                 break
-            parts = frame.unpack(data, conversation, seed, at)
-            bodies = parts.bodies[position - at : stop - at]
-            if not bodies:
-                break
-            found += self._codec.envelopes(bodies, conversation, event_id, position, parts.time)
-            position += len(bodies)
+            decoded = self._codec.envelopes(
+                block.runes, block.content, place.conversation, block.first, at, block.time
+            )
+            if skip or block.runes > stop - at:
+                decoded = decoded[skip : stop - at]
+            found += decoded
+            position += len(decoded)
             if position >= stop:
-                return found
-        event_id = (run.first or 0) + position - run.position
-        msg = f"the index of {volume.info.name} names runes of {conversation} that are not there"
-        raise Corrupt(msg, conversation=conversation, event_id=event_id if run.first else None)
+                return
+        missing = run.first + position - run.position if run.first else None
+        msg = f"the index names runes of {place.conversation} that are not there"
+        raise Corrupt(msg, conversation=place.conversation, event_id=missing)
 
     def version(self, conversation: str, entity: str) -> int:
         """Return how many committed runes an entity's stream holds."""
@@ -274,13 +284,12 @@ class Reader:
                 cursor = min(what.last, last)
             else:
                 name, seed = volume.id_of(view, frame.number(what))
-                parts = frame.unpack(what, name, seed, at)
-                skip = cursor + 1 - at
-                bodies = parts.bodies[skip : last + 1 - at]
-                found += self._codec.envelopes(
-                    bodies, name, parts.first + skip, cursor + 1, parts.time
+                block = frame.check(what, name, seed, at)
+                decoded = self._codec.envelopes(
+                    block.runes, block.content, name, block.first, at, block.time
                 )
-                cursor += len(bodies)
+                found += decoded[cursor + 1 - at : last + 1 - at]
+                cursor = min(at + block.runes - 1, last)
             if len(found) >= CHUNK:
                 break
         if not found:

@@ -247,7 +247,7 @@ class _Repair:
             self._done.runes_kept += 1
             bodies.append(rune.body)
             envelope = _codec.envelopes(
-                [rune.body], rune.conversation, rune.event_id, rune.position, rune.time
+                1, rune.body, rune.conversation, rune.event_id, rune.position, rune.time
             )[0]
             for entity in {envelope.owner, *envelope.observers}:
                 touched[entity].append((offset, 1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import ClassVar, Final, Protocol
 
@@ -97,8 +97,11 @@ class Tombstone(Rune, frozen=True, gc=False, tag="log.tombstone"):
 class Payloads(Protocol):
     """What an envelope needs in order to decode its body: a codec."""
 
+    known: Callable[[msgspec.Raw], Rune]
+    """Decodes a payload of a kind and schema that is known, and raises at others."""
+
     def payload(self, envelope: Envelope) -> Rune:
-        """Decode the payload of `envelope` by its kind."""
+        """Decode the payload of `envelope` by its kind, whatever that is."""
         ...
 
     def kind(self, envelope: Envelope) -> str:
@@ -165,8 +168,16 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def payload(self) -> Rune:
         """The rune itself, decoded by its kind now."""
-        # Not by way of _origin: this is called for every rune that is folded.
-        return self.origin.codec.payload(self)  # type: ignore[union-attr]
+        # Called for every rune that is folded, hence this short way for what it nearly always is.
+        codec = self._origin.codec if self.origin is None else self.origin.codec
+        if not self.blobs:
+            try:
+                rune = codec.known(self.body)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return codec.payload(self)
+            if rune.schema == self.schema:
+                return rune
+        return codec.payload(self)
 
     @property
     def _origin(self) -> Origin:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import lmdb
 
-from runelog.errors import Closed, Corrupt, Forked, LogFailed, LogFull, ReadOnly, Refused
+from runelog.errors import Closed, Corrupt, Fault, Forked, LogFailed, LogFull, ReadOnly, Refused
 from runelog.files import NO_ROOM
 from runelog.salvage import check_size
 
@@ -262,7 +262,7 @@ class Environment:
         except OSError as error:
             if error.errno not in NO_ROOM:
                 msg = f"{self.path.name}: {error}"
-                raise LogFailed(msg) from error
+                raise Fault(msg) from error
             if may_fail:
                 return False
             msg = (
@@ -419,4 +419,6 @@ def _opening(path: Path, error: lmdb.Error) -> Exception:
         return ReadOnly(f"{path.name} cannot be opened for writing: {error}")
     if isinstance(error, lmdb.DiskError) or "No space" in str(error):
         return LogFull(f"no room to open {path.name}: {error}")
-    return Corrupt(f"{path.name} cannot be opened: {error}")
+    if isinstance(error, (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError)):
+        return Corrupt(f"{path.name} cannot be opened: {error}")
+    return Fault(f"{path.name} cannot be opened: {error}")

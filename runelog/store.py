@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from runelog.codec import Codec
 from runelog.commit import Writer
-from runelog.errors import Closed, Forked, LogFull, ReadOnly, Refused
+from runelog.errors import Closed, Fault, Forked, LogFull, ReadOnly, Refused
+from runelog.files import sound_disk
 from runelog.keeper import Keeper
 from runelog.premises import Premises, acquire, create_log
 
@@ -101,20 +102,22 @@ class Runelog:
         """
         directory = Path(path)
         _check_options(segment_size, durability, readonly=readonly, take_over=take_over)
-        lock = None if readonly else acquire(directory, create=create, take_over=take_over)
-        log = None
+        lock = log = None
         try:
-            if lock is not None and not (directory / "MANIFEST").exists():
-                create_log(directory, segment_size)
-            log = cls(
-                directory,
-                codec or Codec(),
-                lock,
-                clock=clock,
-                segment_size=segment_size,
-                durability=durability,
-            )
-            log._begin(take_over=take_over)
+            with sound_disk(f"opening the log in {directory}"):
+                if not readonly:
+                    lock = acquire(directory, create=create, take_over=take_over)
+                    if not (directory / "MANIFEST").exists():
+                        create_log(directory, segment_size)
+                log = cls(
+                    directory,
+                    codec or Codec(),
+                    lock,
+                    clock=clock,
+                    segment_size=segment_size,
+                    durability=durability,
+                )
+                log._begin(take_over=take_over)
         except BaseException:
             if log is not None:
                 log._let_go()
@@ -176,9 +179,9 @@ class Runelog:
             raise ReadOnly(msg)
         with self._guard:
             if self._writer is None:
-                self._writer = Writer(
-                    _Home(self.premises), self.codec, self._clock, self.premises.arm()
-                )
+                with sound_disk("becoming ready to write"):
+                    armed = self.premises.arm()
+                self._writer = Writer(_Home(self.premises), self.codec, self._clock, armed)
             return self._writer
 
     # -- reading ------------------------------------------------------------------------------
@@ -307,7 +310,7 @@ class Runelog:
                 failure = self._writer.close() if self._writer is not None else None
                 if failure is None and not self.readonly:
                     # Not vouching costs the next open some time, and nothing else.
-                    with contextlib.suppress(LogFull, OSError):
+                    with contextlib.suppress(LogFull, Fault, OSError):
                         self.premises.leave_clean()
             finally:
                 self._let_go()

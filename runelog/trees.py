@@ -159,9 +159,13 @@ class File:
         """Say whether the file shows that of two commits the one that says so is not the newer one.
 
         A commit frees the page on which the one before it listed its tables, and lists that last.
+        When LMDB fails to write a meta page it leaves one behind that has the roots of the failed
+        commit and the number and length of an older one. A real later commit is never shorter.
         """
-        return newer.tables.root in self._freed(older) and older.tables.root not in self._freed(
-            newer
+        return (
+            older.last_page >= newer.last_page
+            and newer.tables.root in self._freed(older)
+            and older.tables.root not in self._freed(newer)
         )
 
     def _freed(self, meta: Meta) -> tuple[int, ...]:

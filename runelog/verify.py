@@ -177,13 +177,15 @@ class _Verifier:
         if frame.first_event(data) == last + 1:
             # Also if a rune of it is damaged: then that is what is wrong, not the next one's id.
             self._heads[name] = last + frame.count(data)
-        parts = frame.unpack(data, name, seed, position)
-        if parts.first != last + 1:
-            message = f"event {last + 1} of {name} should be next, and {parts.first} is"
+        block = frame.check(data, name, seed, position)
+        if block.first != last + 1:
+            message = f"event {last + 1} of {name} should be next, and {block.first} is"
             self._note("INV-EVENTID-MONOTONIC", "fatal", name, message)
-        self._heads[name] = parts.first + len(parts.bodies) - 1
+        self._heads[name] = block.first + block.runes - 1
         codec = self._log.codec
-        envelopes = codec.envelopes(parts.bodies, name, parts.first, position, parts.time)
+        envelopes = codec.envelopes(
+            block.runes, block.content, name, block.first, position, block.time
+        )
         for envelope in envelopes:
             trails[name, ""].add(envelope.position)
             for entity in {envelope.owner, *envelope.observers}:

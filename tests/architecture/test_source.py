@@ -40,6 +40,7 @@ TOP_LEVEL = {
     "tests",
 }
 LEFT_BEHIND = {
+    ".bench",
     ".git",
     ".hypothesis",
     ".import_linter_cache",

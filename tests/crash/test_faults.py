@@ -68,7 +68,7 @@ def complaints(story: Story, failed: Failed) -> list[str]:
             broken = False
         elif error == "LogFailed":
             broken = True
-        elif broken and not error and step is not None and step.do != "roll":
+        elif broken and not error and step is not None and step.names:
             found.append(f"{where}: step {number} went on behind a failure")
     return found
 

@@ -273,9 +273,11 @@ class TwoLogs(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Leave nothing behind."""
-        if hasattr(self, "real"):
-            self.real.close()
-        shutil.rmtree(self.root)
+        try:
+            if hasattr(self, "real"):
+                self.real.close()
+        finally:
+            shutil.rmtree(self.root)
 
 
 def outcome(act: Callable[[Log], object], log: Log, *, exactly: bool) -> object:
