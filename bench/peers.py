@@ -228,7 +228,7 @@ class Eventsourcing:
 
     @property
     def _datastore(self) -> SQLiteDatastore:
-        return cast("Any", self.app.recorder).datastore  # type: ignore[no-any-return]
+        return cast("Any", self.app.recorder).datastore  # type: ignore[no-any-return]  # the library does not say
 
     def prepare(self, parts: Sequence[Part]) -> list[Conversation]:
         """Let the aggregates hear the fragments; nothing is saved yet."""

@@ -58,8 +58,11 @@ QUEUE_ITEMS: Final = 4_096
 QUEUE_BYTES: Final = 64 << 20
 ROLL_AT: Final = 0.8
 """A segment is rolled when this part of its map is used: transactions need room to copy pages."""
-FLUSH_AFTER: Final = 0.005
+FLUSH_AFTER: Final = 0.01
 """How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
+MIN_CROWD: Final = 4
+"""From so many waiting threads on, a commit waits for the others a little."""
+MAX_GATHER: Final = 0.001
 
 
 class Writer:
@@ -78,8 +81,15 @@ class Writer:
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._stale = threading.Condition(self._lock)
+        self._gathered = threading.Condition(self._lock)
         self._queue: deque[Item] = deque()
         self._queued_bytes = 0
+        self._since = 0.0
+        """When the first append that is queued now was."""
+        self._crowd = 0
+        """How many were waiting when the last commit was done, those it served included."""
+        self._pace = 0.0
+        """How long the last commit took."""
         self._cost = 0
         self._leading = False
         self._paused = False
@@ -111,6 +121,8 @@ class Writer:
                 item.gate.acquire()
                 if not self._leading:
                     self._lead()
+                elif len(self._queue) == self._crowd:
+                    self._gathered.notify()
         if durable:
             self._settle(item)
         return Appended(
@@ -177,6 +189,8 @@ class Writer:
         for entity, stretches in item.touched.items():
             for _, count in stretches:
                 versions[entity] += count
+        if not self._queue:
+            self._since = time.monotonic()
         self._queue.append(item)
         self._queued_bytes += item.size
         self._cost += item.cost
@@ -212,6 +226,7 @@ class Writer:
 
     def _lead(self) -> None:
         """Commit what is queued, for everyone. Holds the lock, and lets go of it meanwhile."""
+        self._gather()
         items = list(self._queue)
         self._queue.clear()
         self._queued_bytes = 0
@@ -219,6 +234,7 @@ class Writer:
         self._lock.release()
         failure: Exception | None = None
         committed = False
+        begun = time.monotonic()
         try:
             try:
                 self._write(items)
@@ -236,6 +252,7 @@ class Writer:
         finally:
             self._lock.acquire()
             self._leading = False
+            self._pace = time.monotonic() - begun
             if failure is not None:
                 self._fail(failure, items)
             elif committed:
@@ -245,6 +262,19 @@ class Writer:
                 self._queue.extendleft(reversed(items))
                 self._queued_bytes += sum(item.size for item in items)
             self._hand_over()
+
+    def _gather(self) -> None:
+        """Give those who were just served a moment to come again, and to share this sync.
+
+        Without it, many threads fall into two camps that wait for each other's commits.
+        """
+        if self._crowd < MIN_CROWD or len(self._queue) >= self._crowd:
+            return
+        self._leading = True
+        try:
+            self._gathered.wait(min(self._pace / 2, MAX_GATHER))
+        finally:
+            self._leading = False
 
     def _undo(self, items: list[Item]) -> None:
         """Go back to what is on disk, after a transaction that was not committed."""
@@ -259,6 +289,7 @@ class Writer:
             self._cost -= item.cost
             item.desk.finished()
             _open_gate(item)
+        self._crowd = sum(item.gate is not None for item in (*items, *self._queue))
         if items:
             last = items[-1]
             self._home.announce(last.position + len(last.bodies) - 1)
@@ -384,11 +415,13 @@ class Writer:
                 if not self._queue:
                     self._stale.wait()
                     continue
-                self._stale.wait(FLUSH_AFTER)
-                if self._queue and not self._leading and self._failure is None:
-                    self._lead()
-                elif self._failure is not None:
+                if self._failure is not None:
                     return
+                due = self._since + FLUSH_AFTER - time.monotonic()
+                if due > 0 or self._leading:
+                    self._stale.wait(max(due, FLUSH_AFTER / 2))
+                else:
+                    self._lead()
 
     def close(self) -> Exception | None:
         """Commit what is queued and take no more; return what made the log fail, if it did."""

@@ -173,7 +173,12 @@ class Keeper:
         try:
             last = rewrite.fill(env, side.first, conversations, progress)
             done = rewrite.sealed(env, side, last)
-            fresh = SegmentInfo(number=side.number + 1, first=last + 1, map_size=empty.map_size)
+            fresh = SegmentInfo(
+                number=side.number + 1,
+                first=last + 1,
+                map_size=empty.map_size,
+                since=empty.since,
+            )
             rewrite.create(volumes.path(fresh), fresh, home.epoch).close()
             now = volumes.manifest
             volumes.verified.add((done.number, done.generation))

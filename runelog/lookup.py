@@ -244,7 +244,7 @@ def last_position(view: View, info: SegmentInfo) -> int:
     return end
 
 
-def last_time(view: View) -> int:
-    """Return when the last rune of a segment was appended, 0 if it is empty."""
+def last_time(view: View, info: SegmentInfo) -> int:
+    """Return the log's time at the last rune of a segment, or when it was begun if it is empty."""
     last = view.floor("runes", LAST)
-    return frame.time_of(last[1]) if last else 0
+    return max(frame.time_of(last[1]), info.since) if last else info.since

@@ -56,6 +56,8 @@ class SegmentInfo(msgspec.Struct, frozen=True):
     """Raised each time the segment is rewritten without some conversation."""
     status: Status = Status.ACTIVE
     last: int = 0
+    since: int = 0
+    """The log's time when it was begun: no later rune is earlier, wherever the former ones go."""
     digest: str = ""
     size: int = 0
 

@@ -185,7 +185,7 @@ class Premises:
         with env.batch() as batch:
             self.epoch = rewrite.epoch_of(batch) + 1
             batch.put("meta", b"epoch", NUMBER.pack(self.epoch))
-            armed = Armed(env, self.epoch, last_position(batch, active), last_time(batch))
+            armed = Armed(env, self.epoch, last_position(batch, active), last_time(batch, active))
         self.reader.announce(armed.position)
         return armed
 
@@ -206,9 +206,12 @@ class Premises:
         env = self.volumes.volume(old.number).env
         assert env is not None
         with env.view() as view:
-            last = last_position(view, old)
+            last, latest = last_position(view, old), last_time(view, old)
         new = SegmentInfo(
-            number=old.number + 1, first=last + 1, map_size=max(self._segment_size, 2 * need)
+            number=old.number + 1,
+            first=last + 1,
+            map_size=max(self._segment_size, 2 * need),
+            since=latest,
         )
         rewrite.create(self.volumes.path(new), new, self.epoch).close()
         try:

@@ -169,7 +169,12 @@ class _Repair:
         return info
 
     def _begin(self, last: SegmentInfo) -> SegmentInfo:
-        info = SegmentInfo(number=last.number + 1, first=last.last + 1, map_size=last.map_size)
+        info = SegmentInfo(
+            number=last.number + 1,
+            first=last.last + 1,
+            map_size=last.map_size,
+            since=last.since,
+        )
         rewrite.create(self._path(info), info, 0).close()
         return info
 

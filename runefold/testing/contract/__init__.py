@@ -27,16 +27,16 @@ _PARTS = (
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from runefold.testing.contract.appending import Appending  # noqa: E402 -- see above
-from runefold.testing.contract.archiving import Archiving  # noqa: E402
-from runefold.testing.contract.base import CODEC, KINDS, merged, picture  # noqa: E402
-from runefold.testing.contract.erasing import Erasing  # noqa: E402
-from runefold.testing.contract.following import Following, FollowingThreads  # noqa: E402
-from runefold.testing.contract.indexing import Indexing  # noqa: E402
-from runefold.testing.contract.keeping import Closing, Rolling  # noqa: E402
-from runefold.testing.contract.racing import Racing  # noqa: E402
-from runefold.testing.contract.reading import Reading, Streams  # noqa: E402
-from runefold.testing.contract.refusing import Refusing  # noqa: E402
-from runefold.testing.contract.reopening import Reopening  # noqa: E402
+from runefold.testing.contract.archiving import Archiving  # noqa: E402 -- as above
+from runefold.testing.contract.base import CODEC, KINDS, merged, picture  # noqa: E402 -- as above
+from runefold.testing.contract.erasing import Erasing  # noqa: E402 -- as above
+from runefold.testing.contract.following import Following, FollowingThreads  # noqa: E402 -- as above
+from runefold.testing.contract.indexing import Indexing  # noqa: E402 -- as above
+from runefold.testing.contract.keeping import Closing, Rolling  # noqa: E402 -- as above
+from runefold.testing.contract.racing import Racing  # noqa: E402 -- as above
+from runefold.testing.contract.reading import Reading, Streams  # noqa: E402 -- as above
+from runefold.testing.contract.refusing import Refusing  # noqa: E402 -- as above
+from runefold.testing.contract.reopening import Reopening  # noqa: E402 -- as above
 
 __all__ = ["CODEC", "KINDS", "DurableLogContract", "LogContract", "merged", "picture"]
 
