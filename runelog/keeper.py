@@ -202,7 +202,7 @@ class Keeper:
         active = volumes.volume(fresh.number).env
         assert active is not None
         self._writer.use(active, last)
-        home.reader.announce(last)
+        home.reader.news.announce(last)
         home.sweep()
 
     def finish(self) -> None:

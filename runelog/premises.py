@@ -186,7 +186,7 @@ class Premises:
             self.epoch = rewrite.epoch_of(batch) + 1
             batch.put("meta", b"epoch", NUMBER.pack(self.epoch))
             armed = Armed(env, self.epoch, last_position(batch, active), last_time(batch, active))
-        self.reader.announce(armed.position)
+        self.reader.news.announce(armed.position)
         return armed
 
     def touch(self) -> None:

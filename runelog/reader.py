@@ -6,12 +6,11 @@ of a segment in chunks, each in a short transaction of its own.
 
 from __future__ import annotations
 
-import threading
-import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from runelog import frame
 from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
+from runelog.follow import CHUNK, Follower, News
 from runelog.index import NUMBER, PLACE, Run, decode_hole, frames, postings, stream_prefix
 from runelog.rune import Conversation, Gap, State
 
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope, Work
     from runelog.view import View
     from runelog.volumes import Volume
-
-CHUNK: Final = 1_024
-"""About how many runes are taken out of a segment at a time."""
-POLL: Final = 0.01
-"""How often a follower looks whether a writer in another process has committed something."""
 
 
 class _Place(NamedTuple):
@@ -49,10 +43,7 @@ class Reader:
         self._volumes = lookup.volumes
         self._archives = archives
         self._codec = codec
-        self._news = threading.Condition()
-        self._announced = -1
-        """The last committed position as told by our own writer; -1 while there is none."""
-        self.closed = False
+        self.news = News()
 
     # -- conversations ------------------------------------------------------------------------
 
@@ -233,8 +224,8 @@ class Reader:
     def position(self) -> int:
         """The position of the last committed rune."""
         self._check_open()
-        if self._announced >= 0:
-            return self._announced
+        if self.news.position >= 0:
+            return self.news.position
         self._volumes.refresh()
         return self._lookup.last_position()
 
@@ -320,74 +311,25 @@ class Reader:
             msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
             raise Refused(msg)
         self._check_open()
-        if conversation is not None:
-            self.head(conversation)
-        return self._follow(conversation, max(after, 0), kinds, max_behind, wait)
-
-    def _follow(
-        self,
-        conversation: str | None,
-        cursor: int,
-        kinds: Collection[str] | None,
-        max_behind: int | None,
-        wait: float | None,
-    ) -> Iterator[Envelope | Gap]:
-        since = time.monotonic()
-        while True:
-            last = self._await(conversation, cursor, None if wait is None else since + wait)
-            if last is None:
-                return
-            if max_behind is not None and last - cursor > max_behind:
-                yield Gap(cursor + 1, last - max_behind, "slow", conversation)
-                cursor = last - max_behind
-                since = time.monotonic()
-            stop = min(last, cursor + CHUNK)
-            found: Iterator[Envelope | Gap]
-            if conversation is None:
-                found = self._everything(cursor, stop)
-            else:
-                found = self.read(conversation, cursor, stop, None)
-            for item in found:
-                if self.closed:
-                    return
-                if isinstance(item, Gap) or kinds is None or item.kind in kinds:
-                    yield item
-                    since = time.monotonic()
-            cursor = stop
-
-    def _await(self, conversation: str | None, cursor: int, until: float | None) -> int | None:
-        """Return how far there is more to read behind `cursor`, None if nothing came in time."""
-        while not self.closed:
-            with self._news:
-                seen = self._announced
-            try:
-                last = self.position if conversation is None else self.head(conversation).head
-            except Closed:
-                return None
-            if last > cursor:
-                return last
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
-                return None
-            with self._news:
-                if self._announced == seen and not self.closed:
-                    self._news.wait(left if seen >= 0 else min(POLL, left or POLL))
-        return None
-
-    def announce(self, position: int) -> None:
-        """Say that everything up to `position` is committed."""
-        with self._news:
-            self._announced = position
-            self._news.notify_all()
+        if conversation is None:
+            follower = Follower(self.news, lambda: self.position, self._everything, None)
+        else:
+            name = conversation
+            self.head(name)
+            follower = Follower(
+                self.news,
+                lambda: self.head(name).head,
+                lambda after, until: self.read(name, after, until, None),
+                name,
+            )
+        return follower.follow(max(after, 0), kinds, max_behind, wait)
 
     def close(self) -> None:
         """Wake those who follow; there is nothing more to come."""
-        with self._news:
-            self.closed = True
-            self._news.notify_all()
+        self.news.close()
 
     def _check_open(self) -> None:
-        if self.closed:
+        if self.news.closed:
             msg = "this log has been closed: open it again"
             raise Closed(msg)
 

@@ -349,7 +349,7 @@ class _Home:
         self.version = premises.lookup.version
         self.was_open = premises.lookup.was_open
         self.next_segment = premises.next_segment
-        self.announce = premises.reader.announce
+        self.announce = premises.reader.news.announce
 
 
 def _check_options(segment_size: int, durability: str, *, readonly: bool, take_over: bool) -> None:

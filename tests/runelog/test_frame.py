@@ -117,7 +117,7 @@ def test_a_hostile_header_costs_no_more_than_the_frame(
 def test_a_frame_does_not_pass_for_another_place_or_time(
     bodies: list[bytes], first: int, time: int, other: int
 ) -> None:
-    """Copied to another conversation, event, position or time, its runes do not match their checksums."""
+    """Copied to another conversation, event, position or time, its runes do not match."""
     data = frame.pack(3, SEED, AT, first, time, bodies)
     moved = frame.pack(3, SEED, AT, first + 1, time, bodies)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +14,14 @@ from hypothesis import strategies as st
 
 from runelog.errors import Corrupt
 from runelog.salvage import SalvageView, check_size
+from tests.runelog.damaged_files import (
+    TABLES,
+    Entries,
+    agrees,
+    everything,
+    position,
+    value_of,
+)
 from tests.runelog.lmdb_file import (
     BRANCH,
     PAGE,
@@ -32,77 +39,11 @@ from tests.runelog.lmdb_file import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TABLES = ("heads", "names", "runes")
-Entries = list[tuple[bytes, bytes]]
 keys = st.binary(min_size=1, max_size=20) | st.binary(min_size=1, max_size=511)
 values = st.none() | st.binary(max_size=60) | st.integers(0, 20_000).map(lambda n: b"v" * n)
 commits = st.lists(
     st.lists(st.tuples(st.sampled_from(TABLES), keys, values), max_size=60), max_size=8
 )
-
-
-def position(number: int) -> bytes:
-    """Return a key of the kind that rises."""
-    return number.to_bytes(8, "big")
-
-
-def value_of(number: int) -> bytes:
-    """Return a value that can be told from others, a large one now and then."""
-    return number.to_bytes(4, "big") * (3000 if number % 97 == 0 else 60)
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a file with several levels, large values, deleted entries and free pages."""
-    path = tmp_path_factory.mktemp("large") / "large.mdb"
-    written = [
-        [("runes", position(n), value_of(n)) for n in range(start, start + 400)]
-        for start in range(1, 20_000, 400)
-    ]
-    named = [[("names", b"name %d" % (n * 7919 % 5000), position(n)) for n in range(5000)]]
-    deleted = [[("runes", position(n), None) for n in range(5, 5000, 3)]]
-    again = [[("names", b"name %d" % n, b"again") for n in range(0, 5000, 50)]]
-    build(path, TABLES, [*written, *named, *deleted, *again])
-    return path
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a file of a few pages that has all there is: branches, large values, free pages."""
-    path = tmp_path_factory.mktemp("small") / "small.mdb"
-    first = [("runes", position(n), bytes([n]) * 900) for n in range(1, 6)]
-    second = [("runes", position(6), b"large" * 900), ("names", b"conv_a", b"\0\0\0\1")]
-    third = [("runes", position(2), None), ("names", b"conv_b", b"\0\0\0\2")]
-    build(path, TABLES, [first, second, third])
-    return path
-
-
-def everything(view: SalvageView, table: str) -> Entries:
-    """Read a whole table strictly, chunk by chunk."""
-    entries: Entries = []
-    while chunk := view.scan(table, entries[-1][0] + b"\0" if entries else b""):
-        entries += chunk
-    return entries
-
-
-def agrees(view: SalvageView, expected: dict[str, Entries], *, step: int = 1) -> bool:
-    """Tell whether a view answers every kind of question as LMDB does."""
-    for table, entries in expected.items():
-        assert everything(view, table) == entries
-        assert list(view.salvage(table)) == entries
-        assert view.complete(table)
-        for (key, value), (following, _) in itertools.pairwise([*entries, (b"\xff" * 600, b"")]):
-            if step > 1 and hash(key) % step:
-                continue
-            between = key + b"\0"
-            assert view.get(table, key) == value
-            assert view.floor(table, key) == (key, value)
-            if between < following:
-                assert view.get(table, between) is None
-                assert view.floor(table, between) == (key, value)
-        if entries:
-            assert view.floor(table, b"") is None
-    return view.check() == []
 
 
 # -- sound files -----------------------------------------------------------------------------------
@@ -388,71 +329,3 @@ def test_a_file_cut_anywhere_is_refused_or_right(tmp_path: Path, small: Path) ->
         examine(data[:size], expected)
         with pytest.raises(Corrupt, match=r"cut\.mdb"):
             check_size(path)
-
-
-# -- before a file is mapped -----------------------------------------------------------------------
-
-
-def test_check_size_names_file_and_sizes(tmp_path: Path, small: Path) -> None:
-    """The message says which file, how long it is and how long it should be."""
-    data = small.read_bytes()
-    path = tmp_path / "segment.mdb"
-    path.write_bytes(data[: len(data) - PAGE])
-
-    with pytest.raises(Corrupt, match=rf"segment\.mdb.*{len(data) - PAGE:,}.*{len(data):,}"):
-        check_size(path)
-
-
-def test_space_reserved_behind_the_last_page_is_fine(tmp_path: Path, small: Path) -> None:
-    """A file may be longer than its pages: disk space is reserved ahead."""
-    path = tmp_path / "segment.mdb"
-    path.write_bytes(small.read_bytes() + bytes(1 << 20))
-
-    check_size(path)
-    with SalvageView.open(path) as view:
-        assert agrees(view, content(small, TABLES))
-
-
-@pytest.mark.parametrize(
-    ("place", "new", "said"),
-    [
-        (0, b"\7", "does not say that it is one"),
-        (16, b"\0", "LMDB"),
-        (20, b"\3", "format 3"),
-        (40, b"\1", "page size"),
-        (136, b"\0\0\0\0", "last page"),
-        (144, b"\x0b", "commit"),
-        (144, b"\xf0", "do not follow"),
-    ],
-)
-def test_check_size_refuses_a_damaged_header(
-    tmp_path: Path, small: Path, place: int, new: bytes, said: str
-) -> None:
-    """What LMDB would choose a state by must be beyond doubt before it may choose."""
-    path = tmp_path / "segment.mdb"
-    path.write_bytes(changed(small.read_bytes(), {place: new}))
-
-    with pytest.raises(Corrupt, match=said):
-        check_size(path)
-
-
-@pytest.mark.parametrize("slot", [0, 1])
-def test_commits_in_the_wrong_order_are_told(tmp_path: Path, small: Path, slot: int) -> None:
-    """A count that went wrong must not bring the state before the last commit back in silence."""
-    path = tmp_path / "segment.mdb"
-    place = slot * PAGE + 144
-    data = small.read_bytes()
-    path.write_bytes(changed(data, {place: bytes([data[place] ^ 2])}))
-
-    assert sorted(commits_of(data)) == [5, 6]
-    with pytest.raises(Corrupt, match="is older than commit"):
-        check_size(path)
-    with SalvageView.open(path) as view:
-        assert "is older than commit" in view.problems[0]
-        assert everything(view, "names") == content(small, TABLES)["names"]
-
-
-def test_check_size_says_that_a_file_is_missing(tmp_path: Path) -> None:
-    """A file that the log lists and that is not there is damage too."""
-    with pytest.raises(Corrupt, match="missing"):
-        check_size(tmp_path / "nothing.mdb")

@@ -96,7 +96,13 @@ class Refusing(Base):
         before = picture(log)
 
         with pytest.raises(TypeError):
-            log.append(A, [notes("note_1", "b"), Change("note_2", None, [Change])])  # type: ignore[list-item]
+            log.append(
+                A,
+                [
+                    notes("note_1", "b"),
+                    Change("note_2", None, [Change]),  # type: ignore[list-item]  # no rune
+                ],
+            )
 
         check_untouched(log, before)
 

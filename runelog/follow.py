@@ -1,0 +1,112 @@
+"""Following a log: what there is from a cursor on, and then what is yet to come.
+
+A follower reads from the log at its own pace, so nothing is kept for it in memory however slow it
+is. It is told by the writer of its own process that there is news, and looks for those of another.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from runelog.errors import Closed
+from runelog.rune import Gap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from runelog.rune import Envelope
+
+CHUNK: Final = 1_024
+"""About how many runes are taken out of the log at a time."""
+POLL: Final = 0.01
+"""How often a follower looks whether a writer in another process has committed something."""
+
+
+class News:
+    """How far the log is committed, as its writer tells."""
+
+    def __init__(self) -> None:
+        """Begin without a writer in this process."""
+        self._changed = threading.Condition()
+        self.position = -1
+        """The last committed position as told by our own writer; -1 while there is none."""
+        self.closed = False
+
+    def announce(self, position: int) -> None:
+        """Say that everything up to `position` is committed."""
+        with self._changed:
+            self.position = position
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wake those who follow: there is nothing more to come."""
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()
+
+    def wait(self, seen: int, timeout: float | None) -> None:
+        """Wait until there is more than was seen, the log is closed, or time is up."""
+        with self._changed:
+            if self.position == seen and not self.closed:
+                self._changed.wait(timeout if seen >= 0 else min(POLL, timeout or POLL))
+
+
+class Follower:
+    """Reads on and on. `head` tells how far there is something; `read` gives a stretch of it."""
+
+    def __init__(
+        self,
+        news: News,
+        head: Callable[[], int],
+        read: Callable[[int, int], Iterator[Envelope | Gap]],
+        conversation: str | None,
+    ) -> None:
+        """Follow one conversation, or all."""
+        self._news = news
+        self._head = head
+        self._read = read
+        self._conversation = conversation
+
+    def follow(
+        self,
+        cursor: int,
+        kinds: Collection[str] | None,
+        max_behind: int | None,
+        wait: float | None,
+    ) -> Iterator[Envelope | Gap]:
+        """Yield what comes behind `cursor` until the log is closed, or for `wait` s nothing does."""
+        since = time.monotonic()
+        while True:
+            last = self._await(cursor, None if wait is None else since + wait)
+            if last is None:
+                return
+            if max_behind is not None and last - cursor > max_behind:
+                yield Gap(cursor + 1, last - max_behind, "slow", self._conversation)
+                cursor = last - max_behind
+                since = time.monotonic()
+            stop = min(last, cursor + CHUNK)
+            for item in self._read(cursor, stop):
+                if self._news.closed:
+                    return
+                if isinstance(item, Gap) or kinds is None or item.kind in kinds:
+                    yield item
+                    since = time.monotonic()
+            cursor = stop
+
+    def _await(self, cursor: int, until: float | None) -> int | None:
+        """Return how far there is more to read behind `cursor`, None if nothing came in time."""
+        while not self._news.closed:
+            seen = self._news.position
+            try:
+                last = self._head()
+            except Closed:
+                return None
+            if last > cursor:
+                return last
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            self._news.wait(seen, left)
+        return None
