@@ -240,6 +240,8 @@ class Writer:
                 self._write(items)
             except MapFull:
                 self._undo(items)
+                with self._lock:
+                    self._paused = True  # for the reason given in _roll
                 self._env = self._home.next_segment(sum(item.cost for item in items))
                 self._desks.forget_segment()
                 self._write(items)
@@ -251,7 +253,7 @@ class Writer:
             failure.__cause__ = error
         finally:
             self._lock.acquire()
-            self._leading = False
+            self._leading = self._paused = False
             self._pace = time.monotonic() - begun
             if failure is not None:
                 self._fail(failure, items)
@@ -328,7 +330,9 @@ class Writer:
 
     def _roll(self, need: int) -> None:
         """Begin the next segment. Called with the lock held and nothing queued or under way."""
-        self._leading = True
+        # Nobody is admitted meanwhile: to reserve room in a segment that is being sealed changes it
+        # behind its digest and, once it is closed, changes whichever file has its descriptor.
+        self._leading = self._paused = True
         self._lock.release()
         env = None
         failure: Exception | None = None
@@ -340,7 +344,7 @@ class Writer:
             raise
         finally:
             self._lock.acquire()
-            self._leading = False
+            self._leading = self._paused = False
             if failure is not None:
                 self._fail(failure, [])
             if env is not None:

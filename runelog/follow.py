@@ -76,7 +76,7 @@ class Follower:
         max_behind: int | None,
         wait: float | None,
     ) -> Iterator[Envelope | Gap]:
-        """Yield what comes behind `cursor` until the log is closed, or for `wait` s nothing does."""
+        """Yield what comes behind `cursor`, until the log is closed or `wait` seconds are up."""
         since = time.monotonic()
         while True:
             last = self._await(cursor, None if wait is None else since + wait)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from runelog import manifest, rewrite, segment
+from runelog import manifest, rewrite, space
 from runelog.blobs import FileBlobs
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
@@ -120,7 +120,7 @@ class Premises:
         try:
             if clean is not None:
                 if (
-                    segment.digest(path) != clean.catalog
+                    space.digest(path) != clean.catalog
                     and manifest.read_clean(self.directory) == clean
                 ):
                     raise Corrupt(f"{path.name} does not match its digest")  # noqa: EM102, TRY301 -- below

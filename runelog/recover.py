@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from runelog import segment
+from runelog import segment, space
 from runelog.catalog import decode_span, entries
 from runelog.errors import Corrupt, RunefoldError
 from runelog.index import Head, decode_head
@@ -74,7 +74,7 @@ def _describe(path: Path) -> SegmentInfo:
     """Return what a segment's own file says of it."""
     match = _NAME.fullmatch(path.name)
     assert match is not None
-    digest, size = segment.digest(path)
+    digest, size = space.digest(path)
     with SalvageView.open(path) as view:
         try:
             told = view.get("meta", b"segment")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from runelog import manifest, rewrite, segment
+from runelog import manifest, rewrite, segment, space
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.codec import Codec
@@ -126,12 +126,12 @@ class _Repair:
             self._done.notes.append(f"{info.name} is missing: all that only it held is lost")
             return False
         if info.status is Status.SEALED:
-            return segment.digest(path) == (info.digest, info.size)
+            return space.digest(path) == (info.digest, info.size)
         if info.status is Status.DAMAGED:
             return False
         clean = manifest.read_clean(self._directory)
         if clean is not None:
-            return segment.digest(path) == clean.active
+            return space.digest(path) == clean.active
         try:
             walk(path)
         except Corrupt:
@@ -145,7 +145,7 @@ class _Repair:
         try:
             if clean is None:
                 walk(path, tables=CATALOG_TABLES)
-            elif segment.digest(path) == clean.catalog:
+            elif space.digest(path) == clean.catalog:
                 return
             else:
                 self._done.notes.append(f"{path.name} was damaged and is rebuilt")

@@ -7,7 +7,6 @@ catalog over the sealed segments. Nothing here knows what the tables mean.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import threading
 import weakref
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from runelog.errors import Closed, Corrupt, Fault, Forked, LogFailed, LogFull, ReadOnly, Refused
-from runelog.files import NO_ROOM
 from runelog.salvage import check_size
+from runelog.space import Space, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 TABLES: Final = ("runes", "names", "heads", "events", "streams", "work", "holes", "meta")
 """The tables of a segment, see docs/FORMAT.md."""
 MAX_READERS: Final = 1024
-RESERVE_CHUNK: Final = 4 << 20
 CHECK_READERS: Final = 256 << 10
 """How far a file grows until the slots of readers that died are looked for."""
 _SCAN_BYTES: Final = 1 << 20
@@ -120,16 +118,18 @@ class Environment:
         )
         self._env = self._shared.env
         self._shared.holders.add(self)
-        self._fd = -1
         try:
-            self._fd = os.open(path, os.O_RDONLY if readonly else os.O_RDWR)
+            self._space = Space(path, readonly=readonly)
+        except BaseException:
+            _unshare(self._shared)
+            raise
+        try:
             with self._errors(), _room_for_a_new(path) if create else contextlib.nullcontext():
                 self._open_tables(tables, create=create)
         except BaseException:
             self._let_go()
             raise
         self._page = self._env.stat()["psize"]
-        self._allocated = os.fstat(self._fd).st_size
         self._used = self._checked = self._measure()
         self._open = True
 
@@ -248,36 +248,13 @@ class Environment:
 
     def reserve(self, need: int) -> None:
         """See to it that the disk holds `need` more bytes for this file; `LogFull` if it cannot."""
-        end = min(self.used + need, self.map_size)
-        if end <= self._allocated:
-            return
-        goal = min(max(end, self._allocated + RESERVE_CHUNK), self.map_size)
-        if not self._allocate(goal, may_fail=goal > end):
-            self._allocate(end, may_fail=False)
-
-    def _allocate(self, end: int, *, may_fail: bool) -> bool:
-        """Have the disk hold the file up to `end`; tell whether it does."""
-        try:
-            os.posix_fallocate(self._fd, self._allocated, end - self._allocated)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                msg = f"{self.path.name}: {error}"
-                raise Fault(msg) from error
-            if may_fail:
-                return False
-            msg = (
-                f"no room for {end - self._allocated:,} more bytes of {self.path.name} "
-                f"({error.strerror}): nothing is lost; free some disk space and append again"
-            )
-            raise LogFull(msg) from error
-        self._allocated = os.fstat(self._fd).st_size
-        return True
+        end = min(self._used + need, self.map_size)
+        if end > self._space.allocated:
+            self._space.reserve(end, self.map_size)
 
     def trim(self) -> None:
         """Give reserved space that is not used back, and make the file's length durable."""
-        os.ftruncate(self._fd, self.used)
-        os.fsync(self._fd)
-        self._allocated = self.used
+        self._space.trim(self._used)
 
     def digest(self) -> tuple[str, int]:
         """Return the SHA-256 and the length of the file as it is."""
@@ -298,8 +275,7 @@ class Environment:
         del self._env, self._tables
 
     def _let_go(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
+        self._space.close()
         if os.getpid() == self._pid:
             _unshare(self._shared)
 
@@ -392,13 +368,6 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def digest(path: Path) -> tuple[str, int]:
-    """Return the SHA-256 and the length of a file."""
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-        return found, file.tell()
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import msgspec
 
-from runelog import frame, manifest, segment
+from runelog import frame, manifest, space
 from runelog.catalog import entries
 from runelog.errors import BadStream, Corrupt, NewerFormat, RunefoldError
 from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole, postings, stream_prefix
@@ -129,7 +129,7 @@ class _Verifier:
                 what = "is set aside as damaged" if info.status is Status.DAMAGED else "is damaged"
                 self._note("INV-RUNE-IMMUTABLE", "fatal", info.name, f"{info.name} {what}")
             elif info.status is Status.SEALED:
-                found = segment.digest(self._home.volumes.path(info))
+                found = space.digest(self._home.volumes.path(info))
                 if found != (info.digest, info.size):
                     message = f"{info.name} does not match its digest"
                     self._note("INV-RUNE-IMMUTABLE", "fatal", info.name, message)

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from runelog import frame, manifest, segment
+from runelog import frame, manifest, space
 from runelog.errors import Closed, Corrupt, LogFailed
 from runelog.index import NUMBER, decode_head
 from runelog.manifest import Status
@@ -246,9 +246,9 @@ class Volumes:
         """Tell whether a segment's file is what it was when it was sealed or closed."""
         path = self.path(info)
         if info.status is not Status.ACTIVE:
-            return segment.digest(path) == (info.digest, info.size)
+            return space.digest(path) == (info.digest, info.size)
         expected = self.vouch() if self.vouch else None
-        if expected is None or segment.digest(path) == expected:
+        if expected is None or space.digest(path) == expected:
             return True
         # Changed since it was closed: by a writer that has come meanwhile and said so, or by
         # damage.

@@ -1,6 +1,7 @@
-"""A busy writer: several threads append, roll, archive, restore and erase until somebody kills them.
+"""A busy writer: several threads append, roll, archive, restore and erase until they are killed.
 
-What it acknowledges it says on a pipe, after the fact; what it is about to do to a whole conversation, before.
+What it acknowledges it says on a pipe, after the fact; what it is about to do to a whole
+conversation, before.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import select
 import signal
 import threading
 import time
+import traceback
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -41,12 +43,21 @@ def text(name: str, event_id: int, size: int) -> str:
 def write(directory: Path, seed: int, tell: Callable[[str], None]) -> None:
     """Write until killed."""
     log = open_log(directory)
-    workers = [partial(_append, log, seed, number, tell) for number in range(THREADS)]
-    threads = [threading.Thread(target=job) for job in (*workers, partial(_keep, log, seed, tell))]
+    jobs = [partial(_append, log, seed, number, tell) for number in range(THREADS)]
+    jobs.append(partial(_keep, log, seed, tell))
+    threads = [threading.Thread(target=_complaining, args=(job, tell)) for job in jobs]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def _complaining(job: Callable[[], None], tell: Callable[[str], None]) -> None:
+    try:
+        job()
+    except BaseException:
+        tell(f"broke {traceback.format_exc()!r}")
+        raise
 
 
 def _head(log: Runelog, name: str) -> int:
@@ -63,9 +74,7 @@ def _add(log: Runelog, rng: random.Random, name: str, head: int, *, durable: boo
         Noted(text=text(name, head + part, size), part=part, of=count)
         for part in range(1, count + 1)
     ]
-    return log.append(
-        name, [Change("note_1", None, runes, ("book_1",))], durable=durable
-    ).last
+    return log.append(name, [Change("note_1", None, runes, ("book_1",))], durable=durable).last
 
 
 def _append(log: Runelog, seed: int, number: int, tell: Callable[[str], None]) -> None:
@@ -87,12 +96,16 @@ def _append(log: Runelog, seed: int, number: int, tell: Callable[[str], None]) -
 def _keep(log: Runelog, seed: int, tell: Callable[[str], None]) -> None:
     rng = random.Random(f"{seed} keep")
     while True:
-        name = f"keep_{rng.randrange(6)}"
-        state = log.conversation(name).state if _head(log, name) else State.LIVE
-        if state is State.ERASED:
-            continue
-        if state is State.LIVE and (not _head(log, name) or rng.random() < 0.5):
-            head = _add(log, rng, name, _head(log, name), durable=True)
+        kept = {
+            one.id: one
+            for one in log.conversations()
+            if one.id.startswith("keep") and one.state is not State.ERASED
+        }
+        name = rng.choice([*kept, f"keep_{rng.getrandbits(32)}"])
+        head = kept[name].head if name in kept else 0
+        state = kept[name].state if name in kept else State.LIVE
+        if state is State.LIVE and (not head or rng.random() < 0.5):
+            head = _add(log, rng, name, head, durable=True)
             tell(f"appended {name} {head}")
             continue
         steps = ["restore"] if state is State.ARCHIVED else ["archive", "archive", "erase"]
@@ -116,6 +129,8 @@ class Witness:
         match line.split():
             case ["appended", name, head]:
                 self.heads[name] = max(self.heads.get(name, 0), int(head))
+            case ["broke", *why]:
+                raise AssertionError(" ".join(why))
             case ["begin", step, name]:
                 self.begun[name] = _AFTER[step]
             case ["done", step, name]:

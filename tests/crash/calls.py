@@ -1,12 +1,14 @@
 """What a traced child does to the files under one directory: each change, in order.
 
-`Recorder` notes the changes; `Saboteur` counts them and at the chosen one kills the child or lets the call fail.
+`Recorder` notes the changes; `Saboteur` counts them, and at the chosen one kills the child or lets
+the call fail.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.crash.ptrace import Fail, Kill, trace
@@ -140,11 +142,11 @@ class Recorder:
         if text.startswith("/"):
             return os.path.normpath(text)
         where = "cwd" if base == _HERE else f"fd/{base}"
-        return os.path.normpath(f"{os.readlink(f'/proc/{call.thread}/{where}')}/{text}")
+        return os.path.normpath(Path(f"/proc/{call.thread}/{where}").readlink() / text)
 
     def _file(self, call: Entered) -> str:
         try:
-            return os.readlink(f"/proc/{call.thread}/fd/{_signed(call.arguments[0])}")
+            return str(Path(f"/proc/{call.thread}/fd/{_signed(call.arguments[0])}").readlink())
         except FileNotFoundError:
             return ""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[ProcessPoolExecutor]:
-    """Provide fresh processes with one thread each: only such a one can be forked without regret."""
+    """Provide fresh processes with one thread each: only those can be forked without regret."""
     beside = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     count = max(1, (os.cpu_count() or 1) // beside)
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as workers:

@@ -1,8 +1,9 @@
 """A disk that loses power: which states it can be left in, given what a program wrote and synced.
 
-What was synced is there. Of everything else any part may be: a file's unsynced pages in any combination, names
-in a directory that was not synced itself. Two kinds of file system are told apart: one that orders nothing but
-what is synced, and one that, as journals do, keeps all names and lengths in order.
+What was synced is there. Of everything else any part may be: a file's unsynced pages in any
+combination, names in a directory that was not synced itself. Two kinds of file system are told
+apart: one that orders nothing but what is synced, and one that, as journals do, keeps all names
+and lengths in order.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Disk:
     """What is durable, and what is pending, while changes come in."""
 
     def __init__(self, root: str, *, journal: bool) -> None:
-        """Begin with an empty directory `root`; with `journal`, any sync makes all names durable."""
+        """Begin with an empty directory; with `journal`, any sync makes all names durable."""
         self._root = root
         self._journal = journal
         self._now: dict[str, int] = {"": _FOLDER}
@@ -112,7 +113,7 @@ class Disk:
         return path[len(self._root) + 1 :]
 
     def settles(self, change: Change) -> bool:
-        """Tell whether a change makes something durable: the moment to cut the power is before it."""
+        """Tell whether a change makes something durable: the power is cut before it."""
         return change.what == "sync" or change.durable
 
     def apply(self, change: Change) -> None:
@@ -149,7 +150,7 @@ class Disk:
         self.pending.append(Op(number, folder, _FOLDER, what, names=tuple(names.items())))
 
     def _write(self, inode: int, change: Change) -> None:
-        """A write is as many changes as it touches pages; nothing keeps those together."""
+        """Take a write in: as many changes as it touches pages, as nothing keeps those together."""
         end = change.offset + len(change.data)
         start = change.offset
         while start < end:
@@ -275,10 +276,12 @@ def cases(root: str, changes: Sequence[Change], durable: Sequence[int], seed: in
         begun = 1
         for at, change in enumerate([*changes, None]):
             if change is None or disk.settles(change):
-                # What is written through takes effect at once, or not: it is pending for this moment.
+                # What is written through is pending for this one moment.
                 trial = [] if change is None or change.what == "sync" else _pages(disk, change)
                 required = durable[min(at, len(durable) - 1)]
-                where = f"change {at}, {change.call} {change.path[len(root) :]}" if change else "end"
+                where = (
+                    f"change {at}, {change.call} {change.path[len(root) :]}" if change else "end"
+                )
                 for kept in subsets([*disk.pending, *trial], rng, journal=journal):
                     state = disk.state(kept)
                     old = found.get(state)

@@ -1,7 +1,7 @@
-"""A small tracer: runs a function in a forked child and sees each of its system calls, before and after.
+"""A small tracer: runs a function in a forked child and sees each of its system calls.
 
-Linux lets a process trace its own children without privileges or tools. Being inside the calls, the tracer can
-note what was written, make a call fail, or kill the child at exactly that call.
+Linux lets a process trace its own children without privileges or tools. As it is there before and
+after each call, the tracer can note what was written, make a call fail, or kill the child at it.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class _Inside:
         return os.getpid()
 
     def follow(self, name: str | None, stop: str) -> list[tuple[int, int, str]]:
-        """Follow until a rune says `stop`; return first and last position or event, and the text."""
+        """Follow until a rune says `stop`; return first and last place and the text of each."""
         seen: list[tuple[int, int, str]] = []
         self.line.send("following")
         for item in self.log.follow(name, 0, wait=PATIENCE):

@@ -1,4 +1,4 @@
-"""Crashes as jobs: each tells a story to a log in a child, lets something happen, and judges what is left.
+"""Crashes as jobs: a story is told to a log in a child, something happens, what is left is judged.
 
 All of it runs in the processes of the `pool` fixture, which are fit to be forked.
 """
@@ -31,7 +31,7 @@ Story = tuple["Step", ...]
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """Give a directory in memory, where there is one: nothing here depends on a real disk's speed."""
+    """Give a directory, in memory if possible: nothing here depends on a real disk."""
     memory = Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) else None
     root = Path(tempfile.mkdtemp(prefix="runelog-", dir=place))
@@ -85,7 +85,9 @@ def open_after(story: Story, case: Case) -> str:
         for path in root.rglob("*-lock"):
             # Nobody syncs what LMDB keeps there: anything may be left of it.
             path.write_bytes(os.urandom(path.stat().st_size))
-        wrong = survived(partial(check, root / "log", worlds(story)[case.required : case.limit + 1]))
+        wrong = survived(
+            partial(check, root / "log", worlds(story)[case.required : case.limit + 1])
+        )
         return f"power cut before {case.where}: {wrong}" if wrong else ""
 
 

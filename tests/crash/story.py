@@ -1,7 +1,7 @@
-"""Stories that a child tells to a log, step by step, and what must be in the log after each of them.
+"""Stories that a child tells to a log, step by step, and what must be in the log after each step.
 
-A story is told by one thread, so that a crash can leave only the state between two of its steps. After each
-step the child says so on a pipe that outlives it.
+A story is told by one thread, so that a crash can leave only the state between two of its steps.
+After each step the child says so on a pipe that outlives it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class Step(NamedTuple):
     """One thing to do to the log."""
 
     do: str
-    """append, whisper (an append that nobody waits for), flush, roll, archive, restore, erase, take_in, reopen."""
+    """append, whisper (an append that nobody waits for), flush, roll, archive, restore, erase,
+    take_in or reopen."""
     names: tuple[str, ...] = ()
-    count: int = 1
+    runes: int = 1
     size: int = 20
 
 
@@ -91,13 +92,15 @@ KEEPING: Final = {
 
 def texts(step: Step, number: int, name: str) -> list[str]:
     """Return what a step adds to one conversation."""
-    return [f"{number}.{part} of {name} ".ljust(step.size, "=") for part in range(1, step.count + 1)]
+    return [
+        f"{number}.{part} of {name} ".ljust(step.size, "=") for part in range(1, step.runes + 1)
+    ]
 
 
 def runes(step: Step, number: int, name: str) -> list[Noted]:
     """Return the runes of one append."""
     return [
-        Noted(text=text, part=part, of=step.count)
+        Noted(text=text, part=part, of=step.runes)
         for part, text in enumerate(texts(step, number, name), 1)
     ]
 
@@ -132,11 +135,13 @@ def possible(story: Sequence[Step], sure: Collection[int], maybe: Collection[int
     return found
 
 
-def play(directory: Path, story: Sequence[Step], tell: Callable[[str], None], skip: int = 0) -> None:
+def play(
+    directory: Path, story: Sequence[Step], tell: Callable[[str], None], skip: int = 0
+) -> None:
     """Tell a story to the log in `directory`, from behind the first `skip` steps on.
 
-    Tells of each step when it is over: its number, or its number and the name of the error. Opening the log is
-    step 0, of which only an error is told.
+    Tells of each step when it is over: its number, or its number and the name of the error.
+    Opening the log is step 0, of which only an error is told.
     """
     try:
         log = open_log(directory)
@@ -210,13 +215,13 @@ class Pipe:
 
 
 def acknowledged(story: Sequence[Step], told: Sequence[str]) -> int:
-    """Return up to which step everything must be there: the last one that promised to be durable."""
+    """Return up to which step all must be there: the last one that promised to be durable."""
     done = [int(line) for line in told if " " not in line]
     return max((n for n in done if story[n - 1].do not in NOTHING_ACKNOWLEDGED), default=0)
 
 
 def promised(story: Sequence[Step], told: Sequence[str]) -> set[int]:
-    """Return the steps that must be there although others failed: those that returned, and were durable in time.
+    """Return the steps that must be there although others failed: those that became durable.
 
     What nobody waited for is durable once a later step is that was taken through the same handle.
     """

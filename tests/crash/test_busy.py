@@ -17,7 +17,7 @@ KILLS: Final = 4
 
 @pytest.mark.parametrize("seeds", [(1, 2)])
 def test_a_busy_writer_can_be_killed(pool: ProcessPoolExecutor, seeds: tuple[int, ...]) -> None:
-    """Killed 8 times at random, a writer of many threads has never acknowledged what is not there."""
+    """Killed 8 times at random, a busy writer has never acknowledged what is not there."""
     wrong = pool.map(partial(killed_at_random, kills=KILLS), seeds)
 
     assert list(filter(None, wrong)) == []
@@ -27,7 +27,7 @@ def test_a_busy_writer_can_be_killed(pool: ProcessPoolExecutor, seeds: tuple[int
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("first", range(100, 150, 10))
 def test_a_busy_writer_can_be_killed_200_times(pool: ProcessPoolExecutor, first: int) -> None:
-    """Killed 200 times at random, a writer of many threads has never acknowledged what is not there."""
+    """Killed 200 times at random, a busy writer has never acknowledged what is not there."""
     wrong = pool.map(partial(killed_at_random, kills=KILLS), range(first, first + 10))
 
     assert list(filter(None, wrong)) == []

@@ -1,4 +1,4 @@
-"""Damaged files: a typed error or correct data, never a wrong rune, never a dead or hanging process."""
+"""Damaged files: a typed error or correct data, never a wrong rune, never a dead process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TALE: Final = (
 )
 WORLD: Final = worlds(TALE)[-1]
 WALKED: Final = "clean"
-"""Without it a log is walked through by child processes, which takes its time: fewer are tried by default."""
+"""Without it a log is walked through by child processes, which takes its time."""
 FILES: Final = {
     "active": "segments/000002.0.mdb",
     "sealed": "segments/000001.0.mdb",
@@ -91,9 +91,7 @@ def try_all(file: str, damages: Sequence[Damage], *, readonly: bool = False) -> 
     """Damage a file of a closed log in each of these ways; return what went wrong."""
     with scratch() as root:
         play(root / "log", TALE, lambda _: None)
-        kept = {
-            path: path.read_bytes() for path in (root / "log").rglob("*") if path.is_file()
-        }
+        kept = {path: path.read_bytes() for path in (root / "log").rglob("*") if path.is_file()}
         job = partial(_try_each, root, file, kept, readonly=readonly)
         if not survived(partial(job, damages), PATIENCE):
             return []
@@ -185,7 +183,7 @@ def test_no_flipped_bit_is_taken_for_a_rune_in_an_unclean_log(pool: ProcessPoolE
 
 
 def test_a_flipped_bit_in_an_unclean_log_is_found(pool: ProcessPoolExecutor) -> None:
-    """With one of a few bits flipped in a log that was not closed, whatever can be read is right."""
+    """With a bit flipped in a log that was not closed, whatever can be read is right."""
     size = pool.submit(size_of, FILES["active"]).result()
 
     assert [*pool.map(partial(unclean, "active"), flips(size, 12))] == [""] * 12

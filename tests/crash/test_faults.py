@@ -82,7 +82,10 @@ def judged(story: Story, found: list[Failed]) -> list[str]:
 @needs_tracer
 @pytest.mark.parametrize("calls", CALLS)
 def test_a_failing_disk_loses_nothing_acknowledged(pool: ProcessPoolExecutor, calls: str) -> None:
-    """Whichever call fails, a typed error says so, nothing behind a failed commit is acknowledged, nothing is lost."""
+    """Whichever call fails, a typed error says so, and what was acknowledged is there.
+
+    Nothing is acknowledged behind a failed commit.
+    """
     found = some_failing(pool, SHORT, errno.EIO, CALLS[calls])
 
     assert judged(SHORT, found) == []
@@ -110,7 +113,7 @@ def test_a_disk_that_fails_anywhere_loses_nothing_acknowledged(
 def test_keeping_on_a_failing_disk_happens_or_does_not(
     pool: ProcessPoolExecutor, name: str
 ) -> None:
-    """If a sync fails on the way, archiving, restoring, erasing or taking in is done wholly or not at all."""
+    """If a sync fails, archiving, restoring, erasing or taking in is done wholly or not at all."""
     story = KEEPING[name]
     found = some_failing(pool, story, errno.EIO, CALLS["sync"], len(story) - 2)
 

@@ -1,4 +1,4 @@
-"""Killed at any change of any file: the next open succeeds, and all that was acknowledged is there."""
+"""Killed at any change of any file: the log opens, and all that was acknowledged is there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEED: Final = 11
 
 @needs_tracer
 def test_a_killed_writer_loses_nothing(pool: ProcessPoolExecutor) -> None:
-    """Killed at a sample of its changes, from creating the log on, a writer leaves a log that opens and is whole."""
+    """Killed at a sample of its changes, from creating the log on, a writer leaves it whole."""
     count = pool.submit(count_changes, SHORT).result()
     chosen = random.Random(SEED).sample(range(1, count + 1), 24)
     wrong = pool.map(partial(kill_at, SHORT), chosen)
@@ -32,7 +32,7 @@ def test_a_killed_writer_loses_nothing(pool: ProcessPoolExecutor) -> None:
 @pytest.mark.crash
 @pytest.mark.timeout(3_600)
 def test_a_writer_killed_anywhere_loses_nothing(pool: ProcessPoolExecutor) -> None:
-    """Killed at each of its changes, from creating the log on, a writer leaves a log that opens and is whole."""
+    """Killed at each of its changes, from creating the log on, a writer leaves it whole."""
     count = pool.submit(count_changes, SHORT).result()
     wrong = pool.map(partial(kill_at, SHORT), range(1, count + 1))
 
@@ -52,7 +52,7 @@ def kills(pool: ProcessPoolExecutor, name: str, sample: int | None) -> list[str]
 @needs_tracer
 @pytest.mark.parametrize("name", KEEPING)
 def test_keeping_happens_or_does_not(pool: ProcessPoolExecutor, name: str) -> None:
-    """Killed at a sample of its changes, archiving, restoring, erasing or taking in is done wholly or not at all."""
+    """Killed at a sample of its changes, each operation is done wholly or not at all."""
     assert kills(pool, name, 8) == []
 
 
@@ -63,5 +63,5 @@ def test_keeping_happens_or_does_not(pool: ProcessPoolExecutor, name: str) -> No
 def test_keeping_happens_or_does_not_wherever_it_is_killed(
     pool: ProcessPoolExecutor, name: str
 ) -> None:
-    """Killed at each of its changes, archiving, restoring, erasing or taking in is done wholly or not at all."""
+    """Killed at each of its changes, each operation is done wholly or not at all."""
     assert kills(pool, name, None) == []

@@ -61,7 +61,11 @@ def spread(found: list[Case], count: int) -> list[Case]:
     for group in moments.values():
         rng.shuffle(group)
     ranked = sorted(
-        ((rank, rng.random(), case) for group in moments.values() for rank, case in enumerate(group)),
+        (
+            (rank, rng.random(), case)
+            for group in moments.values()
+            for rank, case in enumerate(group)
+        ),
         key=lambda item: item[:2],
     )
     return [case for _, _, case in ranked[:count]]
@@ -72,7 +76,7 @@ def spread(found: list[Case], count: int) -> list[Case]:
 def test_no_power_cut_loses_what_was_acknowledged(
     pool: ProcessPoolExecutor, name: str, count: int
 ) -> None:
-    """In a sample of the states a power cut can leave, all that was acknowledged is there, nothing by halves."""
+    """In a sample of states, all that was acknowledged is there, and nothing by halves."""
     story = STORIES[name]
     found = power_cuts(story, pool.submit(record, story).result(), SEED)
 
@@ -87,7 +91,7 @@ def test_no_power_cut_loses_what_was_acknowledged(
 def test_no_power_cut_at_all_loses_what_was_acknowledged(
     pool: ProcessPoolExecutor, name: str, part: int
 ) -> None:
-    """In every state a power cut can leave, all that was acknowledged is there, nothing by halves."""
+    """In every state there can be, all that was acknowledged is there, and nothing by halves."""
     story = STORIES[name]
     found = power_cuts(story, pool.submit(record, story).result(), SEED)
 

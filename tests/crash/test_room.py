@@ -1,11 +1,10 @@
-"""A full disk, a full segment, a directory that cannot be written: said clearly, and nothing is lost."""
+"""A full disk, a full segment, a directory that cannot be written: nothing is lost."""
 
 from __future__ import annotations
 
 import os
 import resource
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -22,6 +21,7 @@ from tests.crash.story import CODEC, SMALL, Noted, content, open_log
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ProcessPoolExecutor
+    from pathlib import Path
 
 LARGE: Final = 64 << 20
 NOBODY: Final = 65_534
@@ -45,7 +45,9 @@ def _in_child(job: Callable[[Path], None]) -> str:
 
 def put(log: Runelog, number: int, size: int = 100_000) -> None:
     """Append one rune that takes some room."""
-    log.append("conv_a", [Change("note_1", None, [Noted(text=f"{number} " + "=" * size)], ("book_1",))])
+    log.append(
+        "conv_a", [Change("note_1", None, [Noted(text=f"{number} " + "=" * size)], ("book_1",))]
+    )
 
 
 def fill(log: Runelog, count: int = 0) -> int:
@@ -91,7 +93,7 @@ def _full_disk(root: Path, *, segment_size: int) -> None:
 
 @pytest.mark.parametrize("segment_size", [SMALL, LARGE])
 def test_a_full_disk_costs_nothing(pool: ProcessPoolExecutor, segment_size: int) -> None:
-    """On a full disk an append is refused with `LogFull`, at a roll too; once there is room the log goes on."""
+    """On a full disk an append is refused with `LogFull`; once there is room the log goes on."""
     run(pool, partial(_full_disk, segment_size=segment_size))
 
 
@@ -106,7 +108,7 @@ def _limited(root: Path, *, segment_size: int) -> None:
 
 @pytest.mark.parametrize("segment_size", [SMALL, LARGE])
 def test_a_limit_on_files_costs_nothing(pool: ProcessPoolExecutor, segment_size: int) -> None:
-    """Where files may not grow, an append is refused with `LogFull`; once they may the log goes on."""
+    """Where files may not grow, an append is refused with `LogFull`, until they may again."""
     run(pool, partial(_limited, segment_size=segment_size))
 
 
@@ -141,7 +143,7 @@ def _full_map(root: Path) -> None:
 
 
 def test_a_full_segment_is_followed_by_the_next(pool: ProcessPoolExecutor) -> None:
-    """Appends that fill a segment, or do not fit into one at all, go to the next; nobody notices."""
+    """Appends that fill a segment, or do not fit into one at all, go to the next."""
     run(pool, _full_map)
 
 
@@ -210,7 +212,7 @@ def test_another_user_gets_what_it_may(
 
 
 def test_other_directories_are_left_alone(tmp_path: Path) -> None:
-    """A directory that holds something else is refused, for writing and for reading, and nothing is put there."""
+    """A directory that holds something else is refused, and nothing is put there."""
     (tmp_path / "letters.txt").write_text("dear", encoding="utf-8")
 
     for readonly in (False, True):
