@@ -11,21 +11,15 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from runelog.checks import check_append
-from runelog.desks import Desks
-from runelog.errors import (
-    Busy,
-    Closed,
-    Fault,
-    Fenced,
-    LogFailed,
-)
+from runelog.desks import Desks, Index
+from runelog.errors import Busy, Closed, Fault, Fenced, LogFailed
 from runelog.files import sound_disk
 from runelog.index import NUMBER
-from runelog.inscribe import Desk, Item, Past, inscribe
+from runelog.inscribe import Desk, inscribe
+from runelog.line import Item, Line, encoded
 from runelog.rune import Appended
 from runelog.segment import MapFull
 
@@ -33,17 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runelog.codec import Codec
-    from runelog.index import Head
     from runelog.inscribe import Armed
     from runelog.rune import Change
     from runelog.segment import Environment
 
-    class Home(Past, Protocol):
+    class Home(Index, Protocol):
         """What the writer needs of the log it writes for."""
-
-        def head(self, conversation: str) -> Head | None:
-            """Return what is committed of a conversation."""
-            ...
 
         def next_segment(self, need: int) -> Environment:
             """Seal the active segment and begin one with room for `need` bytes."""
@@ -54,8 +43,6 @@ if TYPE_CHECKING:
             ...
 
 
-QUEUE_ITEMS: Final = 4_096
-QUEUE_BYTES: Final = 64 << 20
 ROLL_AT: Final = 0.8
 """A segment is rolled when this part of its map is used: transactions need room to copy pages."""
 FLUSH_AFTER: Final = 0.01
@@ -82,15 +69,11 @@ class Writer:
         self._idle = threading.Condition(self._lock)
         self._stale = threading.Condition(self._lock)
         self._gathered = threading.Condition(self._lock)
-        self._queue: deque[Item] = deque()
-        self._queued_bytes = 0
-        self._since = 0.0
-        """When the first append that is queued now was."""
+        self._queue = Line()
         self._crowd = 0
         """How many were waiting when the last commit was done, those it served included."""
         self._pace = 0.0
         """How long the last commit took."""
-        self._cost = 0
         self._leading = False
         self._paused = False
         self._desks = Desks(home)
@@ -105,12 +88,12 @@ class Writer:
     ) -> Appended:
         """Queue an append; wait until it is durable if asked to."""
         check_append(conversation, changes)
-        item = self._encode(conversation, changes)
+        item = encoded(self._codec, conversation, changes)
         with self._lock:
             self._admit(item, timeout)
             desk = self._desks.take(conversation)
             versions = self._desks.check_versions(desk, changes)
-            self._env.reserve(self._cost + item.cost)
+            self._env.reserve(self._queue.cost + item.cost)
             self._enter(item, desk, versions)
             if not durable:
                 self._start_flusher()
@@ -133,31 +116,14 @@ class Writer:
             item.time,
         )
 
-    def _encode(self, conversation: str, changes: Sequence[Change]) -> Item:
-        bodies: list[bytes] = []
-        touched: dict[str, list[tuple[int, int]]] = {}
-        for change in changes:
-            start = len(bodies)
-            bodies += self._codec.encode(conversation, change)
-            stretch = (start, len(bodies) - start)
-            for entity in (
-                {change.entity, *change.observers} if change.observers else (change.entity,)
-            ):
-                touched.setdefault(entity, []).append(stretch)
-        item = Item(bodies, touched)
-        item.work = [(c.entity, c.open, c.deadline) for c in changes if c.open is not None]
-        return item
-
     def _admit(self, item: Item, timeout: float | None) -> None:
         """Wait for room in the queue and in the segment. Holds the lock, and may let go of it."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             self._check()
-            full = len(self._queue) >= QUEUE_ITEMS or (
-                self._queue and self._queued_bytes + item.size > QUEUE_BYTES
-            )
+            full = self._queue.is_full(item)
             limit = self._env.map_size * ROLL_AT
-            crowded = self._used + self._cost + item.cost > limit
+            crowded = self._used + self._queue.cost + item.cost > limit
             if not full and not crowded and not self._paused:
                 return
             if not self._leading and (full or self._queue):
@@ -189,11 +155,7 @@ class Writer:
         for entity, stretches in item.touched.items():
             for _, count in stretches:
                 versions[entity] += count
-        if not self._queue:
-            self._since = time.monotonic()
-        self._queue.append(item)
-        self._queued_bytes += item.size
-        self._cost += item.cost
+        self._queue.join(item)
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -227,9 +189,7 @@ class Writer:
     def _lead(self) -> None:
         """Commit what is queued, for everyone. Holds the lock, and lets go of it meanwhile."""
         self._gather()
-        items = list(self._queue)
-        self._queue.clear()
-        self._queued_bytes = 0
+        items = self._queue.take()
         self._leading = True
         self._lock.release()
         failure: Exception | None = None
@@ -261,8 +221,7 @@ class Writer:
                 self._finish(items)
             else:  # interrupted in the middle, and undone: somebody else commits these
                 self._undo(items)
-                self._queue.extendleft(reversed(items))
-                self._queued_bytes += sum(item.size for item in items)
+                self._queue.put_back(items)
             self._hand_over()
 
     def _gather(self) -> None:
@@ -287,11 +246,10 @@ class Writer:
     def _finish(self, items: list[Item]) -> None:
         self._used = self._env.used
         for item in items:
-            item.done = True
-            self._cost -= item.cost
+            item.finish()
             item.desk.finished()
-            _open_gate(item)
-        self._crowd = sum(item.gate is not None for item in (*items, *self._queue))
+        self._queue.served(items)
+        self._crowd = sum(item.gate is not None for item in (*items, *self._queue.items))
         if items:
             last = items[-1]
             self._home.announce(last.position + len(last.bodies) - 1)
@@ -299,20 +257,17 @@ class Writer:
     def _fail(self, failure: Exception, items: list[Item]) -> None:
         """Nothing is acknowledged any more; what was being committed has an unknown outcome."""
         self._failure = failure
-        for item in (*items, *self._queue):
-            item.done = True
+        for item in (*items, *self._queue.take()):
             item.error = failure
-            _open_gate(item)
-        self._queue.clear()
+            item.finish()
 
     def _hand_over(self) -> None:
         """Wake whoever goes on: those waiting for room, and one of those waiting for a commit."""
         self._idle.notify_all()
-        for item in self._queue:
-            if item.gate is not None:
-                _open_gate(item)
-                return
-        if self._queue:
+        waiting = self._queue.first_waiting()
+        if waiting is not None:
+            waiting.wake()
+        elif self._queue:
             self._start_flusher()
             self._stale.notify()
 
@@ -421,7 +376,7 @@ class Writer:
                     continue
                 if self._failure is not None:
                     return
-                due = self._since + FLUSH_AFTER - time.monotonic()
+                due = self._queue.since + FLUSH_AFTER - time.monotonic()
                 if due > 0 or self._leading:
                     self._stale.wait(max(due, FLUSH_AFTER / 2))
                 else:
@@ -438,10 +393,3 @@ class Writer:
         if self._flusher is not None:
             self._flusher.join()
         return self._failure
-
-
-def _open_gate(item: Item) -> None:
-    """Wake whoever waits for this append; it may have been woken before and be on its way."""
-    if item.gate is not None:
-        with contextlib.suppress(RuntimeError):
-            item.gate.release()

@@ -24,8 +24,7 @@ from runelog.index import (
 )
 
 if TYPE_CHECKING:
-    import threading
-
+    from runelog.line import Item
     from runelog.segment import Batch, Environment
 
 _PAGE: Final = 4_096
@@ -96,38 +95,6 @@ class Desk:
             self.tails.clear()
         if not self.pending and len(self.versions) > MAX_ENTITIES:
             self.versions.clear()
-
-
-class Item:
-    """One append on its way to the disk."""
-
-    __slots__ = (
-        "bodies",
-        "cost",
-        "desk",
-        "done",
-        "error",
-        "first",
-        "gate",
-        "position",
-        "size",
-        "time",
-        "touched",
-        "work",
-    )
-
-    def __init__(self, bodies: list[bytes], touched: dict[str, list[tuple[int, int]]]) -> None:
-        """Take the encoded runes and, per entity, the stretches of them it owns or observes."""
-        self.bodies = bodies
-        self.touched = touched
-        self.size = sum(map(len, bodies))
-        self.cost = self.size + (self.size >> 2) + _PAGE * (3 + len(touched))
-        self.work: list[tuple[str, bool, int | None]] = []
-        self.gate: threading.Lock | None = None
-        self.done = False
-        self.error: BaseException | None = None
-        self.desk: Desk
-        self.first = self.position = self.time = 0
 
 
 def inscribe(batch: Batch, past: Past, items: list[Item]) -> None:

@@ -20,7 +20,8 @@ from runelog.cold import Archives
 from runelog.errors import Corrupt, NotALog
 from runelog.files import make_directory, sync_directory
 from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole
-from runelog.inscribe import Desk, Item, inscribe
+from runelog.inscribe import Desk, inscribe
+from runelog.line import Item
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Lock, Manifest, SegmentInfo, Status
 from runelog.recover import expected_events, find_segments

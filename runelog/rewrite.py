@@ -15,7 +15,8 @@ from runelog.catalog import entries
 from runelog.codec import Codec
 from runelog.files import sync_directory
 from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole
-from runelog.inscribe import Desk, Item, inscribe
+from runelog.inscribe import Desk, inscribe
+from runelog.line import Item
 from runelog.manifest import SegmentInfo, Status
 from runelog.segment import Environment
 
