@@ -21,7 +21,7 @@ def run(directory: Path) -> list[str]:
     """Run the block as a program of its own in `directory`; return the lines it prints."""
     program = directory / "pasted.py"
     program.write_text(snippet())
-    done = subprocess.run(  # noqa: S603 -- our own README
+    done = subprocess.run(
         [sys.executable, "-W", "error", str(program)],
         cwd=directory,
         env={"PYTHONPATH": str(README.parent)},
