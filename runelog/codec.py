@@ -9,6 +9,7 @@ upcasters, a newer one is refused.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, Union, cast
 
 import msgspec
@@ -29,6 +30,7 @@ LARGE_FIELD: Final = 64 << 10
 """Fields from this size on are moved to blobs when their rune is too large to be kept inline."""
 
 _CONTAINERS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
+_SINGLE = frozenset({str, bytes, int, float, bool, type(None)})
 _ARRAY_9 = b"\x99"
 _ARRAY_10 = b"\x9a"
 _SMALL_ARRAYS = [bytes([0x90 + count]) for count in range(16)]
@@ -106,19 +108,20 @@ class Codec:
     def encode(self, conversation: str, change: Change) -> list[bytes]:
         """Encode the runes of one change, each as it is stored."""
         bodies = []
-        heads: dict[type[Rune], bytes] = {}
+        cls, head, flat = None, b"", False
         for rune in change.runes:
-            cls = type(rune)
-            head = heads.get(cls)
-            if head is None:
-                head = heads[cls] = self._head(change, cls)
+            if type(rune) is not cls:
+                cls = type(rune)
+                head = _ARRAY_9 + self._head(change, cls)
+                flat = _is_flat(cls)
             payload = _encode(rune)
             if len(payload) > MAX_INLINE:
-                bodies.append(self._encode_large(conversation, head, rune, payload))
+                bodies.append(self._encode_large(conversation, head[1:], rune, payload))
                 continue
-            if len(payload.translate(None, _CONTAINERS)) < len(payload) - MAX_DEPTH:
+            # Deep only if it has many containers, which is quick to see; most kinds cannot be.
+            if not flat and len(payload.translate(None, _CONTAINERS)) < len(payload) - MAX_DEPTH:
                 check_depth(payload)
-            bodies.append(_ARRAY_9 + head + payload)
+            bodies.append(head + payload)
         return bodies
 
     @staticmethod
@@ -268,6 +271,15 @@ def tombstone(envelope: Envelope, reason: str) -> bytes:
         visibility=Visibility(envelope.visibility),
     )
     return Codec().encode(envelope.conversation, change)[0]
+
+
+@lru_cache(maxsize=1_024)
+def _is_flat(cls: type[Rune]) -> bool:
+    """Tell from the fields of a kind that its runes cannot be nested deeply."""
+    return all(
+        set(getattr(field.type, "__args__", (field.type,))) <= _SINGLE
+        for field in msgspec.structs.fields(cls)
+    )
 
 
 def digest_of(content: bytes) -> str:

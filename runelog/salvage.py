@@ -99,7 +99,11 @@ class SalvageView:
             self.stale = older.commit + 1 != newer.commit
         elif fault := older.contradicts(newer):
             self._note(fault)
-            self.stale = True
+            # Their numbers do not tell which is newer. What they freed may.
+            self.stale = not self._file.swapped(newer, older)
+            if self._file.swapped(older, newer):
+                older, newer = newer, older
+                self.stale = False
         elif self._file.swapped(older, newer):
             self._note(f"commit {newer.commit} is older than commit {older.commit}")
             older, newer = newer, older
@@ -167,6 +171,9 @@ class SalvageView:
     def _root(self, table: str) -> int:
         if self._meta is None:
             msg = f"{self.name}: {self.problems[0]}"
+            raise Corrupt(msg)
+        if self.stale:
+            msg = f"{self.name}: the last commit may be out of reach"
             raise Corrupt(msg)
         survey = self._survey
         if table not in survey.tables:

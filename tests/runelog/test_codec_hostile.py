@@ -16,7 +16,7 @@ from runelog.codec import (
     check_depth,
 )
 from runelog.errors import Corrupt, NewerFormat, TooLarge
-from runelog.rune import Change
+from runelog.rune import Change, Rune
 from tests.runelog.books import (
     CODEC,
     HERE,
@@ -302,3 +302,22 @@ def test_the_fields_told_from_the_place_cannot_be_forged() -> None:
 
     with pytest.raises(Corrupt):
         opened(CODEC, msgspec.msgpack.encode(fields))
+
+
+def test_only_kinds_that_cannot_be_deep_are_taken_on_trust() -> None:
+    """A field of types within types is looked into; a list of numbers need not be."""
+
+    class Loose(Rune, frozen=True, tag="trust.loose"):
+        what: list[object]
+
+    class Tight(Rune, frozen=True, tag="trust.tight"):
+        what: list[int]
+
+    deep: list[object] = []
+    for _ in range(70):
+        deep = [deep]
+    codec = Codec([Loose, Tight])
+
+    assert len(codec.encode("conv_a", Change("a", 0, [Tight(what=list(range(100)))]))) == 1
+    with pytest.raises(TooLarge):
+        codec.encode("conv_a", Change("a", 0, [Tight(what=[1]), Loose(what=deep)]))
