@@ -6,9 +6,9 @@ place (conversation, event id, position), its time and its body, so that a rune 
 moved or swapped is never taken for another. One more checksum over the whole frame is what a reader
 compares; the runes' own then tell which of them is damaged, and which is not.
 
+    u32 checksum of all that follows
     u32 conversation number in this segment | u64 first event id | i64 time | u16 count
-    u32 checksum of all that follows | count x (u32 length, u32 checksum)
-    the bodies, one after the other
+    count x (u32 length, u32 checksum) | the bodies, one after the other
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ LARGE_TARGET: Final = 1_980
 LARGE: Final = 8_192
 MAX_RUNES: Final = 0xFFFF
 
-_HEADER = struct.Struct("<IQqHI")
+_HEADER = struct.Struct("<IIQqH")
+_REST = struct.Struct("<IQqH")
 _ENTRY = struct.Struct("<II")
 _BASE = struct.Struct("<QqI")
 POSITION = struct.Struct(">Q")
@@ -46,14 +47,11 @@ class Frame(NamedTuple):
     bodies: list[bytes]
 
 
-class Block(NamedTuple):
-    """A frame found sound, with its bodies still in one piece."""
+Block = tuple[int, int, int, int, bytes]
+"""A sound frame: number, first event id, time, how many runes, their bodies in one piece.
 
-    number: int
-    first: int
-    time: int
-    runes: int
-    content: bytes
+A plain tuple, because reading spends its time here.
+"""
 
 
 def seed_of(conversation: str) -> int:
@@ -96,38 +94,40 @@ def pack(
     for event_id, body in enumerate(bodies, first):
         parts.append(entry(len(body), crc32(body, (base ^ event_id) & _MASK)))
     parts.extend(bodies)
-    rest = b"".join(parts)
-    checksum = crc32(rest, (base ^ first) & _MASK)
-    return _HEADER.pack(number, first, time, len(bodies), checksum) + rest
+    rest = b"".join([_REST.pack(number, first, time, len(bodies)), *parts])
+    return crc32(rest, _start(seed, position)).to_bytes(4, "little") + rest
+
+
+def _start(seed: int, position: int) -> int:
+    return (seed ^ position ^ position >> 32) & _MASK
 
 
 def count(data: bytes) -> int:
     """Return how many runes a frame holds, without taking it apart."""
-    return int.from_bytes(data[20:22], "little")
+    return int.from_bytes(data[24:26], "little")
 
 
 def number(data: bytes) -> int:
     """Return the conversation number of a frame, without taking it apart."""
-    return int.from_bytes(data[:4], "little")
+    return int.from_bytes(data[4:8], "little")
 
 
 def first_event(data: bytes) -> int:
     """Return the first event id of a frame, without taking it apart."""
-    return int.from_bytes(data[4:12], "little")
+    return int.from_bytes(data[8:16], "little")
 
 
 def time_of(data: bytes) -> int:
     """Return when the runes of a frame were appended, without taking it apart."""
-    return int.from_bytes(data[12:20], "little", signed=True)
+    return int.from_bytes(data[16:24], "little", signed=True)
 
 
 def check(data: bytes, conversation: str, seed: int, position: int) -> Block:
     """Return what a frame holds; raise `Corrupt`, naming a rune, if it is damaged."""
     if len(data) > _HEADER.size:
-        number, first, time, runes, checksum = _HEADER.unpack_from(data)
-        base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
-        if crc32(data[_HEADER.size :], (base ^ first) & _MASK) == checksum:
-            return Block(number, first, time, runes, data[_HEADER.size + 8 * runes :])
+        checksum, number, first, time, runes = _HEADER.unpack_from(data)
+        if crc32(data[4:], (seed ^ position ^ position >> 32) & _MASK) == checksum:
+            return number, first, time, runes, data[_HEADER.size + 8 * runes :]
     parts = salvage(data, conversation, seed, position)
     event_id = parts.first + (parts.bodies.index(None) if None in parts.bodies else 0)
     msg = f"rune {event_id} of {conversation} does not match its checksum"
@@ -136,14 +136,14 @@ def check(data: bytes, conversation: str, seed: int, position: int) -> Block:
 
 def unpack(data: bytes, conversation: str, seed: int, position: int) -> Frame:
     """Take a frame apart; raise `Corrupt` naming a rune if it does not match its checksum."""
-    block = check(data, conversation, seed, position)
+    number, first, time, runes, _ = check(data, conversation, seed, position)
     parts = salvage(data, conversation, seed, position)
     bodies = [body for body in parts.bodies if body is not None]
-    if len(bodies) != block.runes:
+    if len(bodies) != runes:
         event_id = parts.first + parts.bodies.index(None)
         msg = f"rune {event_id} of {conversation} does not match its checksum"
         raise Corrupt(msg, conversation=conversation, event_id=event_id)
-    return Frame(block.number, block.first, block.time, bodies)
+    return Frame(number, first, time, bodies)
 
 
 class Salvaged(NamedTuple):
@@ -161,7 +161,7 @@ def salvage(data: bytes, conversation: str, seed: int, position: int) -> Salvage
     if size < _HEADER.size:
         msg = f"a frame of {conversation} is cut short"
         raise Corrupt(msg, conversation=conversation)
-    number, first, time, count, _ = _HEADER.unpack_from(data)
+    _, number, first, time, count = _HEADER.unpack_from(data)
     start = _HEADER.size + 8 * count
     if count == 0 or start > size:
         msg = f"the frame of {conversation} from event {first} has a damaged header"

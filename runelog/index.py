@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from runelog import frame
 from runelog.errors import Corrupt
 from runelog.rune import State
 
@@ -213,29 +212,6 @@ def _runs(key: bytes, value: bytes, prefix: bytes) -> Iterator[Run]:
     for distance, count in _RUN.iter_unpack(value[_BASE.size :]):
         yield Run(first, base + distance, count)
         first += count
-
-
-# -- frames ------------------------------------------------------------------------------------
-
-
-def frames(view: View, position: int, count: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the frames that hold `count` runes from `position` on, each with its own position."""
-    key = frame.POSITION.pack(position)
-    data = view.get("runes", key)
-    if data is not None and frame.count(data) >= count:
-        # As a rule: an append of a few runes is one frame, and a reader begins where it begins.
-        yield position, data
-        return
-    if data is None:
-        found = view.floor("runes", key)
-        if found is None:
-            return
-        key = found[0]
-    stop = frame.POSITION.pack(position + count)
-    while chunk := view.scan("runes", key, stop, limit=256):
-        for here, data in chunk:
-            yield frame.POSITION.unpack(here)[0], data
-        key = chunk[-1][0] + b"\0"
 
 
 # -- holes -------------------------------------------------------------------------------------

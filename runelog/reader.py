@@ -6,12 +6,12 @@ of a segment in chunks, each in a short transaction of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog import frame
 from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
 from runelog.follow import CHUNK, Follower, News
-from runelog.index import NUMBER, PLACE, Run, decode_hole, frames, postings, stream_prefix
+from runelog.index import NUMBER, PLACE, Run, decode_hole, postings, stream_prefix
 from runelog.rune import Conversation, Gap, State
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope, Work
     from runelog.view import View
     from runelog.volumes import Volume
+
+
+CHUNK_BYTES: Final = 4 << 20
+"""How much is taken out of a segment at a time, about, however few runes that is."""
 
 
 class _Place(NamedTuple):
@@ -149,41 +153,47 @@ class Reader:
             place = _Place(number, *volume.id_of(view, number))
             table = "events" if entity is None else "streams"
             prefix = NUMBER.pack(number) if entity is None else stream_prefix(number, entity)
+            runs: list[Run] = []
+            wanted = 0
             for run in postings(view, table, prefix, after):
-                if run.first > last:
+                count = min(run.length, last - run.first + 1, CHUNK)
+                if count <= 0:
                     break
-                wanted = min(run.length, last - run.first + 1, CHUNK)
-                first = run.first if entity is None else 0
-                self._run(view, place, Run(first, run.position, wanted), found)
-                if len(found) >= CHUNK or wanted < run.length:
+                runs.append(Run(run.first if entity is None else 0, run.position, count))
+                wanted += count
+                if wanted >= CHUNK or count < run.length:
                     break
+            self._take(view, place, runs, found)
         return found
 
-    def _run(self, view: View, place: _Place, run: Run, found: list[Envelope]) -> None:
-        """Decode the runes of `run`; its `first`, if not 0, is the event id they begin with."""
-        position, stop = run.position, run.position + run.length
-        for at, data in frames(view, run.position, run.length):
-            block = frame.check(data, place.conversation, place.seed, at)
-            skip = position - at
-            event_id = block.first + skip
-            if (
-                block.number != place.number
-                or (run.first and event_id != run.first + position - run.position)
-                or skip >= block.runes
-            ):
-                break
-            decoded = self._codec.envelopes(
-                block.runes, block.content, place.conversation, block.first, at, block.time
-            )
-            if skip or block.runes > stop - at:
-                decoded = decoded[skip : stop - at]
-            found += decoded
-            position += len(decoded)
-            if position >= stop:
-                return
-        missing = run.first + position - run.position if run.first else None
-        msg = f"the index names runes of {place.conversation} that are not there"
-        raise Corrupt(msg, conversation=place.conversation, event_id=missing)
+    def _take(self, view: View, place: _Place, runs: list[Run], found: list[Envelope]) -> None:
+        """Decode the runes of `runs`; the first ones if all of them were too much to hold."""
+        pack, decode = PLACE.pack, self._codec.envelopes
+        ranges = [(pack(run.position), pack(run.position + run.length)) for run in runs]
+        frames = view.cover("runes", ranges)
+        size = 0
+        for run in runs:
+            position, stop = run.position, run.position + run.length
+            while position < stop:
+                key, data = next(frames, (b"", b""))
+                at = PLACE.unpack(key)[0] if key else stop
+                skip = position - at
+                if not 0 <= skip < frame.count(data):
+                    raise _missing(place, run, position)
+                number, first, time, runes, content = frame.check(
+                    data, place.conversation, place.seed, at
+                )
+                event_id = run.first + position - run.position if run.first else 0
+                if number != place.number or (event_id and event_id != first + skip):
+                    raise _missing(place, run, position)
+                decoded = decode(runes, content, place.conversation, first, at, time)
+                if skip or runes > stop - at:
+                    decoded = decoded[skip : stop - at]
+                found += decoded
+                position += len(decoded)
+                size += len(data)
+                if size > CHUNK_BYTES:
+                    return
 
     def version(self, conversation: str, entity: str) -> int:
         """Return how many committed runes an entity's stream holds."""
@@ -275,12 +285,10 @@ class Reader:
                 cursor = min(what.last, last)
             else:
                 name, seed = volume.id_of(view, frame.number(what))
-                block = frame.check(what, name, seed, at)
-                decoded = self._codec.envelopes(
-                    block.runes, block.content, name, block.first, at, block.time
-                )
+                _, first, time, runes, content = frame.check(what, name, seed, at)
+                decoded = self._codec.envelopes(runes, content, name, first, at, time)
                 found += decoded[cursor + 1 - at : last + 1 - at]
-                cursor = min(at + block.runes - 1, last)
+                cursor = min(at + runes - 1, last)
             if len(found) >= CHUNK:
                 break
         if not found:
@@ -332,6 +340,12 @@ class Reader:
         if self.news.closed:
             msg = "this log has been closed: open it again"
             raise Closed(msg)
+
+
+def _missing(place: _Place, run: Run, position: int) -> Corrupt:
+    event_id = run.first + position - run.position if run.first else None
+    msg = f"the index names runes of {place.conversation} that are not there"
+    return Corrupt(msg, conversation=place.conversation, event_id=event_id)
 
 
 def _described(head: Head) -> Conversation:

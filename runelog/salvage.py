@@ -19,7 +19,7 @@ from runelog.survey import EVERYTHING, Survey
 from runelog.trees import Damage, Entry, File
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from typing import Self
 
@@ -168,12 +168,20 @@ class SalvageView:
                 break
         return entries
 
+    def cover(
+        self, table: str, ranges: Iterable[tuple[bytes, bytes]]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield, for each (start, stop), the entries that cover it."""
+        for start, stop in ranges:
+            first = self.floor(table, start)
+            key = start if first is None else first[0]
+            while found := self.scan(table, key, stop):
+                yield from found
+                key = found[-1][0] + b"\0"
+
     def _root(self, table: str) -> int:
         if self._meta is None:
             msg = f"{self.name}: {self.problems[0]}"
-            raise Corrupt(msg)
-        if self.stale:
-            msg = f"{self.name}: the last commit may be out of reach"
             raise Corrupt(msg)
         survey = self._survey
         if table not in survey.tables:

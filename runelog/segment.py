@@ -19,7 +19,7 @@ from runelog.salvage import check_size
 from runelog.space import Space, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 TABLES: Final = ("runes", "names", "heads", "events", "streams", "work", "holes", "meta")
@@ -76,6 +76,23 @@ class Batch:
                 if size >= _SCAN_BYTES or len(found) == limit:
                     break
         return found
+
+    def cover(
+        self, table: str, ranges: Iterable[tuple[bytes, bytes]]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield, for each (start, stop), the entries that cover it."""
+        with self._txn.cursor(self._tables[table]) as cursor:
+            for start, stop in ranges:
+                if not cursor.set_range(start):
+                    there = cursor.last()
+                else:
+                    there = cursor.key() == start or cursor.prev()
+                while there:
+                    entry = cursor.item()
+                    if entry[0] >= stop:
+                        break
+                    yield entry
+                    there = cursor.next()
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         """Write an entry, in place of one with the same key if there is one."""

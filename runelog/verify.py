@@ -177,15 +177,13 @@ class _Verifier:
         if frame.first_event(data) == last + 1:
             # Also if a rune of it is damaged: then that is what is wrong, not the next one's id.
             self._heads[name] = last + frame.count(data)
-        block = frame.check(data, name, seed, position)
-        if block.first != last + 1:
-            message = f"event {last + 1} of {name} should be next, and {block.first} is"
+        _, first, time, runes, content = frame.check(data, name, seed, position)
+        if first != last + 1:
+            message = f"event {last + 1} of {name} should be next, and {first} is"
             self._note("INV-EVENTID-MONOTONIC", "fatal", name, message)
-        self._heads[name] = block.first + block.runes - 1
+        self._heads[name] = first + runes - 1
         codec = self._log.codec
-        envelopes = codec.envelopes(
-            block.runes, block.content, name, block.first, position, block.time
-        )
+        envelopes = codec.envelopes(runes, content, name, first, position, time)
         for envelope in envelopes:
             trails[name, ""].add(envelope.position)
             for entity in {envelope.owner, *envelope.observers}:

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 class View(Protocol):
@@ -25,5 +28,14 @@ class View(Protocol):
         """Return entries with `start` <= key < `stop`, in order.
 
         At most `limit`, and about a MiB of them.
+        """
+        ...
+
+    def cover(
+        self, table: str, ranges: Iterable[tuple[bytes, bytes]]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield, for each (start, stop), the entries that cover it.
+
+        That is the one with the greatest key not above `start`, and all behind it below `stop`.
         """
         ...

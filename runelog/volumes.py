@@ -56,6 +56,10 @@ class Volume:
                 yield view
         else:
             assert self.salvage is not None
+            if self.salvage.stale:
+                # What it does not hold may have been in the commit that is lost.
+                msg = f"{self.info.name} is damaged: its last commit may be out of reach"
+                raise Corrupt(msg)
             yield self.salvage
 
     def number_of(self, view: View, conversation: str) -> int | None:

@@ -46,21 +46,14 @@ def test_a_frame_gives_back_what_was_packed(
 
 @pytest.mark.parametrize("first", [1, 255, 2**32 - 2, 2**32 + 1, 2**40])
 def test_every_flipped_bit_is_found(first: int) -> None:
-    """No single bit of a frame can change without being noticed, except the conversation's number.
-
-    That number only says whose seed to check with, and the runes do not match another's seed.
-    """
+    """No single bit of a frame can change without being noticed."""
     data = frame.pack(3, SEED, AT, first, 1_700_000_000_000_000_000, BODIES)
 
     for bit in range(len(data) * 8):
-        damaged = flipped(data, bit)
-        if bit in NUMBER_BITS:
-            assert frame.unpack(damaged, HERE, SEED, AT).bodies == BODIES
-            with pytest.raises(Corrupt):
-                frame.unpack(damaged, THERE, frame.seed_of(THERE), AT)
-        else:
-            with pytest.raises(Corrupt):
-                frame.unpack(damaged, HERE, SEED, AT)
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(Corrupt):
+            frame.unpack(bytes(damaged), HERE, SEED, AT)
 
 
 def test_a_damaged_body_costs_only_itself() -> None:
