@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Refused
-from runelog.rune import check_id
+from runelog.rune import Visibility, check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runelog.rune import Change
 
 MAX_NUMBER: Final = (1 << 63) - 1
@@ -33,24 +32,43 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
 
 def _check_change(change: Change) -> None:
     entity = check_id(change.entity, "entity id")
-    for observer in change.observers:
-        check_id(observer, "observer id")
+    if change.observers:
+        _check_texts(change.observers, entity, "observers")
+        for observer in change.observers:
+            check_id(observer, "observer id")
+    if change.tags:
+        _check_texts(change.tags, entity, "tags")
     if change.agent is not None:
         check_id(change.agent, "agent id")
     if change.turn is not None:
         check_id(change.turn, "turn id")
+    if not isinstance(change.runes, Sequence):
+        msg = f"the runes of the change for {entity} must be a list or a tuple"
+        raise Refused(msg)
     if not change.runes:
         msg = f"the change for {entity} has no runes: leave it out, or say what happened"
         raise Refused(msg)
     _check_number(change.expected_version, entity, "expected version")
     _check_number(change.cause, entity, "cause")
     _check_number(change.deadline, entity, "deadline")
+    if change.visibility is not None and not isinstance(change.visibility, Visibility):
+        msg = f"the visibility of {entity}'s runes is {change.visibility!r}: use a Visibility"
+        raise Refused(msg)
+    if change.open is not None and not isinstance(change.open, bool):
+        msg = f"{entity} is said to be open={change.open!r}: say True, False, or nothing"
+        raise Refused(msg)
     if change.deadline is not None and change.open is not True:
         msg = f"{entity} has a deadline and is not open: say open=True, or it would never be met"
         raise Refused(msg)
 
 
+def _check_texts(values: object, entity: str, what: str) -> None:
+    if not isinstance(values, (tuple, list)) or not all(isinstance(text, str) for text in values):
+        msg = f"the {what} of {entity} are {values!r:.80}: give a tuple of strings"
+        raise Refused(msg)
+
+
 def _check_number(value: int | None, entity: str, what: str) -> None:
-    if value is not None and not 0 <= value <= MAX_NUMBER:
-        msg = f"the {what} of {entity} is {value}: it must be from 0 to {MAX_NUMBER:,}"
+    if value is not None and (type(value) is not int or not 0 <= value <= MAX_NUMBER):
+        msg = f"the {what} of {entity} is {value!r:.40}: give a number from 0 to {MAX_NUMBER:,}"
         raise Refused(msg)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Union, cast
 
 import msgspec
 
-from runelog.errors import Corrupt, NewerFormat, TooLarge
+from runelog.errors import Corrupt, NewerFormat, Refused, TooLarge
 from runelog.rune import Change, Envelope, Origin, Rune, Tombstone, Unknown, Visibility, kind_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,11 @@ class Codec:
                 cls = type(rune)
                 head = _ARRAY_9 + self._head(change, cls)
                 flat = _is_flat(cls)
-            payload = _encode(rune)
+            try:
+                payload = _encode(rune)
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                msg = f"a {kind_of(rune)} cannot be stored: {error}"
+                raise Refused(msg) from error
             if len(payload) > MAX_INLINE:
                 bodies.append(self._encode_large(conversation, head[1:], rune, payload))
                 continue

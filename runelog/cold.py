@@ -117,13 +117,18 @@ class LayeredBlobs:
 
     def get(self, conversation: str, digest: str) -> bytes:
         """Return what was stored under `digest`, or raise `Corrupt`."""
-        try:
+        path = self._archives.path(conversation)
+        with contextlib.suppress(Corrupt):
             return self._files.get(conversation, digest)
+        try:
+            if path.exists():
+                with self._archives.opened(conversation) as reader:
+                    return reader.blob(conversation, digest)
         except Corrupt:
-            if not self._archives.path(conversation).exists():
+            if path.exists():
                 raise
-            with self._archives.opened(conversation) as reader:
-                return reader.blob(conversation, digest)
+        # Nowhere, or restored between the two looks.
+        return self._files.get(conversation, digest)
 
 
 def head_of(section: Section) -> Head:

@@ -84,3 +84,7 @@ class Desks:
     def forget(self, conversation: str) -> None:
         """Look a conversation up anew at its next append."""
         self._desks.pop(conversation, None)
+
+    def forget_all(self) -> None:
+        """Look every conversation up anew at its next append."""
+        self._desks.clear()

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from runelog.errors import Closed
+from runelog.errors import Closed, Refused
 from runelog.rune import Gap
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ CHUNK: Final = 1_024
 """About how many runes are taken out of the log at a time."""
 POLL: Final = 0.01
 """How often a follower looks whether a writer in another process has committed something."""
+
+
+def check_kinds(kinds: Collection[str] | None) -> None:
+    """Refuse a string where kinds are asked for: each of its parts would be taken for a kind."""
+    if isinstance(kinds, str):
+        msg = f"kinds is the string {kinds!r}: name kinds in a list or a set"
+        raise Refused(msg)
 
 
 class News:
@@ -87,13 +94,20 @@ class Follower:
                 cursor = last - max_behind
                 since = time.monotonic()
             stop = min(last, cursor + CHUNK)
-            for item in self._read(cursor, stop):
-                if self._news.closed:
-                    return
+            for item in self._until_closed(cursor, stop):
                 if isinstance(item, Gap) or kinds is None or item.kind in kinds:
                     yield item
                     since = time.monotonic()
             cursor = stop
+
+    def _until_closed(self, cursor: int, stop: int) -> Iterator[Envelope | Gap]:
+        items = self._read(cursor, stop)
+        while not self._news.closed:
+            try:
+                item = next(items)
+            except (StopIteration, Closed):
+                return
+            yield item
 
     def _await(self, cursor: int, until: float | None) -> int | None:
         """Return how far there is more to read behind `cursor`, None if nothing came in time."""

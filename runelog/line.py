@@ -32,6 +32,7 @@ class Item:
         "error",
         "first",
         "gate",
+        "leads",
         "position",
         "size",
         "time",
@@ -47,6 +48,8 @@ class Item:
         self.cost = self.size + (self.size >> 2) + _PAGE * (3 + len(touched))
         self.work: list[tuple[str, bool, int | None]] = []
         self.gate: threading.Lock | None = None
+        self.leads = True
+        """Whether the thread that waits for it may commit for others."""
         self.done = False
         self.error: BaseException | None = None
         self.desk: Desk
@@ -126,5 +129,5 @@ class Line:
         self.cost -= sum(item.cost for item in items)
 
     def first_waiting(self) -> Item | None:
-        """Return the first that somebody waits for."""
-        return next((item for item in self.items if item.gate is not None), None)
+        """Return the first that somebody waits for who may commit it."""
+        return next((item for item in self.items if item.gate is not None and item.leads), None)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import threading
 from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from runelog import frame
 from runelog.catalog import Catalog, Span, entries
-from runelog.errors import Corrupt
+from runelog.errors import Closed, Corrupt
 from runelog.index import (
     CLOSED,
     LAST,
@@ -34,6 +36,15 @@ if TYPE_CHECKING:
 _PENDING = {"archive": State.ARCHIVED, "restore": State.ARCHIVED, "erase": State.ERASED}
 
 
+class _Held:
+    """An open catalog, and how many ask it right now."""
+
+    def __init__(self, catalog: Catalog, generation: int) -> None:
+        self.catalog = catalog
+        self.generation = generation
+        self.users = 0
+
+
 class Lookup:
     """The index of a whole log."""
 
@@ -41,29 +52,65 @@ class Lookup:
         """Open the catalog when it is first asked."""
         self.volumes = volumes
         self._open_catalog = open_catalog
-        self._catalog: Catalog | None = None
-        self._generation = -1
+        self._held: _Held | None = None
+        self._closed = False
         self._lock = threading.Lock()
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog, as the manifest names it now."""
-        generation = self.volumes.manifest.catalog
+        """The catalog, as the manifest names it now, for the writer: it closes none in use."""
         with self._lock:
-            if self._catalog is None or self._generation != generation:
-                if self._catalog is not None:
-                    self._catalog.close()
-                    self._catalog = None
-                self._catalog = self._open_catalog()
-                self._generation = self.volumes.manifest.catalog
-            return self._catalog
+            return self._current().catalog
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[Catalog]:
+        """Give the catalog to ask; it stays open that long, whoever closes the log meanwhile."""
+        with self._lock:
+            held = self._current()
+            held.users += 1
+        try:
+            yield held.catalog
+        finally:
+            with self._lock:
+                held.users -= 1
+                if held.users == 0 and held is not self._held:
+                    held.catalog.close()
+
+    def _current(self) -> _Held:
+        if self._closed:
+            msg = f"the log in {self.volumes.directory} is closed"
+            raise Closed(msg)
+        if self._held is None or self._held.generation != self.volumes.manifest.catalog:
+            self._let_go()
+            self._held = self._opened()
+        return self._held
+
+    def _opened(self) -> _Held:
+        while True:
+            generation = self.volumes.manifest.catalog
+            try:
+                catalog = self._open_catalog()
+            except Corrupt:
+                # A writer in another process may just have made it anew.
+                self.refresh()
+                if generation == self.volumes.manifest.catalog:
+                    raise
+                continue
+            # Opening it to write may have made it anew; a reader may be behind again already.
+            return _Held(
+                catalog, generation if self.volumes.readonly else self.volumes.manifest.catalog
+            )
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None and held.users == 0:
+            held.catalog.close()
 
     def close(self) -> None:
-        """Close the catalog."""
+        """Close the catalog, as soon as nobody asks it."""
         with self._lock:
-            if self._catalog is not None:
-                self._catalog.close()
-                self._catalog = None
+            self._closed = True
+            self._let_go()
 
     def refresh(self) -> None:
         """Take notice of what a writer in another process did to the manifest."""
@@ -77,7 +124,10 @@ class Lookup:
         self.refresh()
         if not is_id(conversation):
             return None
-        head = self._active_head(conversation) or self.catalog.head(conversation)
+        head = self._active_head(conversation)
+        if head is None:
+            with self._asked() as catalog:
+                head = catalog.head(conversation)
         if head is not None:
             for pending in self.volumes.manifest.pending:
                 if conversation in pending.conversations:
@@ -104,7 +154,7 @@ class Lookup:
             for conversation in step.conversations
         }
         before = ""
-        merged = heapq.merge(self._active_heads(), self.catalog.heads(), key=lambda head: head.id)
+        merged = heapq.merge(self._active_heads(), self._sealed_heads(), key=lambda head: head.id)
         for head in merged:  # of two with one id, the active segment's comes first and holds
             if head.id != before:
                 head.state = pending.get(head.id, head.state)
@@ -123,6 +173,16 @@ class Lookup:
                 return
             start = names[-1][0] + b"\0"
 
+    def _sealed_heads(self) -> Iterator[Head]:
+        after = ""
+        while True:
+            with self._asked() as catalog:
+                found = list(islice(catalog.heads(after), 512))
+            yield from found
+            if not found:
+                return
+            after = found[-1].id
+
     def version(self, conversation: str, entity: str) -> int:
         """Return how many committed runes an entity's stream holds."""
         self.refresh()
@@ -134,18 +194,22 @@ class Lookup:
                 tail = load_tail(view, "streams", stream_prefix(number, entity))
                 if tail is not None:
                     return tail.next - 1
-        return self.catalog.version(conversation, entity)
+        with self._asked() as catalog:
+            return catalog.version(conversation, entity)
 
     def was_open(self, conversation: str, entity: str) -> bool:
         """Tell whether the catalog says that an entity has work left."""
-        return self.catalog.is_open(conversation, entity)
+        with self._asked() as catalog:
+            return catalog.is_open(conversation, entity)
 
     # -- segments -----------------------------------------------------------------------------
 
     def spans(self, conversation: str, after: int) -> list[Span]:
         """Return the segments that hold a conversation behind event `after`."""
         active = self.volumes.manifest.active.number
-        spans = [span for span in self.catalog.spans(conversation, after) if span.segment != active]
+        with self._asked() as catalog:
+            sealed = catalog.spans(conversation, after)
+        spans = [span for span in sealed if span.segment != active]
         with self.volumes.take(active) as (volume, view):
             number = volume.number_of(view, conversation)
             found = view.get("heads", NUMBER.pack(number)) if number is not None else None
@@ -159,11 +223,9 @@ class Lookup:
         if not is_id(entity):
             return []
         active = self.volumes.manifest.active.number
-        spans = [
-            span
-            for span in self.catalog.stream_spans(conversation, entity, after)
-            if span.segment != active
-        ]
+        with self._asked() as catalog:
+            sealed = catalog.stream_spans(conversation, entity, after)
+        spans = [span for span in sealed if span.segment != active]
         with self.volumes.take(active) as (volume, view):
             number = volume.number_of(view, conversation)
             if number is not None:
@@ -202,9 +264,10 @@ class Lookup:
         }
         active = self._active_work(conversation)
         merged = dict.fromkeys(active)
-        found = {
-            (name, entity): deadline for name, entity, deadline in self.catalog.work(conversation)
-        }
+        with self._asked() as catalog:
+            found = {
+                (name, entity): deadline for name, entity, deadline in catalog.work(conversation)
+            }
         for key in merged:
             found.pop(key, None)
         found.update({key: deadline for key, (is_open, deadline) in active.items() if is_open})

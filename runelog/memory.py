@@ -14,6 +14,7 @@ from runelog.blobs import MemoryBlobs
 from runelog.checks import MAX_NUMBER, check_append
 from runelog.codec import Codec
 from runelog.errors import Closed, Cold, Gone, Refused, UnknownConversation, WrongVersion
+from runelog.follow import check_kinds
 from runelog.rune import SYSTEM, Appended, Conversation, Envelope, Gap, State, Work
 from runelog.shelf import CHUNK, Home, Shelf
 
@@ -117,6 +118,7 @@ class MemoryLog:
         """Yield the conversation's committed runes with `after` < event id <= `until`, in order."""
         with self._changed:
             home = self._readable(conversation)
+            check_kinds(kinds)
             last = home.head if until is None else min(until, home.head)
         return self._read(home, range(max(after, 0) + 1, last + 1), kinds)
 
@@ -188,6 +190,7 @@ class MemoryLog:
         if max_behind is not None and max_behind < 1:
             msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
             raise Refused(msg)
+        check_kinds(kinds)
         with self._changed:
             self._check_open()
             home = None if conversation is None else self._readable(conversation)

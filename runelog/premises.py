@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import threading
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,7 +19,7 @@ from runelog.blobs import FileBlobs
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.cold import Archives, LayeredBlobs
-from runelog.errors import Corrupt, NotALog, ReadOnly, Refused
+from runelog.errors import Corrupt, Fault, Fenced, LogFailed, NotALog, ReadOnly, Refused
 from runelog.files import TEMPORARY, make_directory, sync_directory
 from runelog.index import NUMBER
 from runelog.inscribe import Armed
@@ -31,12 +32,15 @@ from runelog.volumes import Volumes
 from runelog.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from runelog.codec import Codec
-    from runelog.segment import Environment
+    from runelog.segment import Batch, Environment
 
+_TAKEN: Final = (
+    "another process has taken this log over: nothing more can be written through this handle"
+)
 SEAL_AT_CLOSE: Final = 32 << 20
 """A larger active segment is sealed on closing the log: the next writer need not check it first."""
 
@@ -55,6 +59,11 @@ class Premises:
         self._segment_size = segment_size
         self._clean: Clean | None = None
         self._touched = False
+        self.untidy = False
+        """Whether there may be archives of conversations that are live."""
+        self._owning = threading.RLock()
+        self._sections = 0
+        self._lock_file = None if readonly else _identity(directory / "LOCK")
         self.archives = Archives(directory / "archive")
         self.blobs = FileBlobs(directory / "blobs")
         self.snapshots = Snapshots(directory / "snapshots")
@@ -81,8 +90,10 @@ class Premises:
             self.volumes.vouch = self._vouch
         elif not held:
             self._walk()
+        self.untidy = self._clean is None
         if not self.readonly:
             self.sweep()
+            self._sweep_erased()
 
     def _vouch(self) -> tuple[str, int] | None:
         """Return what CLEAN says of the active segment now.
@@ -100,17 +111,146 @@ class Premises:
         except Corrupt:
             self.volumes.damaged.add(active.number)
 
+    # -- owning the log -----------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def owned(self) -> Iterator[None]:
+        """Keep every other writer out while files change; `Fenced` if one has taken the log over.
+
+        Ends with a change of the active segment: what comes after that needs a section of its own.
+        """
+        # Opened first: whoever opens it holds the lookup's lock and may wait for a section.
+        _ = self.lookup.catalog
+        with self._section():
+            yield
+
+    @contextlib.contextmanager
+    def _section(self) -> Iterator[Batch | None]:
+        """Hold the mutex of the active segment, which every writer needs to become one.
+
+        Without the segment, if that is damaged: nobody can become a writer then.
+        """
+        with self._owning:
+            while not self._sections:
+                active = self.volumes.manifest.active
+                with contextlib.ExitStack() as stack:
+                    batch = None
+                    if self._usable(active):
+                        # Taken, so that it stays open when the manifest no longer names it.
+                        volume, _ = stack.enter_context(self.volumes.take(active.number))
+                        assert volume.env is not None
+                        batch = stack.enter_context(volume.env.batch())
+                    self._check_ours(batch)
+                    if self.volumes.on_disk() == self.volumes.manifest:
+                        self._sections = 1
+                        try:
+                            yield batch
+                        finally:
+                            self._sections = 0
+                        return
+                # The writer before us did one thing more, after we read it.
+                if self.epoch or not self.volumes.refresh():
+                    raise Fenced(_TAKEN)
+            yield None
+
+    def _usable(self, active: SegmentInfo) -> bool:
+        try:
+            return self.volumes.volume(active.number).env is not None
+        except Corrupt:
+            return False
+
+    def _check_ours(self, batch: Batch | None) -> None:
+        if _identity(self.directory / "LOCK") != self._lock_file:
+            raise Fenced(_TAKEN)
+        if self.epoch and batch is not None and rewrite.epoch_of(batch) != self.epoch:
+            raise Fenced(_TAKEN)
+
+    @contextlib.contextmanager
+    def no_way_back(self) -> Iterator[None]:
+        """Fail the handle over whatever goes wrong once the manifest is replaced.
+
+        The writer may then have a segment in hand that is none any more.
+        """
+        before = self.volumes.manifest
+        try:
+            yield
+        except Fault:
+            raise
+        except BaseException as error:
+            if self.volumes.manifest is before:
+                raise
+            msg = f"a change of segments was cut short, close the log and open it again: {error!r}"
+            raise LogFailed(msg) from error
+
+    # -- tidying up ---------------------------------------------------------------------------
+
     def sweep(self) -> None:
         """Remove what a crash left behind: files that the manifest does not name."""
-        listed = {info.name for info in self.volumes.manifest.segments}
-        for path in (self.directory / "segments").iterdir():
-            if path.name.removesuffix("-lock") not in listed:
+        if not self._rubbish():
+            return
+        with self._section():
+            # What names these files no more must not come back without them.
+            sync_directory(self.directory)
+            for path in self._rubbish():
                 path.unlink(missing_ok=True)
+
+    def _rubbish(self) -> list[Path]:
+        listed = {info.name for info in self.volumes.manifest.segments}
         current = f"catalog.{self.volumes.manifest.catalog}.mdb"
+        found = [
+            path
+            for path in (self.directory / "segments").iterdir()
+            if path.name.removesuffix("-lock") not in listed
+        ]
         for path in self.directory.iterdir():
             stale = path.name.startswith("catalog.") and path.name.removesuffix("-lock") != current
             if stale or path.name.endswith(TEMPORARY) or path.name == "CREATING":
-                path.unlink(missing_ok=True)
+                found.append(path)
+        return found
+
+    def discard(self, infos: Iterable[SegmentInfo]) -> None:
+        """Delete the files of segments that came to nothing: those that no manifest names."""
+        disk = self.volumes.on_disk()
+        if disk is None:
+            return
+        named = {*disk.segments, *self.volumes.manifest.segments}
+        names = {info.name for info in named}
+        for info in infos:
+            if info.name not in names:
+                rewrite.discard(self.volumes.path(info))
+
+    def _sweep_erased(self) -> None:
+        """Remove blobs and snapshots that came to an erased conversation after its end."""
+        erased = _names(self.directory / "archive", ".erased")
+        left = erased & (
+            _names(self.directory / "blobs") | _names(self.directory / "snapshots", ".snap")
+        )
+        if left:
+            with self._section():
+                for name in left:
+                    self.blobs.drop(name)
+                    self.snapshots.drop(name)
+
+    def tidy(self) -> None:
+        """Remove archives of conversations that are live, every rune of them in the segments."""
+        for name in sorted(_names(self.directory / "archive", ".runes")):
+            with contextlib.suppress(Corrupt):
+                if self._is_live(name):
+                    self.archives.drop(name)
+        self.untidy = False
+
+    def _is_live(self, name: str) -> bool:
+        head = self.lookup.head(name)
+        if head is None or head.state is not State.LIVE:
+            return False
+        reached = 0
+        for span in self.lookup.spans(name, 0):
+            if span.first != reached + 1 or span.segment in self.volumes.damaged:
+                return False
+            reached = span.last
+        return reached == head.head
+
+    # -- the catalog --------------------------------------------------------------------------
 
     def _open_catalog(self) -> Catalog:
         generation = self.volumes.manifest.catalog
@@ -133,19 +273,34 @@ class Premises:
                 raise Corrupt(msg) from error
             return self._rebuild_catalog()
         if not self.readonly:
-            self._catch_up(catalog)
+            try:
+                self._catch_up(catalog)
+            except BaseException:
+                catalog.close()
+                raise
         return catalog
+
+    def catch_up(self) -> None:
+        """Have the catalog know every sealed segment."""
+        self._catch_up(self.lookup.catalog)
 
     def _catch_up(self, catalog: Catalog) -> None:
         """Take in segments that were sealed or installed just before a crash."""
         merged = catalog.merged
-        for info in self.volumes.manifest.segments[:-1]:
-            if info.number > merged:
-                self.touch()
-                with self.volumes.take(info.number) as (_, view):
-                    catalog.merge(info.number, view)
+        if self.volumes.manifest.active.number <= merged + 1:
+            return
+        with self._section():
+            for info in self.volumes.manifest.segments[:-1]:
+                if info.number > merged:
+                    self.touch()
+                    with self.volumes.take(info.number) as (_, view):
+                        catalog.merge(info.number, view)
 
     def _rebuild_catalog(self) -> Catalog:
+        with self._section():
+            return self._rebuilt_catalog()
+
+    def _rebuilt_catalog(self) -> Catalog:
         """Make the catalog anew from the segments and the archives."""
         self.touch()
         generation = self.volumes.manifest.catalog + 1
@@ -171,21 +326,24 @@ class Premises:
         self.sweep()
         return catalog
 
+    # -- writing ------------------------------------------------------------------------------
+
     def arm(self) -> Armed:
         """Become ready to write: the first thing that changes a file since the log was opened."""
-        active = self.volumes.manifest.active
-        env = self.volumes.volume(active.number).env
-        if env is None:
-            msg = (
-                f"{active.name} is damaged, and nothing can be appended behind it: "
-                "what is sound can be read; `runefold log repair` sets the rest aside"
-            )
-            raise Corrupt(msg)
-        self.touch()
-        with env.batch() as batch:
-            self.epoch = rewrite.epoch_of(batch) + 1
-            batch.put("meta", b"epoch", NUMBER.pack(self.epoch))
-            armed = Armed(env, self.epoch, last_position(batch, active), last_time(batch, active))
+        with self._section() as batch:
+            active = self.volumes.manifest.active
+            env = self.volumes.volume(active.number).env
+            if env is None or batch is None:
+                msg = (
+                    f"{active.name} is damaged, and nothing can be appended behind it: "
+                    "what is sound can be read; `runefold log repair` sets the rest aside"
+                )
+                raise Corrupt(msg)
+            self.touch()
+            epoch = rewrite.epoch_of(batch) + 1
+            batch.put("meta", b"epoch", NUMBER.pack(epoch))
+            armed = Armed(env, epoch, last_position(batch, active), last_time(batch, active))
+        self.epoch = epoch
         self.reader.news.announce(armed.position)
         return armed
 
@@ -202,6 +360,14 @@ class Premises:
 
     def next_segment(self, need: int = 0) -> Environment:
         """Seal the active segment and begin one with room for `need` bytes."""
+        with self.no_way_back():
+            with self.owned():
+                new = self._seal(need)
+            fresh = self.volumes.volume(new.number).env
+            assert fresh is not None
+            return fresh
+
+    def _seal(self, need: int) -> SegmentInfo:
         old = self.volumes.manifest.active
         env = self.volumes.volume(old.number).env
         assert env is not None
@@ -215,6 +381,7 @@ class Premises:
         )
         rewrite.create(self.volumes.path(new), new, self.epoch).close()
         try:
+            self.catch_up()
             with env.view() as view:
                 self.lookup.catalog.merge(old.number, view)
             done = rewrite.sealed(env, old, last)
@@ -224,15 +391,12 @@ class Premises:
                 msgspec.structs.replace(now, segments=(*now.segments[:-1], done, new))
             )
         except BaseException:
-            if self.volumes.manifest.active != new:
-                rewrite.discard(self.volumes.path(new))
+            self.discard([new])
             raise
-        fresh = self.volumes.volume(new.number).env
-        assert fresh is not None
-        return fresh
+        return new
 
     def leave_clean(self) -> None:
-        """Vouch for the files that the next writer goes on with."""
+        """Vouch for the files that the next writer goes on with; `Fenced` if it is here already."""
         active = self.volumes.manifest.active
         if active.number in self.volumes.damaged or (self.directory / "CLEAN").exists():
             return
@@ -242,19 +406,40 @@ class Premises:
         if self.epoch and env.used > min(SEAL_AT_CLOSE, env.map_size // 2):
             env = self.next_segment()
             active = self.volumes.manifest.active
-        with env.view() as view:
-            position = last_position(view, active)
-        self.reader.close()
-        catalog = self.lookup.catalog.env
-        env.trim()
-        catalog.trim()
-        manifest.write_clean(self.directory, Clean(env.digest(), catalog.digest(), position))
+        with self.owned():
+            if self.untidy:
+                self.tidy()
+            with env.view() as view:
+                position = last_position(view, active)
+            self.reader.close()
+            catalog = self.lookup.catalog.env
+            env.trim()
+            catalog.trim()
+            manifest.write_clean(self.directory, Clean(env.digest(), catalog.digest(), position))
 
     def close(self) -> None:
         """Unmap and close everything."""
         self.reader.close()
         self.lookup.close()
         self.volumes.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell a file from one that took its place: while we have it open, its number is not reused."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _names(directory: Path, suffix: str = "") -> set[str]:
+    """Return the names in a directory that end so, without that."""
+    try:
+        found = os.listdir(directory)
+    except FileNotFoundError:
+        return set()
+    return {name.removesuffix(suffix) for name in found if name.endswith(suffix)}
 
 
 def check_absent(lookup: Lookup, conversations: Iterable[str]) -> None:

@@ -228,7 +228,8 @@ class Appended(msgspec.Struct, frozen=True):
 class Gap(msgspec.Struct, frozen=True):
     """A stretch of the log that a reader does not get, and why.
 
-    `erased` or `archived`: taken out since; `damaged`: lost, and set aside by a repair; `slow`: the
+    `erased` or `archived`: taken out since; `moved`: archived and restored since, so its runes are
+    back, to be read by their conversation; `damaged`: lost, and set aside by a repair; `slow`: the
     reader fell too far behind.
     """
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from bisect import bisect_left
 from operator import itemgetter, ne
 from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Corrupt
-from runelog.pages import NO_PAGE, Meta
+from runelog.pages import META_SIZE, NO_PAGE, PAGE_SIZES, Meta
 from runelog.survey import EVERYTHING, Survey
 from runelog.trees import Damage, Entry, File
 
@@ -25,33 +26,62 @@ if TYPE_CHECKING:
 
 _MAX_STRAYS: Final = 1 << 21
 _SCAN_BYTES: Final = 1 << 20
+_LOOKS: Final = 100
 _key = itemgetter(0)
 
 
 def check_size(path: Path) -> None:
-    """Raise `Corrupt` unless a file may be mapped: its header is sound, and all pages are there."""
+    """Raise `Corrupt` unless a file may be mapped: its header is sound, and all pages are there.
+
+    It may be written to meanwhile: a fault counts only if the header was the same at two looks.
+    """
+    before, problem = None, ""
+    for _ in range(_LOOKS):
+        try:
+            with path.open("rb", buffering=0) as file:
+                metas, problem = _header(file.fileno())
+        except FileNotFoundError:
+            msg = f"{path} is missing"
+            raise Corrupt(msg) from None
+        if not problem:
+            return
+        if metas == before:
+            break
+        before = metas
+    msg = f"{path} {problem}"
+    raise Corrupt(msg)
+
+
+def _header(descriptor: int) -> tuple[tuple[Meta, Meta], str]:
+    """Return the meta pages of a file, and what is wrong with them or missing behind them."""
     try:
-        file = File.open(path)
-    except FileNotFoundError:
-        msg = f"{path} is missing"
-        raise Corrupt(msg) from None
-    with contextlib.closing(file):
-        for slot, meta in enumerate(file.metas):
-            if meta.fault:
-                problem = f"a damaged header: meta page {slot} {meta.fault}"
-                msg = f"{path} ({file.size:,} bytes) has {problem}"
-                raise Corrupt(msg)
-        older, newer = sorted(file.metas, key=lambda meta: meta.commit)
-        need = (newer.last_page + 1) * newer.page_size
-        if file.size < need:
-            msg = f"{path} is cut short: it has {file.size:,} bytes of the {need:,} that it needs"
-            raise Corrupt(msg)
-        fault = older.contradicts(newer)
-        if not fault and file.swapped(older, newer):
-            fault = f"commit {newer.commit} is older than commit {older.commit}"
-        if fault:
-            msg = f"{path} has a damaged header: {fault}"
-            raise Corrupt(msg)
+        # Both at once: between two reads a writer may commit any number of times.
+        start = os.pread(descriptor, PAGE_SIZES[-1] + META_SIZE, 0)
+    except OSError:
+        start = b""  # one of the two may be readable by itself
+
+    def read(length: int, at: int) -> bytes:
+        inside = at + length <= len(start)
+        return start[at : at + length] if inside else os.pread(descriptor, length, at)
+
+    # Measured after the header was read: a file grows before its header tells of it.
+    file = File(read, os.fstat(descriptor).st_size)
+    return file.metas, _problem(file)
+
+
+def _problem(file: File) -> str:
+    """Say why a file may not be mapped, nothing if it may."""
+    for slot, meta in enumerate(file.metas):
+        if meta.fault:
+            return f"({file.size:,} bytes) has a damaged header: meta page {slot} {meta.fault}"
+    older, newer = sorted(file.metas, key=lambda meta: meta.commit)
+    need = (newer.last_page + 1) * newer.page_size
+    if file.size < need:
+        return f"is cut short: it has {file.size:,} bytes of the {need:,} that it needs"
+    fault = older.contradicts(newer)
+    if not fault and file.swapped(older, newer):
+        fault = f"commit {newer.commit} is older than commit {older.commit}"
+    return f"has a damaged header: {fault}" if fault else ""
 
 
 class SalvageView:

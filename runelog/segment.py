@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lmdb
 
 from runelog.errors import Closed, Corrupt, Fault, Forked, LogFailed, LogFull, ReadOnly, Refused
+from runelog.files import NO_ROOM
+from runelog.forks import Gate
 from runelog.salvage import check_size
-from runelog.space import Space, digest
+from runelog.space import Space, allot, allot_locks, digest, identity, locks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +29,10 @@ MAX_READERS: Final = 1024
 CHECK_READERS: Final = 256 << 10
 """How far a file grows until the slots of readers that died are looked for."""
 _SCAN_BYTES: Final = 1 << 20
-_LEAST_ROOM: Final = 64 << 10
+_LOCKS: Final = 192 + (MAX_READERS - 1) * 64
+"""The length that LMDB gives its file of locks: a header with one reader's slot, and the others."""
+_SPARE: Final = 64 << 10
+"""Room for the pages that any transaction copies, however little it writes."""
 
 
 class MapFull(Exception):
@@ -108,6 +112,12 @@ class Batch:
         """Remove an entry if it is there."""
         self._txn.delete(key, db=self._tables[table])
 
+    def end(self) -> lmdb.Transaction[bytes]:
+        """Hand the transaction back: whoever still has this must not keep the environment."""
+        txn = self._txn
+        del self._txn, self._tables
+        return txn
+
 
 class Environment:
     """An LMDB environment in one file."""
@@ -126,38 +136,24 @@ class Environment:
         """Open the file at `path`, its size checked against its own header before it is mapped."""
         self.path = path
         self.map_size = map_size
+        self.readonly = readonly
         self.failed = False
         self._pid = os.getpid()
+        self._metasync = metasync
         if not create:
             check_size(path)
-        self._shared = _share(
-            path, map_size, readonly=readonly, lock=lock, create=create, metasync=metasync
-        )
+        how = _How(map_size, tables, readonly=readonly, lock=lock, create=create, metasync=metasync)
+        self._shared = _share(self, how)
         self._env = self._shared.env
-        self._shared.holders.add(self)
+        self._tables = self._shared.tables
         try:
             self._space = Space(path, readonly=readonly)
         except BaseException:
             _unshare(self._shared)
             raise
-        try:
-            with self._errors(), _room_for_a_new(path) if create else contextlib.nullcontext():
-                self._open_tables(tables, create=create)
-        except BaseException:
-            self._let_go()
-            raise
-        self._page = self._env.stat()["psize"]
+        self._page = self._shared.page
         self._used = self._checked = self._measure()
         self._open = True
-
-    def _open_tables(self, tables: Sequence[str], *, create: bool) -> None:
-        if create:
-            with self._env.begin(write=True) as txn:
-                self._tables = {
-                    name: self._env.open_db(name.encode(), txn=txn, create=True) for name in tables
-                }
-        else:
-            self._tables = {name: self._env.open_db(name.encode(), create=False) for name in tables}
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -165,17 +161,23 @@ class Environment:
     def view(self) -> Iterator[Batch]:
         """Give a consistent state to read from. Keep it short: it pins pages and a reader slot."""
         self._check()
-        with self._errors():
+        with _inside(), self._errors():
             try:
-                txn = self._env.begin()
+                batch = Batch(self._env.begin(), self._tables)
             except lmdb.ReadersFullError:
                 # Slots of readers that died are only given back when somebody looks for them.
                 self._env.reader_check()
-                txn = self._env.begin()
+                batch = Batch(self._env.begin(), self._tables)
             try:
-                yield Batch(txn, self._tables)
+                yield batch
             finally:
-                txn.abort()
+                self._abort(batch)
+
+    def _abort(self, batch: Batch) -> None:
+        """End a transaction; one that came through a fork is only forgotten: it is the parent's."""
+        txn = batch.end()
+        if os.getpid() == self._pid:
+            txn.abort()
 
     def _check(self) -> None:
         if os.getpid() != self._pid:
@@ -194,7 +196,9 @@ class Environment:
 
         Tells a reader whether to look again.
         """
-        return self._env.info()["last_txnid"]
+        self._check()
+        with _inside():
+            return self._env.info()["last_txnid"]
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -226,34 +230,47 @@ class Environment:
         It is committed and synced on leaving the block, undone on an exception.
         """
         self._check()
+        if self.readonly:
+            msg = f"{self.path.name} was opened for reading"
+            raise ReadOnly(msg)
         if self.failed:
             msg = f"{self.path.name} failed in an earlier commit: close the log and open it again"
             raise LogFailed(msg)
-        with self._errors():
-            txn = self._env.begin(write=True)
-            self._shared.writing = True
+        self.reserve(0)
+        with _inside(), self._errors():
+            batch = Batch(self._env.begin(write=True), self._tables)
             try:
-                yield Batch(txn, self._tables)
+                yield batch
+                self._check()
             except BaseException:
-                txn.abort()
-                self._shared.writing = False
+                self._abort(batch)
                 raise
-            try:
-                txn.commit()
-            except lmdb.MapFullError:
-                raise
-            except BaseException:
-                # The kernel may have dropped the very pages it could not write: syncing again would
-                # succeed and mean nothing. Never trust this file through this handle again.
-                self.failed = True
-                raise
-            finally:
-                self._shared.writing = False
+            self._commit(batch)
             self._used = self._measure()
             if self._used > self._checked + CHECK_READERS:
                 # Grown for want of free pages: perhaps because a reader died and still pins them.
                 self._env.reader_check()
                 self._checked = self._used
+
+    def _commit(self, batch: Batch) -> None:
+        txn = batch.end()
+        try:
+            txn.commit()
+            if self._metasync and not self._shared.metasync:
+                # Opened by somebody in this process who asked for less.
+                self._env.sync(True)  # noqa: FBT003 -- takes no names
+        except lmdb.MapFullError:
+            raise
+        except (lmdb.Error, OSError):
+            # The kernel may have dropped the very pages it could not write: syncing again would
+            # succeed and mean nothing. Never trust this file through this handle again.
+            self.failed = True
+            raise
+        except BaseException:
+            # An interrupt, just before the commit or just after it: it does not happen twice.
+            with contextlib.suppress(lmdb.Error):
+                txn.abort()
+            raise
 
     @property
     def used(self) -> int:
@@ -265,12 +282,13 @@ class Environment:
 
     def reserve(self, need: int) -> None:
         """See to it that the disk holds `need` more bytes for this file; `LogFull` if it cannot."""
-        end = min(self._used + need, self.map_size)
+        end = min(self._used + need + _SPARE, self.map_size)
         if end > self._space.allocated:
             self._space.reserve(end, self.map_size)
 
     def trim(self) -> None:
         """Give reserved space that is not used back, and make the file's length durable."""
+        self._used = self._measure()  # another process may have written since our last commit
         self._space.trim(self._used)
 
     def digest(self) -> tuple[str, int]:
@@ -279,7 +297,8 @@ class Environment:
 
     def check_readers(self) -> int:
         """Give back the reader slots of processes that died; return how many."""
-        return self._env.reader_check()
+        with _inside():
+            return self._env.reader_check()
 
     def close(self) -> None:
         """Unmap the file. No view may be open."""
@@ -297,113 +316,131 @@ class Environment:
             _unshare(self._shared)
 
 
+class _How(NamedTuple):
+    """How an environment is to be opened."""
+
+    map_size: int
+    tables: Sequence[str]
+    readonly: bool
+    lock: bool
+    create: bool
+    metasync: bool
+
+
 class _Shared:
     """An environment as this process has it open: LMDB forbids opening one twice in a process."""
 
-    def __init__(self, env: lmdb.Environment, key: tuple[int, int], *, readonly: bool) -> None:
-        self.env = env
-        self.key = key
-        self.readonly = readonly
-        self.users = 1
-        self.writing = False
+    def __init__(self, path: Path, how: _How) -> None:
+        # A reader that may write opens the file like a writer, who can then come and share it.
+        # `Environment.batch` refuses to write for it all the same.
+        self.readonly = how.readonly and not (how.lock and os.access(path, os.W_OK))
+        self.metasync = how.metasync
+        self.users = 0
         self.holders: weakref.WeakSet[Environment] = weakref.WeakSet()
-
-
-_open: dict[tuple[int, int], _Shared] = {}
-_guard = threading.Lock()
-
-
-def _share(
-    path: Path, map_size: int, *, readonly: bool, lock: bool, create: bool, metasync: bool
-) -> _Shared:
-    with _guard:
-        key = _identity(path)
-        shared = _open.get(key) if key is not None else None
-        if shared is not None:
-            if shared.readonly and not readonly:
-                msg = (
-                    f"{path.name} is open for reading in this process: "
-                    "open the log for writing first, or close the reader"
-                )
-                raise Refused(msg)
-            shared.users += 1
-            return shared
+        if how.lock:
+            allot_locks(locks_of(path), _LOCKS)
         # A mapping beyond the end of the file is a bus error waiting to happen, hence check_size
         # before this; an unsynced or write-mapped file can be corrupted by a crash, hence neither
-        # is on offer.
+        # is on offer. A spare transaction keeps a reader's slot, which a forked child would give
+        # back, and its parent still use: there are none.
+        self.env = lmdb.open(
+            str(path),
+            map_size=how.map_size,
+            subdir=False,
+            readonly=self.readonly,
+            lock=how.lock,
+            create=how.create,
+            mode=0o600,
+            metasync=how.metasync,
+            max_dbs=len(TABLES),
+            max_readers=MAX_READERS,
+            max_spare_txns=0,
+            lib_version=0,
+        )
         try:
-            env = lmdb.open(
-                str(path),
-                map_size=map_size,
-                subdir=False,
-                readonly=readonly,
-                lock=lock,
-                create=create,
-                mode=0o600,
-                metasync=metasync,
-                max_dbs=len(TABLES),
-                max_readers=MAX_READERS,
-                max_spare_txns=8,
-                lib_version=0,
+            self.page = self.env.stat()["psize"]
+            if how.create:
+                allot(path, _SPARE)
+            with self.env.begin(write=how.create) as txn:
+                self.tables = {
+                    name: self.env.open_db(name.encode(), txn=txn, create=how.create)
+                    for name in how.tables
+                }
+        except BaseException:
+            self.env.close()
+            raise
+        self.key = identity(path)
+
+
+_open: dict[tuple[int, int] | None, _Shared] = {}
+_gate = Gate()
+
+
+def _share(user: Environment, how: _How) -> _Shared:
+    path = user.path
+    with _gate.guard:
+        key = identity(path)
+        shared = _open.get(key) if key is not None else None
+        if shared is None:
+            try:
+                shared = _Shared(path, how)
+            except BaseException as error:
+                if how.create and key is None:
+                    path.unlink(missing_ok=True)
+                    locks_of(path).unlink(missing_ok=True)
+                if isinstance(error, lmdb.Error):
+                    raise _opening(path, error) from error
+                raise
+            _open[shared.key] = shared
+        elif shared.readonly and not how.readonly:
+            msg = (
+                f"{path.name} is open in this process by a reader that may not write: "
+                "open the log for writing first, or close the reader"
             )
-        except lmdb.Error as error:
-            raise _opening(path, error) from error
-        key = _identity(path)
-        assert key is not None
-        shared = _open[key] = _Shared(env, key, readonly=readonly)
+            raise Refused(msg)
+        shared.users += 1
+        shared.holders.add(user)
         return shared
 
 
 def _unshare(shared: _Shared) -> None:
-    with _guard:
+    with _gate.guard:
         shared.users -= 1
         if shared.users == 0:
             _open.pop(shared.key, None)
             shared.env.close()
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+@contextlib.contextmanager
+def _inside() -> Iterator[None]:
+    """Have no fork in the middle of this."""
+    _gate.enter()
     try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
+        yield
+    finally:
+        _gate.leave()
 
 
 def _after_fork() -> None:
     # The child holds copies of the parent's mappings, may not use them, and can open its own only
-    # once they are gone. They are let go of, not closed: closing would give back reader slots that
-    # the parent is using. One with a transaction under way is better left alone.
-    global _guard  # noqa: PLW0603 -- another thread may have held it at the moment of the fork
-    _guard = threading.Lock()
+    # once they are gone.
+    _gate.after_in_child()
     for shared in _open.values():
-        if not shared.writing:
-            for holder in shared.holders:
-                holder.abandon()
-            del shared.env
+        for holder in shared.holders:
+            holder.abandon()
+        del shared.env, shared.tables
     _open.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork)
-
-
-@contextlib.contextmanager
-def _room_for_a_new(path: Path) -> Iterator[None]:
-    """Tell a full disk from a broken one: to LMDB, what it cannot write whole is an I/O error."""
-    try:
-        yield
-    except lmdb.Error as error:
-        found = os.statvfs(path.parent)
-        if found.f_bavail * found.f_frsize >= _LEAST_ROOM:
-            raise
-        msg = f"no room to begin {path.name}: free some disk space and try again"
-        raise LogFull(msg) from error
+os.register_at_fork(
+    before=_gate.before, after_in_parent=_gate.after_in_parent, after_in_child=_after_fork
+)
 
 
 def _opening(path: Path, error: lmdb.Error) -> Exception:
     if isinstance(error, (lmdb.ReadonlyError, lmdb.LockError)) or "Permission denied" in str(error):
         return ReadOnly(f"{path.name} cannot be opened for writing: {error}")
-    if isinstance(error, lmdb.DiskError) or "No space" in str(error):
+    if isinstance(error, lmdb.DiskError) or any(os.strerror(n) in str(error) for n in NO_ROOM):
         return LogFull(f"no room to open {path.name}: {error}")
     if isinstance(error, (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError)):
         return Corrupt(f"{path.name} cannot be opened: {error}")

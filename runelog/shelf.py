@@ -19,6 +19,9 @@ CHUNK: Final = 256
 """How many runes a reader takes at a time, and so how long it can keep writers waiting."""
 
 
+_REASONS: Final = {State.LIVE: "moved", State.ARCHIVED: "archived", State.ERASED: "erased"}
+
+
 class Stored(NamedTuple):
     """A rune as it is kept: whose, where, when, and its encoded body."""
 
@@ -60,8 +63,7 @@ class Home:
 
     def gap(self, position: int) -> Gap:
         """Return what stands in the order of all for a hidden rune."""
-        reason = "erased" if self.state is State.ERASED else "archived"
-        return Gap(position, position, reason, self.id)
+        return Gap(position, position, _REASONS[self.state], self.id)
 
     def erase(self) -> None:
         """Forget every rune, and how many there were and when: only the name is left."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
+import struct
 from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Fault, LogFull
-from runelog.files import NO_ROOM
+from runelog.files import NO_ROOM, room_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CHUNK: Final = 4 << 20
 """How much is reserved at a time, if there is as much."""
+_FLOCK: Final = "hhqqi0q"
+_BLOCK: Final = 512
 
 
 class Space:
@@ -33,8 +38,11 @@ class Space:
 
     def _allocate(self, end: int, *, may_fail: bool) -> bool:
         """Have the disk hold the file up to `end`; tell whether it does."""
+        start = self.allocated
+        if end <= start:  # another thread was faster
+            return True
         try:
-            os.posix_fallocate(self._descriptor, self.allocated, end - self.allocated)
+            os.posix_fallocate(self._descriptor, start, end - start)
         except OSError as error:
             if error.errno not in NO_ROOM:
                 msg = f"{self._name}: {error}"
@@ -42,7 +50,7 @@ class Space:
             if may_fail:
                 return False
             msg = (
-                f"no room for {end - self.allocated:,} more bytes of {self._name} "
+                f"no room for {end - start:,} more bytes of {self._name} "
                 f"({error.strerror}): nothing is lost; free some disk space and append again"
             )
             raise LogFull(msg) from error
@@ -58,6 +66,64 @@ class Space:
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._descriptor)
+
+
+def allot(path: Path, size: int) -> None:
+    """Have the disk hold at least the first `size` bytes of a file that is there."""
+    with room_for(path.name):
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+
+
+def allot_locks(path: Path, size: int) -> None:
+    """Have the disk hold a file of LMDB's locks, making it if there is none; `LogFull` if it cannot.
+
+    LMDB makes such a file without any blocks and writes to it through a mapping: on a full disk,
+    that ends the process. May be called only while this process does not have the environment open:
+    closing a file drops all locks that a process has on it.
+    """
+    with room_for(path.name):
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise
+            return  # LMDB does without, or says what is wrong
+        try:
+            found = os.fstat(descriptor)
+            if _is_locked(descriptor):
+                # Whoever is in there knows only as many slots as the file had when they came.
+                size = found.st_size
+            if size and (found.st_size < size or found.st_blocks * _BLOCK < size):
+                os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Tell whether another process holds a lock on a file, without touching it."""
+    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    with contextlib.suppress(OSError):
+        told = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
+        return bool(struct.unpack(_FLOCK, told[: len(asked)])[0] != fcntl.F_UNLCK)
+    return False
+
+
+def locks_of(path: Path) -> Path:
+    """Return where LMDB keeps the locks of an environment."""
+    return path.with_name(path.name + "-lock")
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what a file is, whatever it is called; None if it is not there."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def digest(path: Path) -> tuple[str, int]:

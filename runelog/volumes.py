@@ -8,12 +8,13 @@ sound.
 from __future__ import annotations
 
 import contextlib
+import struct
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from runelog import frame, manifest, space
-from runelog.errors import Closed, Corrupt, LogFailed
+from runelog.errors import Closed, Corrupt, Fault, LogFailed, Refused
 from runelog.index import NUMBER, decode_head
 from runelog.manifest import Status
 from runelog.salvage import SalvageView
@@ -129,14 +130,25 @@ class Volumes:
         """Replace the manifest: the step that makes a change of segments real.
 
         After `LogFailed` it is replaced, but a power cut may undo that: whatever either manifest
-        names must stay, and nothing more may be written.
+        names must stay, and nothing more may be written. An interrupt may come after the step as
+        well as before it, so what counts is what is on disk.
         """
         try:
             manifest.write_manifest(self.directory, new)
-        except LogFailed:
             self._take_on(new)
-            raise
-        self._take_on(new)
+        except BaseException as error:
+            if self.on_disk() != new:
+                raise
+            self._take_on(new)
+            msg = f"MANIFEST was replaced, perhaps not durably: {error!r}"
+            raise LogFailed(msg) from error
+
+    def on_disk(self) -> Manifest | None:
+        """Return the manifest as it is on disk now, None if it cannot be read."""
+        try:
+            return manifest.read_manifest(self.directory)
+        except (Corrupt, Refused, OSError):
+            return None
 
     def _take_on(self, new: Manifest) -> None:
         with self._lock:
@@ -181,23 +193,30 @@ class Volumes:
     def take(self, number: int) -> Iterator[tuple[Volume, View]]:
         """Give a segment and a view of it, opened and checked if this is its first use."""
         with self._lock:
-            try:
-                volume = self._volume(self.info(number))
-            except Corrupt:
-                # A writer in another process may just have put a new generation in its place.
-                if not (self.readonly and self.refresh()):
-                    raise
-                volume = self._volume(self.info(number))
+            volume = self._current(number)
             volume.users += 1
         try:
             with volume.view() as view:
                 yield volume, view
+        except (struct.error, UnicodeDecodeError, IndexError) as error:
+            # Keys and values have no checksums of their own: one of them is not what it should be.
+            msg = f"{volume.info.name} is damaged: {error}"
+            raise Corrupt(msg) from error
         finally:
             with self._lock:
                 volume.users -= 1
                 key = (volume.info.number, volume.info.generation)
                 if volume.users == 0 and self._volumes.get(key) is not volume:
                     volume.close()
+
+    def _current(self, number: int) -> Volume:
+        while True:
+            try:
+                return self._volume(self.info(number))
+            except Corrupt:
+                # A writer in another process may just have put a new generation in its place.
+                if not (self.readonly and self.refresh()):
+                    raise
 
     def volume(self, number: int) -> Volume:
         """Open a segment without viewing it: the writer does so with the active one."""
@@ -219,32 +238,41 @@ class Volumes:
 
     def _open(self, info: SegmentInfo) -> Volume:
         path = self.path(info)
-        if not path.exists():
+        try:
+            env = self._mapped(info)
+            salvage = SalvageView.open(path) if env is None else None
+        except (OSError, Fault):
+            if path.exists():
+                raise
+            # There never was such a file, or a writer has just put another in its place.
             msg = (
                 f"{info.name} is missing from {path.parent}: "
                 "put it back, or run `runefold log repair`"
             )
-            raise Corrupt(msg)
+            raise Corrupt(msg) from None
+        if env is None:
+            self.damaged.add(info.number)
+        elif info.status is not Status.ACTIVE:
+            self.verified.add((info.number, info.generation))
+        return Volume(info, env, salvage)
+
+    def _mapped(self, info: SegmentInfo) -> Environment | None:
+        """Hand a segment's file to LMDB if it is sound; None if it is not."""
         active = info.status is Status.ACTIVE
-        key = (info.number, info.generation)
-        sound = info.number not in self.damaged and (key in self.verified or self._matches(info))
-        if sound:
-            try:
-                env = Environment(
-                    path,
+        verified = (info.number, info.generation) in self.verified
+        if info.number in self.damaged or not (verified or self._matches(info)):
+            return None
+        looks = 2 if active and self.readonly and manifest.writer_alive(self.directory) else 1
+        for _ in range(looks):  # what is being written to may look damaged for a moment
+            with contextlib.suppress(Corrupt):
+                return Environment(
+                    self.path(info),
                     map_size=info.map_size,
                     readonly=self.readonly or not active,
                     lock=active and self.lock_files,
                     metasync=self.metasync,
                 )
-            except Corrupt:
-                sound = False
-            else:
-                if not active:
-                    self.verified.add(key)
-                return Volume(info, env, None)
-        self.damaged.add(info.number)
-        return Volume(info, None, SalvageView.open(path))
+        return None
 
     def _matches(self, info: SegmentInfo) -> bool:
         """Tell whether a segment's file is what it was when it was sealed or closed."""

@@ -1,0 +1,76 @@
+"""Forks: none happens in the middle of a transaction, so that a child can open the log anew.
+
+A child has copies of its parent's mappings and may not use them. It can open its own once it let go
+of those, and it can let go of what no other thread was using at the moment of the fork: that thread
+does not exist in the child, but what it held does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+PATIENCE: Final = 5.0
+"""How many seconds a fork waits for a transaction: a disk that hangs must not hang the process."""
+_PAUSE: Final = 0.000_5
+
+
+class Gate:
+    """Whoever begins a transaction comes in here; a fork waits until nobody is in."""
+
+    def __init__(self) -> None:
+        """Begin open, with nobody inside."""
+        self._reset()
+
+    def _reset(self) -> None:
+        self.guard = threading.Lock()
+        """Held while an environment is opened or closed."""
+        self._guarded_by = 0
+        self._inside: dict[int, int] = {}
+        self._forking: set[int] = set()
+        self._passable = threading.Event()
+        self._passable.set()
+
+    def enter(self) -> None:
+        """Come in, once no fork is under way. A thread that is in may come in again."""
+        me = threading.get_ident()
+        depth = self._inside.get(me, 0)
+        # First in, then look: a fork that begins in between sees us.
+        self._inside[me] = depth + 1
+        while depth == 0 and self._forking:
+            del self._inside[me]
+            self._passable.wait(PATIENCE)
+            self._inside[me] = 1
+
+    def leave(self) -> None:
+        """Go out."""
+        me = threading.get_ident()
+        depth = self._inside.pop(me, 0)
+        if depth > 1:
+            self._inside[me] = depth - 1
+
+    def before(self) -> None:
+        """Let nobody in, and wait for those who are in. The forking thread itself may be."""
+        me = threading.get_ident()
+        self._forking.add(me)
+        self._passable.clear()
+        patience = time.monotonic() + PATIENCE
+        while set(self._inside) - {me} and time.monotonic() < patience:
+            time.sleep(_PAUSE)
+        if self.guard.acquire(timeout=max(0.0, patience - time.monotonic())):
+            self._guarded_by = me
+
+    def after_in_parent(self) -> None:
+        """Open again."""
+        me = threading.get_ident()
+        if self._guarded_by == me:
+            self._guarded_by = 0
+            self.guard.release()
+        self._forking.discard(me)
+        if not self._forking:
+            self._passable.set()
+
+    def after_in_child(self) -> None:
+        """Begin anew: of all threads only this one is left."""
+        self._reset()

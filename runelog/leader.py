@@ -1,0 +1,360 @@
+"""Committing what is queued, for everyone: one transaction, one sync.
+
+Whoever waits for durability and finds nobody committing leads: it commits everything queued. A
+single thread therefore never waits for another, and many threads share the cost. Appends that
+nobody waits for are committed by a thread of the log's own a few milliseconds later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from runelog.desks import Desks, Index
+from runelog.errors import Closed, Fault, Fenced, LogFailed, LogFull
+from runelog.files import sound_disk
+from runelog.index import NUMBER, PLACE
+from runelog.inscribe import inscribe
+from runelog.line import Line
+from runelog.segment import MapFull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runelog.inscribe import Armed
+    from runelog.line import Item
+    from runelog.segment import Environment
+
+    class Home(Index, Protocol):
+        """What the writer needs of the log it writes for."""
+
+        def next_segment(self, need: int) -> Environment:
+            """Seal the active segment and begin one with room for `need` bytes."""
+            ...
+
+        def announce(self, position: int) -> None:
+            """Tell those who follow that everything up to `position` is committed."""
+            ...
+
+
+FLUSH_AFTER: Final = 0.01
+"""How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
+MIN_CROWD: Final = 4
+"""From so many waiting threads on, a commit waits for the others a little."""
+MAX_GATHER: Final = 0.001
+
+
+class Leader:
+    """Commits the line of appends, and stands still where segments are changed."""
+
+    def __init__(self, home: Home, armed: Armed) -> None:
+        """Go on writing where `armed` says the log ends."""
+        self._home = home
+        self._env = armed.env
+        self._epoch = NUMBER.pack(armed.epoch)
+        self._next = armed.position + 1
+        self._time = armed.time
+        self._used = armed.env.used
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._stale = threading.Condition(self._lock)
+        self._gathered = threading.Condition(self._lock)
+        self._queue = Line()
+        self._crowd = 0
+        """How many were waiting when the last commit was done, those it served included."""
+        self._pace = 0.0
+        """How long the last commit took."""
+        self._committed = armed.position
+        self._leading = False
+        self._holds = 0
+        """How many want everything written and nobody admitted: to roll, to keep, to close."""
+        self._keeper = 0
+        """The thread that keeps the log in order now."""
+        self._desks = Desks(home)
+        self._failure: Exception | None = None
+        self._closing = False
+        self._flusher: threading.Thread | None = None
+        self._urgent = False
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise type(self._failure)(*self._failure.args)
+        if self._closing:
+            msg = "this log has been closed: open it again"
+            raise Closed(msg)
+
+    # -- committing ---------------------------------------------------------------------------
+
+    def _lead(self) -> None:
+        """Commit what is queued, for everyone. Holds the lock, and lets go of it meanwhile."""
+        self._gather()
+        items = self._queue.take()
+        self._leading = True
+        self._lock.release()
+        outcome: Exception | None = None
+        committed = False
+        begun = time.monotonic()
+        try:
+            self._write_or_roll(items)
+            committed = True
+        except (Fenced, LogFailed, LogFull) as error:
+            outcome = error
+        except Exception as error:  # noqa: BLE001 -- whatever it was, these runes are in doubt
+            outcome = LogFailed(f"a commit failed, its outcome is unknown: {error!r}")
+            outcome.__cause__ = error
+        finally:
+            self._lock.acquire()
+            self._leading = False
+            self._pace = time.monotonic() - begun
+            if isinstance(outcome, LogFull):
+                self._turn_away(outcome, items)
+            elif outcome is not None:
+                self._fail(outcome, items)
+            elif committed or self._is_there(items):
+                self._finish(items)
+            else:  # interrupted in the middle, and undone: somebody else commits these
+                self._undo(items)
+                self._queue.put_back(items)
+            self._hand_over()
+
+    def _write_or_roll(self, items: list[Item]) -> None:
+        """Write appends; into the next segment if this one turns out to be full."""
+        try:
+            self._write(items)
+        except MapFull:
+            self._undo(items)
+            need = sum(item.cost for item in items)
+            with self._lock:
+                self._holds += 1  # for the reason given in _alone
+            try:
+                self._env = self._home.next_segment(need)
+            finally:
+                with self._lock:
+                    self._holds -= 1
+            self._desks.forget_segment()
+            self._env.reserve(need)
+            self._write(items)
+
+    def _is_there(self, items: list[Item]) -> bool:
+        """Tell whether a commit that was interrupted, by Ctrl-C as a rule, has happened."""
+        if not items:
+            return False
+        with self._env.view() as view:
+            return view.get("runes", PLACE.pack(items[-1].position)) is not None
+
+    def _push(self) -> None:
+        """Have what is queued committed, by this thread unless it may be interrupted."""
+        if interruptible():
+            self._urge()
+            self._idle.wait()
+        else:
+            self._lead()
+
+    def _urge(self) -> None:
+        """Have the log's own thread commit now."""
+        self._start_flusher()
+        self._urgent = True
+        self._stale.notify()
+
+    def _gather(self) -> None:
+        """Give those who were just served a moment to come again, and to share this sync.
+
+        Without it, many threads fall into two camps that wait for each other's commits.
+        """
+        if self._crowd < MIN_CROWD or len(self._queue) >= self._crowd:
+            return
+        self._leading = True
+        try:
+            self._gathered.wait(min(self._pace / 2, MAX_GATHER))
+        finally:
+            self._leading = False
+
+    def _undo(self, items: list[Item]) -> None:
+        """Go back to what is on disk, after a transaction that was not committed."""
+        for desk in {item.desk.id: item.desk for item in items}.values():
+            desk.forget()
+            desk.record = self._home.head(desk.id)
+
+    def _finish(self, items: list[Item]) -> None:
+        self._used = self._env.used
+        for item in items:
+            item.finish()
+            item.desk.finished()
+        self._queue.served(items)
+        self._crowd = sum(item.gate is not None for item in (*items, *self._queue.items))
+        if items:
+            self._committed = items[-1].position + len(items[-1].bodies) - 1
+            self._home.announce(self._committed)
+
+    def _fail(self, failure: Exception, items: list[Item]) -> None:
+        """Nothing is acknowledged any more; what was being committed has an unknown outcome."""
+        self._failure = failure
+        for item in (*items, *self._queue.take()):
+            item.error = failure
+            item.finish()
+
+    def _turn_away(self, full: LogFull, items: list[Item]) -> None:
+        """Take back what was queued and found no room: none of it was written."""
+        self._undo(items)
+        behind = self._queue.take()
+        for item in (*items, *behind):
+            item.error = full
+            item.finish()
+        self._queue.served([*items, *behind])
+        self._next = items[0].position
+        self._desks.forget_all()
+
+    def _hand_over(self) -> None:
+        """Wake whoever goes on: those waiting for room, and one of those waiting for a commit."""
+        self._idle.notify_all()
+        waiting = self._queue.first_waiting()
+        if waiting is not None:
+            waiting.wake()
+        elif self._queue:
+            self._urge()
+
+    def _write(self, items: list[Item]) -> None:
+        with self._env.batch() as batch:
+            if batch.get("meta", b"epoch") != self._epoch:
+                msg = (
+                    "another process has taken this log over: "
+                    "nothing more can be written through this handle"
+                )
+                raise Fenced(msg)
+            inscribe(batch, self._home, items)
+
+    # -- rolling, flushing, closing -----------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _alone(self, doing: str) -> Iterator[None]:
+        """Let go of the lock for a while with nothing queued or under way.
+
+        Nobody is admitted meanwhile: to reserve room in a segment that is being sealed changes it
+        behind its digest and, once it is closed, changes whichever file has its descriptor.
+        """
+        self._leading = True
+        self._holds += 1
+        self._keeper = threading.get_ident()
+        self._lock.release()
+        failure: Exception | None = None
+        try:
+            with sound_disk(doing, LogFailed):
+                yield
+        except Fault as error:
+            failure = error
+            raise
+        finally:
+            self._lock.acquire()
+            self._leading = False
+            self._holds -= 1
+            self._keeper = 0
+            if failure is not None:
+                self._fail(failure, [])
+            self._hand_over()
+
+    def _roll(self, need: int) -> None:
+        """Begin the next segment. Called with the lock held and nothing queued or under way."""
+        with self._alone("beginning the next segment"):
+            env = self._home.next_segment(need)
+        self.use(env)
+
+    def use(self, env: Environment, position: int | None = None) -> None:
+        """Go on in another segment, behind `position`. Nothing may be queued or under way."""
+        self._env = env
+        if position is not None:
+            self._next = position + 1
+            self._committed = position
+        self._used = env.used
+        self._desks.forget_segment()
+
+    @contextlib.contextmanager
+    def _drained(self) -> Iterator[None]:
+        """Admit nobody, and have everything written. Holds the lock."""
+        self._holds += 1
+        try:
+            while (self._queue or self._leading) and self._failure is None:
+                if self._leading:
+                    self._idle.wait()
+                else:
+                    self._push()
+            yield
+        finally:
+            self._holds -= 1
+            self._idle.notify_all()
+
+    def roll(self, need: int = 0) -> None:
+        """Commit what is queued and begin the next segment."""
+        with self._lock, self._drained():
+            self._check()
+            self._roll(need)
+
+    def flush(self) -> None:
+        """Wait until everything appended so far is durable."""
+        with self._lock:
+            self._check()
+            self._flush()
+            self._check()
+
+    def _flush(self) -> None:
+        last = self._next - 1
+        while self._committed < last and self._failure is None:
+            if self._leading:
+                self._idle.wait()
+            else:
+                self._push()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep everybody from committing while segments are rewritten."""
+        with self._lock, self._drained():
+            self._check()
+            with self._alone("writing segments anew"):
+                yield
+
+    def forget(self, conversation: str) -> None:
+        """Look a conversation up anew at its next append."""
+        with self._lock:
+            self._desks.forget(conversation)
+
+    def _start_flusher(self) -> None:
+        if self._flusher is None:
+            self._flusher = threading.Thread(
+                target=self._flush_forever, name="runelog-flush", daemon=True
+            )
+            self._flusher.start()
+
+    def _flush_forever(self) -> None:
+        with self._lock:
+            while not self._closing:
+                if not self._queue:
+                    self._stale.wait()
+                    continue
+                if self._failure is not None:
+                    return
+                due = self._queue.since + FLUSH_AFTER - time.monotonic()
+                if self._leading or (due > 0 and not self._urgent):
+                    self._stale.wait(max(due, FLUSH_AFTER / 2))
+                else:
+                    self._urgent = False
+                    self._lead()
+
+    def close(self) -> Exception | None:
+        """Commit what is queued and take no more; return what made the log fail, if it did."""
+        with self._lock:
+            if not self._closing:
+                with self._drained():
+                    self._closing = True
+                    self._stale.notify_all()
+        if self._flusher is not None:
+            self._flusher.join()
+        return self._failure
+
+
+def interruptible() -> bool:
+    """Tell whether Ctrl-C can strike this thread.
+
+    If so it does not commit: what an interrupt leaves half done there, others would have to mend.
+    """
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,107 @@
+"""The order of the whole log: the runes of all conversations by position, gaps where some are gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from runelog import frame
+from runelog.errors import Corrupt
+from runelog.follow import CHUNK
+from runelog.index import PLACE, decode_hole
+from runelog.rune import Gap, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runelog.codec import Codec
+    from runelog.lookup import Lookup
+    from runelog.rune import Envelope
+    from runelog.view import View
+    from runelog.volumes import Volume
+
+_REASONS: Final = {State.LIVE: "moved", State.ARCHIVED: "archived", State.ERASED: "erased"}
+
+
+class Order:
+    """Reads everything that is committed, in the log's own order."""
+
+    def __init__(self, lookup: Lookup, codec: Codec, check_open: Callable[[], None]) -> None:
+        """Read the segments that `lookup` finds, for as long as `check_open` does not raise."""
+        self._lookup = lookup
+        self._codec = codec
+        self._check_open = check_open
+
+    def read(self, cursor: int, last: int) -> Iterator[Envelope | Gap]:
+        """Yield the runes with `cursor` < position <= `last`, and gaps where some are gone."""
+        while cursor < last:
+            self._check_open()
+            self._lookup.refresh()
+            cursor, chunk = self._stretch(cursor, last)
+            yield from chunk
+
+    def _stretch(self, cursor: int, last: int) -> tuple[int, list[Envelope | Gap]]:
+        """Take the next runes behind position `cursor` out of the segment that holds them."""
+        number = self._lookup.segment_at(cursor + 1).number
+        with self._lookup.volumes.take(number) as (volume, view):
+            info = volume.info
+            if view.get("meta", b"silent"):
+                # Its runes were given out before they were archived; they are back, not new.
+                return min(info.last, last), []
+            end = min(info.last or last, last)
+            return self._from_segment(volume, view, cursor, end)
+
+    def _from_segment(
+        self, volume: Volume, view: View, cursor: int, last: int
+    ) -> tuple[int, list[Envelope | Gap]]:
+        found: list[Envelope | Gap] = []
+        stop = PLACE.pack(last + 1)
+        start = view.floor("runes", PLACE.pack(cursor + 1))
+        key = start[0] if start else PLACE.pack(cursor + 1)
+        # Holes are read only as far as the frames of this chunk go.
+        chunk = view.scan("runes", key, stop, limit=256)
+        here: list[tuple[int, bytes | Gap]] = [(PLACE.unpack(at)[0], data) for at, data in chunk]
+        end = here[-1][0] + frame.count(chunk[-1][1]) - 1 if len(here) == 256 else last
+        for gap in _holes(view, volume, cursor, end):
+            here.append(gap)  # noqa: PERF402 -- two kinds of things in one list, sorted next
+        here.sort(key=lambda item: item[0])
+        for at, what in here:
+            count = what.last - what.first + 1 if isinstance(what, Gap) else frame.count(what)
+            if at + count - 1 <= cursor:
+                continue
+            if at > cursor + 1:
+                break
+            if isinstance(what, Gap):
+                reason = self._why_gone(what.conversation)
+                found.append(Gap(cursor + 1, min(what.last, last), reason, what.conversation))
+                cursor = min(what.last, last)
+            else:
+                name, seed = volume.id_of(view, frame.number(what))
+                _, first, time, runes, content = frame.check(what, name, seed, at)
+                decoded = self._codec.envelopes(runes, content, name, first, at, time)
+                found += decoded[cursor + 1 - at : last + 1 - at]
+                cursor = min(at + runes - 1, last)
+            if len(found) >= CHUNK:
+                break
+        if not found:
+            msg = f"{volume.info.name} holds nothing at position {cursor + 1}"
+            raise Corrupt(msg)
+        return cursor, found
+
+    def _why_gone(self, conversation: str | None) -> str:
+        """Say why runes are not in their segment: what became of their conversation since."""
+        if conversation is None:
+            return "damaged"
+        head = self._lookup.head(conversation)
+        return _REASONS[State.ARCHIVED if head is None else head.state]
+
+
+def _holes(view: View, volume: Volume, cursor: int, last: int) -> Iterator[tuple[int, Gap]]:
+    """Yield the gaps of a segment between two positions, each with where it begins."""
+    start = view.floor("holes", PLACE.pack(cursor + 1))
+    key = start[0] if start else PLACE.pack(cursor + 1)
+    while found := view.scan("holes", key, PLACE.pack(last + 1), limit=256):
+        for at, value in found:
+            hole = decode_hole(at, value)
+            name = volume.id_of(view, hole.number)[0] if hole.number else None
+            yield hole.position, Gap(hole.position, hole.position + hole.length - 1, "", name)
+        key = found[-1][0] + b"\0"
