@@ -7,6 +7,7 @@ active segment is laid over it by whoever reads. It can be rebuilt from the segm
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog.index import (
@@ -27,14 +28,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runelog.segment import Batch
     from runelog.view import View
 
 TABLES: Final = ("heads", "spans", "streams", "work", "meta")
 MAP_SIZE: Final = 64 << 30
 """Address space, not disk: room for some hundred million entities without ever resizing."""
 _PAGE: Final = 512
-_RESERVE: Final = 4 << 20
+_CHUNK: Final = 2_048
+"""How many entries are written in one transaction, so that little room is needed at a time."""
+_LMDB_PAGE: Final = 4_096
+_DEPTH: Final = 5
+_SLACK: Final = 24
+"""Pages that any transaction may need: the way down each tree, and the list of free pages."""
+_Put = tuple[str, bytes, bytes | None]
+"""Table, key and value of an entry to write; without a value it is to go."""
 
 
 class Span(NamedTuple):
@@ -138,66 +145,55 @@ class Catalog:
     # -- telling ------------------------------------------------------------------------------
 
     def merge(self, segment: int, view: View) -> None:
-        """Take in what a segment's own index says. Doing it twice changes nothing."""
-        ids: dict[bytes, str] = {}
-        self.env.reserve(_RESERVE)
-        with self.env.batch() as batch:
-            for key, value in entries(view, "heads"):
-                head = decode_head(value)
-                ids[key] = head.id
-                if head.state is not State.LIVE:
-                    continue
-                batch.put("heads", head.id.encode(), value)
-                batch.put(
-                    "spans",
-                    _scoped(head.id) + PLACE.pack(head.since),
-                    _encode_span(segment, head.head),
-                )
-        self._merge_streams(segment, view, ids)
-        with self.env.batch() as batch:
-            for key, value in entries(view, "work"):
-                scoped = _scoped(ids[key[:4]]) + key[4:]
-                if value == CLOSED:
-                    batch.delete("work", scoped)
-                else:
-                    batch.put("work", scoped, value)
-            batch.put("meta", b"merged", NUMBER.pack(segment))
+        """Take in what a segment's own index says. Doing it twice changes nothing.
 
-    def _merge_streams(self, segment: int, view: View, ids: dict[bytes, str]) -> None:
-        """Note for each entity which versions the segment holds.
-
-        In several transactions, as there are many.
+        In several transactions, as there may be much of it. That it is done is in the last.
         """
-        todo: list[tuple[bytes, bytes]] = []
-        current, first = b"", 0
-        for key, _ in entries(view, "streams"):
-            prefix = key[:-8]
-            if prefix != current:
-                if current:
-                    todo.append(self._stream_span(segment, view, ids, current, first))
-                current, first = prefix, PLACE.unpack(key[-8:])[0]
-            if len(todo) >= 4096:
-                self._put_streams(todo)
-                todo = []
-        if current:
-            todo.append(self._stream_span(segment, view, ids, current, first))
-        self._put_streams(todo)
+        ids: dict[bytes, str] = {}
+        puts = itertools.chain(
+            self._heads(segment, view, ids),
+            _streams(segment, view, ids),
+            _work(view, ids),
+            [("meta", b"merged", NUMBER.pack(segment))],
+        )
+        while chunk := list(itertools.islice(puts, _CHUNK)):
+            self._write(chunk)
 
-    @staticmethod
-    def _stream_span(
-        segment: int, view: View, ids: dict[bytes, str], prefix: bytes, first: int
-    ) -> tuple[bytes, bytes]:
-        tail = load_tail(view, "streams", prefix)
-        assert tail is not None
-        entity = prefix[4:-1].decode()
-        key = _scoped(ids[prefix[:4]], entity) + PLACE.pack(first)
-        return key, _encode_span(segment, tail.next - 1)
+    def _heads(self, segment: int, view: View, ids: dict[bytes, str]) -> Iterator[_Put]:
+        """Yield heads and spans of the segment's conversations; note under which number each is.
 
-    def _put_streams(self, spans: list[tuple[bytes, bytes]]) -> None:
-        self.env.reserve(_RESERVE)
+        One that was archived or erased stays so, unless this segment is what brought it back.
+        """
+        for key, value in entries(view, "heads"):
+            head = decode_head(value)
+            if head.state is not State.LIVE:
+                continue
+            known = self.head(head.id)
+            settled = known is not None and known.state is not State.LIVE
+            if settled and view.get("meta", b"silent") is None:
+                continue
+            ids[key] = head.id
+            yield "heads", head.id.encode(), value
+            span = _encode_span(segment, head.head)
+            yield "spans", _scoped(head.id) + PLACE.pack(head.since), span
+
+    def _write(self, puts: list[_Put]) -> None:
+        self._reserve(len(puts), sum(len(key) + len(value or b"") for _, key, value in puts))
         with self.env.batch() as batch:
-            for key, value in spans:
-                batch.put("streams", key, value)
+            for table, key, value in puts:
+                if value is None:
+                    batch.delete(table, key)
+                else:
+                    batch.put(table, key, value)
+
+    def _reserve(self, count: int, size: int) -> None:
+        """Have room for a transaction of `count` entries, of `size` bytes in all.
+
+        Every page on the way to an entry is copied, but none of them twice.
+        """
+        copied = min(_DEPTH * count, self.env.used // _LMDB_PAGE)
+        made = 3 * (size + 16 * count) // _LMDB_PAGE
+        self.env.reserve((copied + made + _SLACK) * _LMDB_PAGE)
 
     @property
     def merged(self) -> int:
@@ -208,22 +204,43 @@ class Catalog:
 
     def settle(self, head: Head) -> None:
         """Put down that a conversation was archived or erased: its head stays, its places go."""
-        self.env.reserve(_RESERVE)
-        with self.env.batch() as batch:
-            for table in ("spans", "streams", "work"):
-                _clear(batch, table, head.id)
-            batch.put("heads", head.id.encode(), encode_head(head))
+        key, value = head.id.encode(), encode_head(head)
+        # First of all: who still finds places in here must not take them for a live conversation's.
+        self._write([("heads", key, value)])
+        start, stop = _scoped(head.id), key + b"\1"
+        for table in ("spans", "streams", "work"):
+            while True:
+                with self.env.view() as view:
+                    found = view.scan(table, start, stop, limit=_PAGE)
+                if not found:
+                    break
+                self._write([(table, old, None) for old, _ in found])
 
     def close(self) -> None:
         """Unmap the catalog."""
         self.env.close()
 
 
-def _clear(batch: Batch, table: str, conversation: str) -> None:
-    start, stop = _scoped(conversation), conversation.encode() + b"\1"
-    while found := batch.scan(table, start, stop, limit=_PAGE):
-        for key, _ in found:
-            batch.delete(table, key)
+def _streams(segment: int, view: View, ids: dict[bytes, str]) -> Iterator[_Put]:
+    """Yield for each entity which versions the segment holds."""
+    current = b""
+    for key, _ in entries(view, "streams"):
+        prefix = key[:-8]
+        if prefix == current or key[:4] not in ids:
+            continue
+        current = prefix
+        tail = load_tail(view, "streams", prefix)
+        assert tail is not None
+        scoped = _scoped(ids[key[:4]], prefix[4:-1].decode())
+        yield "streams", scoped + key[-8:], _encode_span(segment, tail.next - 1)
+
+
+def _work(view: View, ids: dict[bytes, str]) -> Iterator[_Put]:
+    """Yield what the segment left open, and what it closed."""
+    for key, value in entries(view, "work"):
+        if key[:4] in ids:
+            scoped = _scoped(ids[key[:4]]) + key[4:]
+            yield "work", scoped, None if value == CLOSED else value
 
 
 def entries(

@@ -7,9 +7,13 @@ does not exist in the child, but what it held does.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PATIENCE: Final = 5.0
 """How many seconds a fork waits for a transaction: a disk that hangs must not hang the process."""
@@ -32,7 +36,7 @@ class Gate:
         self._passable = threading.Event()
         self._passable.set()
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         """Come in, once no fork is under way. A thread that is in may come in again."""
         me = threading.get_ident()
         depth = self._inside.get(me, 0)
@@ -43,15 +47,18 @@ class Gate:
             self._passable.wait(PATIENCE)
             self._inside[me] = 1
 
-    def leave(self) -> None:
+    def __exit__(self, *exc: object) -> None:
         """Go out."""
         me = threading.get_ident()
         depth = self._inside.pop(me, 0)
         if depth > 1:
             self._inside[me] = depth - 1
 
-    def before(self) -> None:
-        """Let nobody in, and wait for those who are in. The forking thread itself may be."""
+    def before(self) -> bool:
+        """Let nobody in, and wait for those who are in; tell whether all came out.
+
+        The thread that calls this may be in.
+        """
         me = threading.get_ident()
         self._forking.add(me)
         self._passable.clear()
@@ -60,6 +67,15 @@ class Gate:
             time.sleep(_PAUSE)
         if self.guard.acquire(timeout=max(0.0, patience - time.monotonic())):
             self._guarded_by = me
+        return self._guarded_by == me and not set(self._inside) - {me}
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Have nobody else inside, as in a fork; tell whether that is so."""
+        try:
+            yield self.before()
+        finally:
+            self.after_in_parent()
 
     def after_in_parent(self) -> None:
         """Open again."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runelog import rewrite
-from runelog.errors import Corrupt, Gone, Refused, UnknownConversation
+from runelog.errors import Corrupt, Fault, Gone, Refused, UnknownConversation
 from runelog.index import Head
 from runelog.manifest import Pending, SegmentInfo
 from runelog.premises import Premises, check_absent
@@ -47,27 +47,37 @@ class Keeper:
             names = [head.id for head in heads if head.state is State.LIVE]
             if not names:
                 return
+            self._home.untidy = True
             try:
-                for name in names:
-                    runes = self._home.reader.read(name, 0, None, None)
-                    self._home.archives.write(name, runes, self._home.blobs, self._clock())
+                with self._home.owned():
+                    for name in names:
+                        runes = self._home.reader.read(name, 0, None, None)
+                        self._home.archives.write(name, runes, self._home.blobs, self._clock())
                 self._take_out("archive", dict.fromkeys(names, State.ARCHIVED))
             except BaseException:
-                if not self._home.volumes.manifest.pending:
-                    for name in names:
-                        self._home.archives.drop(name)
+                self._withdraw(names)
                 raise
             self.finish()
+
+    def _withdraw(self, names: Sequence[str]) -> None:
+        """Remove archives that came to nothing. Should that fail, closing the log does it."""
+        with contextlib.suppress(Fault, OSError), self._home.owned():
+            if not self._home.volumes.manifest.pending:
+                for name in names:
+                    self._home.archives.drop(name)
 
     def erase(self, conversations: Sequence[str]) -> None:
         """Remove conversations for good."""
         with self._writer.paused():
             heads = self._heads(conversations, "erased")
             names = [head.id for head in heads if head.state is not State.ERASED]
-            if not names:
-                return
-            self._take_out("erase", dict.fromkeys(names, State.ERASED))
-            self.finish()
+            if names:
+                self._take_out("erase", dict.fromkeys(names, State.ERASED))
+                self.finish()
+            with self._home.owned():
+                for head in heads:
+                    if head.state is State.ERASED:
+                        self._bury(head.id)
 
     def restore(self, conversations: Sequence[str]) -> None:
         """Bring archived conversations back."""
@@ -78,13 +88,15 @@ class Keeper:
             names = sorted(head.id for head in heads if head.state is State.ARCHIVED)
             if not names:
                 return
+            self._home.untidy = True
             with contextlib.ExitStack() as stack:
                 readers = {
                     name: stack.enter_context(self._home.archives.opened(name)) for name in names
                 }
-                for name, reader in readers.items():
-                    for _, content in reader.blobs(name):
-                        self._home.blobs.put(name, content)
+                with self._home.owned():
+                    for name, reader in readers.items():
+                        for _, content in reader.blobs(name):
+                            self._home.blobs.put(name, content)
                 self._install(
                     [(name, reader.read(name)) for name, reader in readers.items()],
                     sum(reader.section(name).size for name, reader in readers.items()),
@@ -104,10 +116,14 @@ class Keeper:
             for name, _ in conversations:
                 self._writer.forget(name)
             self._install(conversations, size, pending=None, progress=progress)
+            with self._home.owned():
+                self._home.sweep()
 
     # -- parts --------------------------------------------------------------------------------
 
     def _heads(self, conversations: Sequence[str], verb: str) -> list[Head]:
+        if self._home.volumes.manifest.pending:
+            self.finish()  # what was begun before, and interrupted
         heads = []
         for name in dict.fromkeys(conversations):
             if name == SYSTEM and verb:
@@ -137,21 +153,25 @@ class Keeper:
         if volumes.manifest.active.number in where:
             self._writer.use(self._home.next_segment())
         made: dict[int, SegmentInfo] = {}
-        try:
-            for number in sorted(where):
-                with volumes.take(number) as (volume, view):
-                    _check_sound(volume)
-                    made[number] = rewrite.without(view, volume.info, volumes.path, drop)
-        except BaseException:
-            for info in made.values():
-                rewrite.discard(volumes.path(info))
-            raise
-        now = volumes.manifest
-        segments = tuple(made.get(info.number, info) for info in now.segments)
-        for info in made.values():
-            volumes.verified.add((info.number, info.generation))
-        pending = (*now.pending, Pending(op, tuple(sorted(drop))))
-        volumes.publish(msgspec.structs.replace(now, segments=segments, pending=pending))
+        with self._home.owned():
+            try:
+                for number in sorted(where):
+                    with volumes.take(number) as (volume, view):
+                        _check_sound(volume)
+                        made[number] = rewrite.without(view, volume.info, volumes.path, drop)
+                now = volumes.manifest
+                segments = tuple(made.get(info.number, info) for info in now.segments)
+                for info in made.values():
+                    volumes.verified.add((info.number, info.generation))
+                pending = (*now.pending, Pending(op, tuple(sorted(drop))))
+                volumes.publish(msgspec.structs.replace(now, segments=segments, pending=pending))
+            except BaseException:
+                self._home.discard(made.values())
+                raise
+            finally:
+                # However it ends: what the writer has in mind of these may not be so any more.
+                for name in drop:
+                    self._writer.forget(name)
 
     def _install(
         self,
@@ -164,12 +184,33 @@ class Keeper:
         """Build a sealed segment out of whole conversations and put it behind all others."""
         home, volumes = self._home, self._home.volumes
         self._writer.use(home.next_segment())
-        empty = volumes.manifest.active
+        with home.owner.no_way_back():
+            with home.owned():
+                done, fresh = self._build(conversations, size, pending, progress)
+            active = volumes.volume(fresh.number).env
+            assert active is not None
+            self._writer.use(active, done.last)
+            if pending is None:
+                # Until it knows of them, somebody could begin them a second time.
+                with home.owned():
+                    home.catch_up()
+        home.reader.news.announce(done.last)
+
+    def _build(
+        self,
+        conversations: Sequence[tuple[str, Iterable[Entry]]],
+        size: int,
+        pending: Pending | None,
+        progress: Callable[[int], None] | None,
+    ) -> tuple[SegmentInfo, SegmentInfo]:
+        """Make the segment, and the one to go on with; return what the manifest says of both."""
+        home, volumes = self._home, self._home.volumes
+        now = volumes.manifest
+        empty = now.active
         room = max(empty.map_size, 3 * size + (16 << 20))
         side = msgspec.structs.replace(empty, generation=empty.generation + 1, map_size=room)
-        path = volumes.path(side)
-        env = rewrite.create(path, side, 0, silent=pending is not None)
-        fresh = None
+        made = [side]
+        env = rewrite.create(volumes.path(side), side, 0, silent=pending is not None)
         try:
             last = rewrite.fill(env, side.first, conversations, progress)
             done = rewrite.sealed(env, side, last)
@@ -179,8 +220,8 @@ class Keeper:
                 map_size=empty.map_size,
                 since=empty.since,
             )
-            rewrite.create(volumes.path(fresh), fresh, home.epoch).close()
-            now = volumes.manifest
+            made.append(fresh)
+            rewrite.create(volumes.path(fresh), fresh, home.owner.epoch).close()
             volumes.verified.add((done.number, done.generation))
             volumes.publish(
                 msgspec.structs.replace(
@@ -190,45 +231,55 @@ class Keeper:
                 )
             )
         except BaseException:
-            env.close()
-            if volumes.manifest.active != fresh:
-                rewrite.discard(path)
-                if fresh is not None:
-                    rewrite.discard(volumes.path(fresh))
+            home.discard(made)
             raise
-        env.close()
-        with volumes.take(done.number) as (_, view):
-            home.lookup.catalog.merge(done.number, view)
-        active = volumes.volume(fresh.number).env
-        assert active is not None
-        self._writer.use(active, last)
-        home.reader.news.announce(last)
-        home.sweep()
+        finally:
+            env.close()
+        return done, fresh
 
     def finish(self) -> None:
         """Carry out what the manifest names as left to do. Doing it twice changes nothing."""
         home = self._home
-        catalog = home.lookup.catalog
-        for step in home.volumes.manifest.pending:
-            for name in step.conversations:
-                if step.op == "erase":
-                    home.archives.bury(name)
-                    catalog.settle(Head(name, 0, 0, 0, 0, 0, State.ERASED))
-                    home.archives.drop(name)
-                    home.blobs.drop(name)
-                    home.snapshots.drop(name)
-                elif step.op == "archive":
-                    head = catalog.head(name)
-                    assert head is not None
-                    head.state = State.ARCHIVED
-                    head.since = 1
-                    catalog.settle(head)
-                    home.blobs.drop(name)
-                else:
-                    home.archives.drop(name)
-                self._writer.forget(name)
-        home.volumes.publish(msgspec.structs.replace(home.volumes.manifest, pending=()))
-        home.sweep()
+        steps = home.volumes.manifest.pending
+        try:
+            with home.owned():
+                home.catch_up()
+                for step in steps:
+                    for name in step.conversations:
+                        if step.op == "erase":
+                            self._bury(name)
+                        elif step.op == "archive":
+                            self._put_away(name)
+                home.volumes.publish(msgspec.structs.replace(home.volumes.manifest, pending=()))
+                for step in steps:
+                    if step.op == "restore":
+                        for name in step.conversations:
+                            home.archives.drop(name)
+                home.sweep()
+                home.untidy = False
+        finally:
+            for step in steps:
+                for name in step.conversations:
+                    self._writer.forget(name)
+
+    def _bury(self, name: str) -> None:
+        """Leave nothing of an erased conversation but its tombstone."""
+        home = self._home
+        home.archives.bury(name)
+        home.lookup.catalog.settle(Head(name, 0, 0, 0, 0, 0, State.ERASED))
+        home.archives.drop(name)
+        home.blobs.drop(name)
+        home.snapshots.drop(name)
+
+    def _put_away(self, name: str) -> None:
+        """Note that a conversation is in its archive now."""
+        catalog = self._home.lookup.catalog
+        head = catalog.head(name)
+        assert head is not None
+        head.state = State.ARCHIVED
+        head.since = 1
+        catalog.settle(head)
+        self._home.blobs.drop(name)
 
 
 def _check_sound(volume: Volume) -> None:

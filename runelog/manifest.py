@@ -7,10 +7,14 @@ may still be written to. LOCK is held by the one writer and names it.
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import errno
 import fcntl
 import os
 import socket
+import struct
+import sys
 import time
 import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -19,7 +23,7 @@ from zlib import crc32
 import msgspec
 
 from runelog.errors import Corrupt, Held, NewerFormat, NotALog, ReadOnly
-from runelog.files import TEMPORARY, replacing, sync_directory
+from runelog.files import NO_ROOM, TEMPORARY, replacing, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +36,7 @@ _OURS: Final = frozenset(
         *("segments", "blobs", "archive", "snapshots", "damaged"),
     }
 )
+_FLOCK: Final = "hhqqi0q"
 _PATIENCE: Final = 0.1
 _PAUSE: Final = 0.005
 _T = TypeVar("_T")
@@ -204,36 +209,54 @@ class Lock:
             self.path.unlink(missing_ok=True)
         patience = time.monotonic() + _PATIENCE
         while not self._try():
-            holder = self._holder()
+            held = self._held()
             self._drop()
-            # A reader that looks whether there is a writer holds the lock for a moment, too.
+            # A child that was just forked keeps the lock until it is told to let go, and where
+            # looking is holding, so does whoever looks whether there is a writer.
             if time.monotonic() > patience:
-                msg = (
-                    f"{self.path.parent} is being written by {holder}: close the log there first, "
-                    "or open it with readonly=True"
-                )
-                raise Held(msg)
+                raise Held(held)
             time.sleep(_PAUSE)
         me = msgspec.json.encode({"pid": os.getpid(), "host": socket.gethostname()})
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, me, 0)
+        with contextlib.suppress(OSError):  # without a name it is held all the same
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, me, 0)
 
     def _try(self) -> bool:
         """Open the file and lock it; tell whether it is ours now."""
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
+            if error.errno in NO_ROOM:
+                raise
             msg = (
                 f"{self.path.parent} cannot be written ({error.strerror}): "
                 "open the log with readonly=True"
             )
             raise ReadOnly(msg) from error
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Somebody may have taken the log over, and put another file in this one's place.
-            return os.path.samestat(os.fstat(self._fd), self.path.stat())
-        except OSError:
+            return _lock(self._fd) and os.path.samestat(os.fstat(self._fd), self.path.stat())
+        except FileNotFoundError:
             return False
+        except BaseException:
+            self._drop()
+            raise
+
+    def _held(self) -> str:
+        """Say who holds the lock that we did not get."""
+        if any(lock.is_beside(self._fd) for lock in _locks if lock is not self):
+            return (
+                f"{self.path.parent} is open for writing in this very process already: use that "
+                "log, close it first, or open this one with readonly=True"
+            )
+        return (
+            f"{self.path.parent} is being written by {self._holder()}: close the log there first, "
+            "or open it with readonly=True"
+        )
+
+    def is_beside(self, descriptor: int) -> bool:
+        """Tell whether this is held, on the same file as another one is wanted on."""
+        return self._fd >= 0 and os.path.samestat(os.fstat(self._fd), os.fstat(descriptor))
 
     def _holder(self) -> str:
         try:
@@ -244,6 +267,9 @@ class Lock:
 
     def release(self) -> None:
         """Let go. The file stays: deleting it would let two processes hold locks on two files."""
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):  # the name of one that holds it no more
+                os.ftruncate(self._fd, 0)
         self._drop()
 
     def _drop(self) -> None:
@@ -258,7 +284,7 @@ _locks: weakref.WeakSet[Lock] = weakref.WeakSet()
 def _after_fork() -> None:
     # A lock ends with the last descriptor on it. A child that lives on must not keep it.
     for lock in _locks:
-        lock.release()
+        lock._drop()  # noqa: SLF001 -- without a word in the file: the parent still holds it
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -271,9 +297,46 @@ def writer_alive(directory: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return _is_locked(descriptor)
     finally:
         os.close(descriptor)
-    return False
+
+
+if sys.platform == "linux":
+    # Locks of an open file, as flock's are: they end with its last descriptor, and closing another
+    # file means nothing to them. Unlike flock's, they can be looked at without being taken.
+
+    def _lock(descriptor: int) -> bool:
+        """Lock a file for ourselves; tell whether we could."""
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, asked)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            return False
+        return True
+
+    def _is_locked(descriptor: int) -> bool:
+        """Tell whether somebody has locked a file."""
+        asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        told = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+        return bool(struct.unpack(_FLOCK, told)[0] != fcntl.F_UNLCK)
+
+else:
+
+    def _lock(descriptor: int) -> bool:
+        """Lock a file for ourselves; tell whether we could."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _is_locked(descriptor: int) -> bool:
+        """Tell whether somebody has locked a file: they have if we cannot."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False

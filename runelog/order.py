@@ -1,4 +1,4 @@
-"""The order of the whole log: the runes of all conversations by position, gaps where some are gone."""
+"""The order of the whole log: all runes by position, and gaps where some are gone."""
 
 from __future__ import annotations
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import threading
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from runelog import manifest, rewrite, space
+from runelog import manifest, rewrite, space, tidy
 from runelog.blobs import FileBlobs
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.cold import Archives, LayeredBlobs
-from runelog.errors import Corrupt, Fault, Fenced, LogFailed, NotALog, ReadOnly, Refused
-from runelog.files import TEMPORARY, make_directory, sync_directory
+from runelog.errors import Corrupt, NotALog, ReadOnly, Refused
+from runelog.files import make_directory, sync_directory
 from runelog.index import NUMBER
 from runelog.inscribe import Armed
 from runelog.lookup import Lookup, last_position, last_time
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo
+from runelog.owner import Owner
 from runelog.reader import Reader
 from runelog.rune import State
 from runelog.snapshot import Snapshots
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runelog.codec import Codec
-    from runelog.segment import Batch, Environment
+    from runelog.segment import Environment
 
-_TAKEN: Final = (
-    "another process has taken this log over: nothing more can be written through this handle"
-)
 SEAL_AT_CLOSE: Final = 32 << 20
 """A larger active segment is sealed on closing the log: the next writer need not check it first."""
 
@@ -54,16 +51,11 @@ class Premises:
         """Read the manifest; `settle_in` looks further."""
         self.directory = directory
         self.readonly = readonly
-        self.epoch = 0
-        """The epoch of our own writer, 0 while nothing was written."""
         self._segment_size = segment_size
         self._clean: Clean | None = None
         self._touched = False
         self.untidy = False
         """Whether there may be archives of conversations that are live."""
-        self._owning = threading.RLock()
-        self._sections = 0
-        self._lock_file = None if readonly else _identity(directory / "LOCK")
         self.archives = Archives(directory / "archive")
         self.blobs = FileBlobs(directory / "blobs")
         self.snapshots = Snapshots(directory / "snapshots")
@@ -71,6 +63,7 @@ class Premises:
         self.archives.codec = self.codec
         self.volumes = Volumes(directory, readonly=readonly)
         self.volumes.metasync = not relaxed
+        self.owner = Owner(self.volumes)
         self.lookup = Lookup(self.volumes, self._open_catalog)
         self.reader = Reader(self.lookup, self.archives, self.codec)
 
@@ -111,8 +104,6 @@ class Premises:
         except Corrupt:
             self.volumes.damaged.add(active.number)
 
-    # -- owning the log -----------------------------------------------------------------------
-
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
         """Keep every other writer out while files change; `Fenced` if one has taken the log over.
@@ -121,134 +112,43 @@ class Premises:
         """
         # Opened first: whoever opens it holds the lookup's lock and may wait for a section.
         _ = self.lookup.catalog
-        with self._section():
+        with self.owner.section():
             yield
-
-    @contextlib.contextmanager
-    def _section(self) -> Iterator[Batch | None]:
-        """Hold the mutex of the active segment, which every writer needs to become one.
-
-        Without the segment, if that is damaged: nobody can become a writer then.
-        """
-        with self._owning:
-            while not self._sections:
-                active = self.volumes.manifest.active
-                with contextlib.ExitStack() as stack:
-                    batch = None
-                    if self._usable(active):
-                        # Taken, so that it stays open when the manifest no longer names it.
-                        volume, _ = stack.enter_context(self.volumes.take(active.number))
-                        assert volume.env is not None
-                        batch = stack.enter_context(volume.env.batch())
-                    self._check_ours(batch)
-                    if self.volumes.on_disk() == self.volumes.manifest:
-                        self._sections = 1
-                        try:
-                            yield batch
-                        finally:
-                            self._sections = 0
-                        return
-                # The writer before us did one thing more, after we read it.
-                if self.epoch or not self.volumes.refresh():
-                    raise Fenced(_TAKEN)
-            yield None
-
-    def _usable(self, active: SegmentInfo) -> bool:
-        try:
-            return self.volumes.volume(active.number).env is not None
-        except Corrupt:
-            return False
-
-    def _check_ours(self, batch: Batch | None) -> None:
-        if _identity(self.directory / "LOCK") != self._lock_file:
-            raise Fenced(_TAKEN)
-        if self.epoch and batch is not None and rewrite.epoch_of(batch) != self.epoch:
-            raise Fenced(_TAKEN)
-
-    @contextlib.contextmanager
-    def no_way_back(self) -> Iterator[None]:
-        """Fail the handle over whatever goes wrong once the manifest is replaced.
-
-        The writer may then have a segment in hand that is none any more.
-        """
-        before = self.volumes.manifest
-        try:
-            yield
-        except Fault:
-            raise
-        except BaseException as error:
-            if self.volumes.manifest is before:
-                raise
-            msg = f"a change of segments was cut short, close the log and open it again: {error!r}"
-            raise LogFailed(msg) from error
-
-    # -- tidying up ---------------------------------------------------------------------------
 
     def sweep(self) -> None:
         """Remove what a crash left behind: files that the manifest does not name."""
-        if not self._rubbish():
-            return
-        with self._section():
-            # What names these files no more must not come back without them.
-            sync_directory(self.directory)
-            for path in self._rubbish():
-                path.unlink(missing_ok=True)
-
-    def _rubbish(self) -> list[Path]:
-        listed = {info.name for info in self.volumes.manifest.segments}
-        current = f"catalog.{self.volumes.manifest.catalog}.mdb"
-        found = [
-            path
-            for path in (self.directory / "segments").iterdir()
-            if path.name.removesuffix("-lock") not in listed
-        ]
-        for path in self.directory.iterdir():
-            stale = path.name.startswith("catalog.") and path.name.removesuffix("-lock") != current
-            if stale or path.name.endswith(TEMPORARY) or path.name == "CREATING":
-                found.append(path)
-        return found
-
-    def discard(self, infos: Iterable[SegmentInfo]) -> None:
-        """Delete the files of segments that came to nothing: those that no manifest names."""
-        disk = self.volumes.on_disk()
-        if disk is None:
-            return
-        named = {*disk.segments, *self.volumes.manifest.segments}
-        names = {info.name for info in named}
-        for info in infos:
-            if info.name not in names:
-                rewrite.discard(self.volumes.path(info))
+        if tidy.rubbish(self.directory, self.volumes.manifest):
+            with self.owner.section():
+                # What names these files no more must not come back without them.
+                sync_directory(self.directory)
+                for path in tidy.rubbish(self.directory, self.volumes.manifest):
+                    path.unlink(missing_ok=True)
 
     def _sweep_erased(self) -> None:
         """Remove blobs and snapshots that came to an erased conversation after its end."""
-        erased = _names(self.directory / "archive", ".erased")
-        left = erased & (
-            _names(self.directory / "blobs") | _names(self.directory / "snapshots", ".snap")
-        )
+        left = tidy.remains(self.directory)
         if left:
-            with self._section():
+            with self.owner.section():
                 for name in left:
                     self.blobs.drop(name)
                     self.snapshots.drop(name)
 
-    def tidy(self) -> None:
-        """Remove archives of conversations that are live, every rune of them in the segments."""
-        for name in sorted(_names(self.directory / "archive", ".runes")):
+    def _sweep_archives(self) -> None:
+        """Remove archives of conversations that are live."""
+        for name in tidy.archived(self.directory):
             with contextlib.suppress(Corrupt):
-                if self._is_live(name):
+                if tidy.is_live(self.lookup, name):
                     self.archives.drop(name)
         self.untidy = False
 
-    def _is_live(self, name: str) -> bool:
-        head = self.lookup.head(name)
-        if head is None or head.state is not State.LIVE:
-            return False
-        reached = 0
-        for span in self.lookup.spans(name, 0):
-            if span.first != reached + 1 or span.segment in self.volumes.damaged:
-                return False
-            reached = span.last
-        return reached == head.head
+    def discard(self, infos: Iterable[SegmentInfo]) -> None:
+        """Delete the files of segments that came to nothing: those that no manifest names."""
+        disk = self.volumes.on_disk()
+        if disk is not None:
+            named = {info.name for info in (*disk.segments, *self.volumes.manifest.segments)}
+            for info in infos:
+                if info.name not in named:
+                    rewrite.discard(self.volumes.path(info))
 
     # -- the catalog --------------------------------------------------------------------------
 
@@ -289,7 +189,7 @@ class Premises:
         merged = catalog.merged
         if self.volumes.manifest.active.number <= merged + 1:
             return
-        with self._section():
+        with self.owner.section():
             for info in self.volumes.manifest.segments[:-1]:
                 if info.number > merged:
                     self.touch()
@@ -297,7 +197,7 @@ class Premises:
                         catalog.merge(info.number, view)
 
     def _rebuild_catalog(self) -> Catalog:
-        with self._section():
+        with self.owner.section():
             return self._rebuilt_catalog()
 
     def _rebuilt_catalog(self) -> Catalog:
@@ -330,7 +230,7 @@ class Premises:
 
     def arm(self) -> Armed:
         """Become ready to write: the first thing that changes a file since the log was opened."""
-        with self._section() as batch:
+        with self.owner.section() as batch:
             active = self.volumes.manifest.active
             env = self.volumes.volume(active.number).env
             if env is None or batch is None:
@@ -343,7 +243,7 @@ class Premises:
             epoch = rewrite.epoch_of(batch) + 1
             batch.put("meta", b"epoch", NUMBER.pack(epoch))
             armed = Armed(env, epoch, last_position(batch, active), last_time(batch, active))
-        self.epoch = epoch
+        self.owner.epoch = epoch
         self.reader.news.announce(armed.position)
         return armed
 
@@ -360,7 +260,7 @@ class Premises:
 
     def next_segment(self, need: int = 0) -> Environment:
         """Seal the active segment and begin one with room for `need` bytes."""
-        with self.no_way_back():
+        with self.owner.no_way_back():
             with self.owned():
                 new = self._seal(need)
             fresh = self.volumes.volume(new.number).env
@@ -379,7 +279,7 @@ class Premises:
             map_size=max(self._segment_size, 2 * need),
             since=latest,
         )
-        rewrite.create(self.volumes.path(new), new, self.epoch).close()
+        rewrite.create(self.volumes.path(new), new, self.owner.epoch).close()
         try:
             self.catch_up()
             with env.view() as view:
@@ -403,12 +303,12 @@ class Premises:
         env = self.volumes.volume(active.number).env
         if env is None:
             return
-        if self.epoch and env.used > min(SEAL_AT_CLOSE, env.map_size // 2):
+        if self.owner.epoch and env.used > min(SEAL_AT_CLOSE, env.map_size // 2):
             env = self.next_segment()
             active = self.volumes.manifest.active
         with self.owned():
             if self.untidy:
-                self.tidy()
+                self._sweep_archives()
             with env.view() as view:
                 position = last_position(view, active)
             self.reader.close()
@@ -422,24 +322,6 @@ class Premises:
         self.reader.close()
         self.lookup.close()
         self.volumes.close()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Tell a file from one that took its place: while we have it open, its number is not reused."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _names(directory: Path, suffix: str = "") -> set[str]:
-    """Return the names in a directory that end so, without that."""
-    try:
-        found = os.listdir(directory)
-    except FileNotFoundError:
-        return set()
-    return {name.removesuffix(suffix) for name in found if name.endswith(suffix)}
 
 
 def check_absent(lookup: Lookup, conversations: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lmdb
 
+from runelog.batch import Batch
 from runelog.errors import Closed, Corrupt, Fault, Forked, LogFailed, LogFull, ReadOnly, Refused
 from runelog.files import NO_ROOM
 from runelog.forks import Gate
@@ -20,103 +21,30 @@ from runelog.salvage import check_size
 from runelog.space import Space, allot, allot_locks, digest, identity, locks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+__all__ = ["CHECK_READERS", "MAX_READERS", "TABLES", "Batch", "Environment", "MapFull"]
 
 TABLES: Final = ("runes", "names", "heads", "events", "streams", "work", "holes", "meta")
 """The tables of a segment, see docs/FORMAT.md."""
 MAX_READERS: Final = 1024
 CHECK_READERS: Final = 256 << 10
 """How far a file grows until the slots of readers that died are looked for."""
-_SCAN_BYTES: Final = 1 << 20
 _LOCKS: Final = 192 + (MAX_READERS - 1) * 64
 """The length that LMDB gives its file of locks: a header with one reader's slot, and the others."""
 _SPARE: Final = 64 << 10
 """Room for the pages that any transaction copies, however little it writes."""
+_DAMAGE: Final = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.InvalidError,
+    lmdb.NotFoundError,
+)
 
 
 class MapFull(Exception):
     """The environment has no pages left for this transaction; nothing of it was written."""
-
-
-class Batch:
-    """A transaction on an environment: reads see its own writes."""
-
-    def __init__(self, txn: lmdb.Transaction[bytes], tables: dict[str, lmdb._Database]) -> None:
-        """Wrap an open transaction; its environment ends it."""
-        self._txn = txn
-        self._tables = tables
-
-    def get(self, table: str, key: bytes) -> bytes | None:
-        """Return the value under `key`, None if there is none."""
-        return self._txn.get(key, db=self._tables[table])
-
-    def floor(self, table: str, key: bytes) -> tuple[bytes, bytes] | None:
-        """Return the entry with the greatest key that is not above `key`."""
-        with self._txn.cursor(self._tables[table]) as cursor:
-            if cursor.set_range(key):
-                if cursor.key() == key or cursor.prev():
-                    return cursor.item()
-                return None
-            return cursor.item() if cursor.last() else None
-
-    def scan(
-        self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
-    ) -> list[tuple[bytes, bytes]]:
-        """Return entries with `start` <= key < `stop`, in order.
-
-        At most `limit`, and about a MiB of them.
-        """
-        found: list[tuple[bytes, bytes]] = []
-        size = 0
-        with self._txn.cursor(self._tables[table]) as cursor:
-            if not (cursor.set_range(start) if start else cursor.first()):
-                return found
-            for entry in cursor.iternext():
-                if stop is not None and entry[0] >= stop:
-                    break
-                found.append(entry)
-                size += len(entry[1])
-                if size >= _SCAN_BYTES or len(found) == limit:
-                    break
-        return found
-
-    def cover(
-        self, table: str, ranges: Iterable[tuple[bytes, bytes]]
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield, for each (start, stop), the entries that cover it."""
-        with self._txn.cursor(self._tables[table]) as cursor:
-            for start, stop in ranges:
-                if not cursor.set_range(start):
-                    there = cursor.last()
-                else:
-                    there = cursor.key() == start or cursor.prev()
-                while there:
-                    entry = cursor.item()
-                    if entry[0] >= stop:
-                        break
-                    yield entry
-                    there = cursor.next()
-
-    def put(self, table: str, key: bytes, value: bytes) -> None:
-        """Write an entry, in place of one with the same key if there is one."""
-        self._txn.put(key, value, db=self._tables[table])
-
-    def append(self, table: str, key: bytes, value: bytes) -> None:
-        """Write an entry whose key is above all others of its table."""
-        if not self._txn.put(key, value, db=self._tables[table], append=True):
-            msg = f"a key of the table {table} does not rise"
-            raise Corrupt(msg)
-
-    def delete(self, table: str, key: bytes) -> None:
-        """Remove an entry if it is there."""
-        self._txn.delete(key, db=self._tables[table])
-
-    def end(self) -> lmdb.Transaction[bytes]:
-        """Hand the transaction back: whoever still has this must not keep the environment."""
-        txn = self._txn
-        del self._txn, self._tables
-        return txn
 
 
 class Environment:
@@ -144,8 +72,7 @@ class Environment:
             check_size(path)
         how = _How(map_size, tables, readonly=readonly, lock=lock, create=create, metasync=metasync)
         self._shared = _share(self, how)
-        self._env = self._shared.env
-        self._tables = self._shared.tables
+        self.adopt(self._shared)
         try:
             self._space = Space(path, readonly=readonly)
         except BaseException:
@@ -161,7 +88,7 @@ class Environment:
     def view(self) -> Iterator[Batch]:
         """Give a consistent state to read from. Keep it short: it pins pages and a reader slot."""
         self._check()
-        with _inside(), self._errors():
+        with _gate, self._errors():
             try:
                 batch = Batch(self._env.begin(), self._tables)
             except lmdb.ReadersFullError:
@@ -197,7 +124,7 @@ class Environment:
         Tells a reader whether to look again.
         """
         self._check()
-        with _inside():
+        with _gate:
             return self._env.info()["last_txnid"]
 
     @contextlib.contextmanager
@@ -209,12 +136,7 @@ class Environment:
         except lmdb.ReadersFullError as error:
             msg = f"{self.path.name} has {MAX_READERS} readers already: close some"
             raise Refused(msg) from error
-        except (
-            lmdb.CorruptedError,
-            lmdb.PageNotFoundError,
-            lmdb.InvalidError,
-            lmdb.NotFoundError,
-        ) as error:
+        except _DAMAGE as error:
             msg = f"{self.path.name} is damaged: {error}"
             raise Corrupt(msg) from error
         except lmdb.Error as error:
@@ -237,7 +159,7 @@ class Environment:
             msg = f"{self.path.name} failed in an earlier commit: close the log and open it again"
             raise LogFailed(msg)
         self.reserve(0)
-        with _inside(), self._errors():
+        with _gate, self._errors():
             batch = Batch(self._env.begin(write=True), self._tables)
             try:
                 yield batch
@@ -256,7 +178,7 @@ class Environment:
         txn = batch.end()
         try:
             txn.commit()
-            if self._metasync and not self._shared.metasync:
+            if self._metasync and not self._shared.how.metasync:
                 # Opened by somebody in this process who asked for less.
                 self._env.sync(True)  # noqa: FBT003 -- takes no names
         except lmdb.MapFullError:
@@ -278,7 +200,8 @@ class Environment:
         return self._used
 
     def _measure(self) -> int:
-        return (self._env.info()["last_pgno"] + 1) * self._page
+        with _gate:
+            return (self._env.info()["last_pgno"] + 1) * self._page
 
     def reserve(self, need: int) -> None:
         """See to it that the disk holds `need` more bytes for this file; `LogFull` if it cannot."""
@@ -297,7 +220,7 @@ class Environment:
 
     def check_readers(self) -> int:
         """Give back the reader slots of processes that died; return how many."""
-        with _inside():
+        with _gate:
             return self._env.reader_check()
 
     def close(self) -> None:
@@ -305,6 +228,11 @@ class Environment:
         if self._open:
             self._open = False
             self._let_go()
+
+    def adopt(self, shared: _Shared) -> None:
+        """Take what is open now."""
+        self._env = shared.env
+        self._tables = shared.tables
 
     def abandon(self) -> None:
         """Forget what was inherited through a fork, without touching it."""
@@ -331,12 +259,14 @@ class _Shared:
     """An environment as this process has it open: LMDB forbids opening one twice in a process."""
 
     def __init__(self, path: Path, how: _How) -> None:
-        # A reader that may write opens the file like a writer, who can then come and share it.
-        # `Environment.batch` refuses to write for it all the same.
-        self.readonly = how.readonly and not (how.lock and os.access(path, os.W_OK))
-        self.metasync = how.metasync
         self.users = 0
         self.holders: weakref.WeakSet[Environment] = weakref.WeakSet()
+        self.open(path, how)
+        self.key = identity(path)
+
+    def open(self, path: Path, how: _How) -> None:
+        """Open the file, and its tables."""
+        self.how = how
         if how.lock:
             allot_locks(locks_of(path), _LOCKS)
         # A mapping beyond the end of the file is a bus error waiting to happen, hence check_size
@@ -347,7 +277,7 @@ class _Shared:
             str(path),
             map_size=how.map_size,
             subdir=False,
-            readonly=self.readonly,
+            readonly=how.readonly,
             lock=how.lock,
             create=how.create,
             mode=0o600,
@@ -361,15 +291,26 @@ class _Shared:
             self.page = self.env.stat()["psize"]
             if how.create:
                 allot(path, _SPARE)
-            with self.env.begin(write=how.create) as txn:
-                self.tables = {
-                    name: self.env.open_db(name.encode(), txn=txn, create=how.create)
-                    for name in how.tables
-                }
+                with self.env.begin(write=True) as txn:
+                    self.tables = {n: self.env.open_db(n.encode(), txn=txn) for n in how.tables}
+            else:
+                self.tables = {n: self.env.open_db(n.encode(), create=False) for n in how.tables}
         except BaseException:
             self.env.close()
             raise
-        self.key = identity(path)
+
+    def make_writable(self, path: Path, how: _How) -> None:
+        """Open the file anew, as a writer does, for everyone who has it open to read."""
+        before = self.how
+        self.env.close()
+        try:
+            self.open(path, how)
+        except BaseException:
+            self.open(path, before)
+            raise
+        finally:
+            for holder in self.holders:
+                holder.adopt(self)
 
 
 _open: dict[tuple[int, int] | None, _Shared] = {}
@@ -392,15 +333,28 @@ def _share(user: Environment, how: _How) -> _Shared:
                     raise _opening(path, error) from error
                 raise
             _open[shared.key] = shared
-        elif shared.readonly and not how.readonly:
-            msg = (
-                f"{path.name} is open in this process by a reader that may not write: "
-                "open the log for writing first, or close the reader"
-            )
-            raise Refused(msg)
         shared.users += 1
         shared.holders.add(user)
-        return shared
+    if shared.how.readonly and not how.readonly:
+        try:
+            _make_writable(shared, path, how)
+        except BaseException:
+            _unshare(shared)
+            raise
+    return shared
+
+
+def _make_writable(shared: _Shared, path: Path, how: _How) -> None:
+    """Let a writer share what a reader in this process opened: LMDB opens it for one of them."""
+    with _gate.alone() as nobody_reads:
+        if not nobody_reads:
+            msg = f"{path.name} is being read in this process: try again later"
+            raise Refused(msg)
+        if shared.how.readonly:
+            try:
+                shared.make_writable(path, how)
+            except lmdb.Error as error:
+                raise _opening(path, error) from error
 
 
 def _unshare(shared: _Shared) -> None:
@@ -409,16 +363,6 @@ def _unshare(shared: _Shared) -> None:
         if shared.users == 0:
             _open.pop(shared.key, None)
             shared.env.close()
-
-
-@contextlib.contextmanager
-def _inside() -> Iterator[None]:
-    """Have no fork in the middle of this."""
-    _gate.enter()
-    try:
-        yield
-    finally:
-        _gate.leave()
 
 
 def _after_fork() -> None:
@@ -442,6 +386,8 @@ def _opening(path: Path, error: lmdb.Error) -> Exception:
         return ReadOnly(f"{path.name} cannot be opened for writing: {error}")
     if isinstance(error, lmdb.DiskError) or any(os.strerror(n) in str(error) for n in NO_ROOM):
         return LogFull(f"no room to open {path.name}: {error}")
-    if isinstance(error, (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError)):
+    if isinstance(error, lmdb.ReadersFullError):
+        return Refused(f"{path.name} has {MAX_READERS} readers already: close some")
+    if isinstance(error, (*_DAMAGE, lmdb.VersionMismatchError)):
         return Corrupt(f"{path.name} cannot be opened: {error}")
     return Fault(f"{path.name} cannot be opened: {error}")

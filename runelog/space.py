@@ -79,7 +79,7 @@ def allot(path: Path, size: int) -> None:
 
 
 def allot_locks(path: Path, size: int) -> None:
-    """Have the disk hold a file of LMDB's locks, making it if there is none; `LogFull` if it cannot.
+    """Have the disk hold a file of LMDB's locks, made if there is none; `LogFull` if it cannot.
 
     LMDB makes such a file without any blocks and writes to it through a mapping: on a full disk,
     that ends the process. May be called only while this process does not have the environment open:

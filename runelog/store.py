@@ -10,13 +10,15 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from runelog.codec import Codec
 from runelog.commit import Writer
 from runelog.errors import Closed, Fault, Forked, LogFull, ReadOnly, Refused
 from runelog.files import sound_disk
+from runelog.holdings import Holdings, dropped
 from runelog.keeper import Keeper
 from runelog.premises import Premises, acquire, create_log
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 SEGMENT_SIZE: Final = 256 << 20
 MIN_SEGMENT_SIZE: Final = 1 << 20
 Durability = Literal["commit", "relaxed"]
+_T = TypeVar("_T")
 
 
 class Runelog:
@@ -78,6 +81,9 @@ class Runelog:
         self.snapshots = self.premises.snapshots
         """Where `replay` may keep snapshots of this log's states."""
         self._reader = self.premises.reader
+        self._holdings = Holdings(self.premises, lock)
+        self._finalizer = weakref.finalize(self, dropped, self._holdings)
+        self._finalizer.atexit = False
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -101,6 +107,7 @@ class Runelog:
         damages anything. With `take_over` a writer that hangs is fenced off rather than waited for.
         """
         directory = Path(path)
+        _check_parts(codec, clock)
         _check_options(segment_size, durability, readonly=readonly, take_over=take_over)
         lock = log = None
         try:
@@ -182,6 +189,7 @@ class Runelog:
                 with sound_disk("becoming ready to write"):
                     armed = self.premises.arm()
                 self._writer = Writer(_Home(self.premises), self.codec, self._clock, armed)
+                self._holdings.writer = self._writer
             return self._writer
 
     # -- reading ------------------------------------------------------------------------------
@@ -195,7 +203,7 @@ class Runelog:
     ) -> Iterator[Envelope]:
         """Yield the conversation's committed runes with `after` < event id <= `until`, in order."""
         self._check()
-        return self._reader.read(conversation, after, until, kinds)
+        return self._while_open(self._reader.read(conversation, after, until, kinds))
 
     def stream(
         self, conversation: str, entity: str, after: int = 0, until: int | None = None
@@ -205,7 +213,7 @@ class Runelog:
         Versions from `after` + 1 on, event ids to `until`.
         """
         self._check()
-        return self._reader.stream(conversation, entity, after, until)
+        return self._while_open(self._reader.stream(conversation, entity, after, until))
 
     def version(self, conversation: str, entity: str) -> int:
         """Return how many runes the entity's stream holds, 0 if there is no such entity."""
@@ -218,7 +226,7 @@ class Runelog:
         In the log's own order; a `Gap` stands where runes were archived or erased since.
         """
         self._check()
-        return self._reader.read_all(after)
+        return self._while_open(self._reader.read_all(after))
 
     def follow(
         self,
@@ -236,9 +244,13 @@ class Runelog:
         behind it. Ends when the log is closed, or when nothing came for `wait` seconds.
         """
         self._check()
-        return self._reader.follow(
-            conversation, after, kinds=kinds, max_behind=max_behind, wait=wait
+        return self._while_open(
+            self._reader.follow(conversation, after, kinds=kinds, max_behind=max_behind, wait=wait)
         )
+
+    def _while_open(self, found: Iterator[_T]) -> Iterator[_T]:
+        """Yield what is found; as long as somebody reads, this log is not dropped."""
+        yield from found
 
     def conversation(self, conversation: str) -> Conversation:
         """Return what the index knows of one conversation, or raise `UnknownConversation`."""
@@ -251,12 +263,12 @@ class Runelog:
         The log is not scanned for that.
         """
         self._check()
-        return self._reader.conversations()
+        return self._while_open(self._reader.conversations())
 
     def open_work(self, conversation: str | None = None) -> Iterator[Work]:
         """Yield the entities with something left to do, of one conversation or of all."""
         self._check()
-        return self._reader.open_work(conversation)
+        return self._while_open(self._reader.open_work(conversation))
 
     @property
     def position(self) -> int:
@@ -300,26 +312,26 @@ class Runelog:
 
     def close(self) -> None:
         """Make everything durable and let go of the log. Closing twice does nothing."""
+        if self._pid != os.getpid():
+            # Before anything else: another thread may have held the guard when we were forked.
+            self._closed = True
+            return
         with self._guard:
             if self._closed:
-                return
-            if self._pid != os.getpid():
-                self._closed = True
                 return
             try:
                 failure = self._writer.close() if self._writer is not None else None
                 if failure is None and not self.readonly:
                     # Not vouching costs the next open some time, and nothing else.
-                    with contextlib.suppress(LogFull, Fault, OSError):
+                    with contextlib.suppress(LogFull, Fault, Refused, OSError):
                         self.premises.leave_clean()
             finally:
                 self._let_go()
 
     def _let_go(self) -> None:
         self._closed = True
-        self.premises.close()
-        if self._lock is not None:
-            self._lock.release()
+        self._finalizer.detach()
+        self._holdings.let_go()
 
     def _check(self) -> None:
         if self._pid != os.getpid():
@@ -350,6 +362,15 @@ class _Home:
         self.was_open = premises.lookup.was_open
         self.next_segment = premises.next_segment
         self.announce = premises.reader.news.announce
+
+
+def _check_parts(codec: object, clock: object) -> None:
+    if codec is not None and not isinstance(codec, Codec):
+        msg = f"a codec is a Codec, such as Codec([Noted]), not a {type(codec).__name__}"
+        raise TypeError(msg)
+    if not callable(clock):
+        msg = f"a clock is a function that returns nanoseconds, such as time.time_ns, not {clock!r}"
+        raise TypeError(msg)
 
 
 def _check_options(segment_size: int, durability: str, *, readonly: bool, take_over: bool) -> None:

@@ -8,6 +8,7 @@ sound.
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
 import threading
 from collections import OrderedDict
@@ -19,6 +20,7 @@ from runelog.index import NUMBER, decode_head
 from runelog.manifest import Status
 from runelog.salvage import SalvageView
 from runelog.segment import Environment
+from runelog.trust import contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,11 +59,19 @@ class Volume:
                 yield view
         else:
             assert self.salvage is not None
-            if self.salvage.stale:
-                # What it does not hold may have been in the commit that is lost.
-                msg = f"{self.info.name} is damaged: its last commit may be out of reach"
+            if doubt := self._doubt:
+                msg = f"{self.info.name} is damaged: {doubt}"
                 raise Corrupt(msg)
             yield self.salvage
+
+    @functools.cached_property
+    def _doubt(self) -> str:
+        """Say why nothing that a damaged file does not hold can be taken for not being there."""
+        assert self.salvage is not None
+        if self.salvage.stale:
+            return "its last commit may be out of reach"
+        # Only the active segment is asked what there is: of a sealed one, the catalog knows.
+        return contradiction(self.salvage) if self.info.status is Status.ACTIVE else ""
 
     def number_of(self, view: View, conversation: str) -> int | None:
         """Return a conversation's number in this segment, None if it holds nothing of it."""

@@ -18,6 +18,7 @@ _PARTS = (
     "following",
     "indexing",
     "keeping",
+    "moving",
     "racing",
     "reading",
     "refusing",
@@ -33,6 +34,7 @@ from runefold.testing.contract.erasing import Erasing  # noqa: E402 -- as above
 from runefold.testing.contract.following import Following, FollowingThreads  # noqa: E402 -- as above
 from runefold.testing.contract.indexing import Indexing  # noqa: E402 -- as above
 from runefold.testing.contract.keeping import Closing, Rolling  # noqa: E402 -- as above
+from runefold.testing.contract.moving import Moving  # noqa: E402 -- as above
 from runefold.testing.contract.racing import Racing  # noqa: E402 -- as above
 from runefold.testing.contract.reading import Reading, Streams  # noqa: E402 -- as above
 from runefold.testing.contract.refusing import Refusing  # noqa: E402 -- as above
@@ -52,6 +54,7 @@ class LogContract(
     Rolling,
     Archiving,
     Erasing,
+    Moving,
     Closing,
     Racing,
 ):

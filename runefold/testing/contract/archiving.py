@@ -180,17 +180,17 @@ class Archiving(Base):
         assert log.conversation(A).first_time == described.first_time
 
     def test_restored_runes_are_not_delivered_again(self, log: Log) -> None:
-        """Those who follow the log had them once: the gap stays, and only new runes come."""
+        """Those who follow the log had them once: a gap says they moved, only new runes come."""
         some(log)
         log.archive(A)
         log.restore(A)
 
-        assert texts(log.read_all()) == ["[archived]", "b1", "c1", "[archived]", "b2"]
+        assert texts(log.read_all()) == ["[moved]", "b1", "c1", "[moved]", "b2"]
         assert texts(log.follow(after=6, wait=0)) == []
 
         log.append(A, [notes("note_1", "a4")])
 
-        assert texts(log.read_all(after=4)) == ["[archived]", "b2", "a4"]
+        assert texts(log.read_all(after=4)) == ["[moved]", "b2", "a4"]
         assert texts(log.follow(after=6, wait=0)) == ["a4"]
 
         log.archive(A)

@@ -70,6 +70,16 @@ class Reading(Base):
         assert ids(log.read(A, kinds=("no.such_kind",))) == []
         assert ids(log.read(A, kinds=())) == []
 
+    def test_a_string_is_no_set_of_kinds(self, log: Log) -> None:
+        """One kind is asked for in a list or a set: a string would match by its parts."""
+        log.append(A, [notes("note_1", "a")])
+
+        with pytest.raises(Refused, match="kinds"):
+            log.read(A, kinds="note.taken.twice")
+        for conversation in (A, None):
+            with pytest.raises(Refused, match="kinds"):
+                log.follow(conversation, kinds="note.taken", wait=0)
+
     def test_a_long_conversation_is_read_whole(self, log: Log) -> None:
         """However long a conversation is, each rune comes once, in order, from any cursor on."""
         fill(log, A, LONG)

@@ -97,11 +97,11 @@ class Reopening(Base):
 
             assert texts(again.read(A)) == ["a1", "a2", "a3", "a4"]
             assert texts(again.read_all()) == [
-                "[archived]",
-                "[archived]",
+                "[moved]",
+                "[moved]",
                 "[erased]",
-                "[archived]",
-                "[archived]",
+                "[moved]",
+                "[moved]",
                 "b3",
                 "a4",
             ]

@@ -1,0 +1,118 @@
+"""Owning a log: what changes files outside of transactions happens only while nobody else writes.
+
+A writer that was taken over may wake up at any moment. So whoever trims, seals, publishes, merges
+or sweeps first takes the mutex that every writer needs to become one, and looks whether the log is
+still its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Final
+
+from runelog.errors import Corrupt, Fault, Fenced, LogFailed
+from runelog.rewrite import epoch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runelog.manifest import SegmentInfo
+    from runelog.segment import Batch
+    from runelog.volumes import Volumes
+
+_TAKEN: Final = (
+    "another process has taken this log over: nothing more can be written through this handle"
+)
+
+
+class Owner:
+    """The right of one handle to change a log's files."""
+
+    def __init__(self, volumes: Volumes) -> None:
+        """Take note of the LOCK that was just acquired; a reader has none and opens no section."""
+        self.epoch = 0
+        """The epoch of our own writer, 0 while nothing was written."""
+        self._volumes = volumes
+        self._path = volumes.directory / "LOCK"
+        self._lock_file = None if volumes.readonly else _identity(self._path)
+        self._mutex = threading.RLock()
+        self._inside = False
+
+    @contextlib.contextmanager
+    def section(self) -> Iterator[Batch | None]:
+        """Hold the mutex of the active segment, and give its transaction; `Fenced` if not ours.
+
+        Without one if the segment is damaged: then nobody can become a writer. A section within a
+        section is a part of it.
+        """
+        with self._mutex:
+            while not self._inside:
+                # Before, too: to begin a transaction reserves room in a file that may be sealed.
+                self._check(None)
+                current = self._is_current()
+                with contextlib.ExitStack() as stack:
+                    batch = self._enter(stack) if current else None
+                    self._check(batch)
+                    if current and self._is_current():
+                        self._inside = True
+                        try:
+                            yield batch
+                        finally:
+                            self._inside = False
+                        return
+                # The writer before us replaced the manifest once more after we had read it.
+                if self.epoch or not self._volumes.refresh():
+                    raise Fenced(_TAKEN)
+            yield None
+
+    def _is_current(self) -> bool:
+        return self._volumes.on_disk() == self._volumes.manifest
+
+    def _enter(self, stack: contextlib.ExitStack) -> Batch | None:
+        active = self._volumes.manifest.active
+        if not self._usable(active):
+            return None
+        # Taken, so that it stays open when the manifest does not name it any more.
+        volume, _ = stack.enter_context(self._volumes.take(active.number))
+        assert volume.env is not None
+        return stack.enter_context(volume.env.batch())
+
+    def _usable(self, active: SegmentInfo) -> bool:
+        try:
+            return self._volumes.volume(active.number).env is not None
+        except Corrupt:
+            return False
+
+    def _check(self, batch: Batch | None) -> None:
+        if _identity(self._path) != self._lock_file:
+            raise Fenced(_TAKEN)
+        if self.epoch and batch is not None and epoch_of(batch) != self.epoch:
+            raise Fenced(_TAKEN)
+
+    @contextlib.contextmanager
+    def no_way_back(self) -> Iterator[None]:
+        """Fail the handle over whatever goes wrong once the manifest is replaced.
+
+        The writer may then have a segment in hand that is not the active one any more.
+        """
+        before = self._volumes.manifest
+        try:
+            yield
+        except Fault:
+            raise
+        except BaseException as error:
+            if self._volumes.manifest is before:
+                raise
+            msg = f"a change of segments was cut short, close the log and open it again: {error!r}"
+            raise LogFailed(msg) from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell a file from one that took its place: as long as it is open, its number is not reused."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

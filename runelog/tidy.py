@@ -1,0 +1,63 @@
+"""What should not be in a log's directory any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runelog.files import TEMPORARY
+from runelog.rune import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runelog.lookup import Lookup
+    from runelog.manifest import Manifest
+
+
+def rubbish(directory: Path, manifest: Manifest) -> list[Path]:
+    """Return the files that were being made and that the manifest does not name."""
+    listed = {info.name for info in manifest.segments}
+    current = f"catalog.{manifest.catalog}.mdb"
+    found = [
+        path
+        for path in (directory / "segments").iterdir()
+        if path.name.removesuffix("-lock") not in listed
+    ]
+    for path in directory.iterdir():
+        stale = path.name.startswith("catalog.") and path.name.removesuffix("-lock") != current
+        if stale or path.name.endswith(TEMPORARY) or path.name == "CREATING":
+            found.append(path)
+    return found
+
+
+def remains(directory: Path) -> set[str]:
+    """Return the erased conversations that have blobs or snapshots, come too late to be erased."""
+    kept = _names(directory / "blobs") | _names(directory / "snapshots", ".snap")
+    return kept & _names(directory / "archive", ".erased") if kept else kept
+
+
+def archived(directory: Path) -> list[str]:
+    """Return the conversations that have an archive, whether they are archived or not."""
+    return sorted(_names(directory / "archive", ".runes"))
+
+
+def is_live(lookup: Lookup, name: str) -> bool:
+    """Tell whether a conversation needs no archive: all its runes are in sound segments."""
+    head = lookup.head(name)
+    if head is None or head.state is not State.LIVE:
+        return False
+    reached = 0
+    for span in lookup.spans(name, 0):
+        if span.first != reached + 1 or span.segment in lookup.volumes.damaged:
+            return False
+        reached = span.last
+    return reached == head.head
+
+
+def _names(directory: Path, suffix: str = "") -> set[str]:
+    """Return the names in a directory that end so, without their ends."""
+    try:
+        found = [path.name for path in directory.iterdir()]
+    except FileNotFoundError:
+        return set()
+    return {name.removesuffix(suffix) for name in found if name.endswith(suffix)}

@@ -1,0 +1,126 @@
+"""A writer that was taken over changes nothing any more, whatever it does next."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from runelog.errors import Fenced
+from runelog.premises import acquire
+from runelog.rune import Change
+from runelog.store import Runelog
+from tests.crash.judge import observe, sound
+from tests.crash.puppets import Puppet
+from tests.crash.story import CODEC, SMALL, Noted, content, open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAME: Final = "conv_a"
+MANY: Final = 20
+
+
+@pytest.fixture
+def puppet(tmp_path: Path) -> Iterator[Puppet]:
+    """Provide another process, for the log in `tmp_path / "log"`."""
+    with Puppet(tmp_path / "log") as other:
+        yield other
+
+
+def note(text: str) -> list[Change]:
+    """Return an append of one rune."""
+    return [Change("note_1", None, [Noted(text=text)], ("book_1",))]
+
+
+def taken_over(directory: Path) -> Runelog:
+    """Take the log over, and write much more than there was."""
+    log = Runelog.open(directory, CODEC, segment_size=SMALL, take_over=True)
+    for number in range(MANY):
+        log.append(NAME, note(f"{number} " + "=" * 10_000))
+    return log
+
+
+@pytest.mark.parametrize("order", [("close",), ("roll",), ("archive", NAME), ("erase", NAME)])
+def test_a_writer_that_was_taken_over_leaves_the_files_alone(
+    tmp_path: Path, puppet: Puppet, order: tuple[str, ...]
+) -> None:
+    """Without an append in between, a fenced writer cannot cut, seal or rewrite a file either."""
+    puppet.ask("open")
+    puppet.ask("append", NAME, "one")
+    with taken_over(tmp_path / "log") as log:
+        answer = puppet.ask(*order)
+        assert answer is None if order == ("close",) else answer[0] == Fenced.__name__
+        assert len(content(log, NAME)) == MANY + 1
+        log.append(NAME, note("last"))
+        puppet.ask("close")
+        assert not (tmp_path / "log" / "CLEAN").exists()
+        log.append(NAME, note("very last"))
+
+    with open_log(tmp_path / "log") as log:
+        assert len(observe(log)[NAME][1]) == MANY + 3
+    sound(tmp_path / "log")
+
+
+def test_a_writer_that_never_wrote_leaves_the_files_alone(tmp_path: Path, puppet: Puppet) -> None:
+    """A log that was taken over is not vouched for by who opened it before and wrote nothing."""
+    with Puppet(tmp_path / "log") as first:
+        first.ask("open")
+        first.ask("append", NAME, "one")
+    puppet.ask("open")
+    with taken_over(tmp_path / "log") as log:
+        puppet.ask("close")
+        assert not (tmp_path / "log" / "CLEAN").exists()
+        assert len(content(log, NAME)) == MANY + 1
+        log.append(NAME, note("last"))
+
+    with open_log(tmp_path / "log") as log:
+        assert len(observe(log)[NAME][1]) == MANY + 2
+    sound(tmp_path / "log")
+
+
+def test_a_writer_cannot_begin_after_it_was_taken_over(tmp_path: Path, puppet: Puppet) -> None:
+    """Who opened a log and wrote nothing cannot begin once another has had it, even if it left."""
+    open_log(tmp_path / "log").close()
+    puppet.ask("open")
+    with taken_over(tmp_path / "log") as log:
+        log.roll()
+
+    assert puppet.ask("append", NAME, "late")[0] == Fenced.__name__
+    assert puppet.ask("erase", NAME)[0] == Fenced.__name__
+    puppet.ask("close")
+    assert (tmp_path / "log" / "CLEAN").exists()
+    with open_log(tmp_path / "log") as log:
+        assert len(observe(log)[NAME][1]) == MANY
+    sound(tmp_path / "log")
+
+
+def test_taking_over_sees_the_last_thing_the_other_did(tmp_path: Path) -> None:
+    """A roll that was under way at the takeover is completed, and the new writer goes on there."""
+    directory = tmp_path / "log"
+    log = open_log(directory)
+    log.append(NAME, note("one"))
+    home = log.premises
+    with home.owned():
+        lock = acquire(directory, create=False, take_over=True)
+        other = Runelog(
+            directory,
+            CODEC,
+            lock,
+            clock=time.time_ns,
+            segment_size=SMALL,
+            durability="commit",
+        )
+        home._seal(0)
+    other._begin(take_over=True)
+    other.append(NAME, note("two"))
+    with pytest.raises(Fenced):
+        log.roll()
+    log.close()
+
+    assert other.premises.volumes.manifest.active.number == 2
+    assert content(other, NAME) == ("one", "two")
+    other.close()
+    sound(directory)
