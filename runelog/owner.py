@@ -77,7 +77,7 @@ class Owner:
         # Taken, so that it stays open when the manifest does not name it any more.
         volume, _ = stack.enter_context(self._volumes.take(active.number))
         assert volume.env is not None
-        return stack.enter_context(volume.env.batch())
+        return stack.enter_context(volume.env.batch(spare=False))
 
     def _usable(self, active: SegmentInfo) -> bool:
         try:

@@ -240,6 +240,7 @@ class Premises:
                 )
                 raise Corrupt(msg)
             self.touch()
+            env.reserve(0)
             epoch = rewrite.epoch_of(batch) + 1
             batch.put("meta", b"epoch", NUMBER.pack(epoch))
             armed = Armed(env, epoch, last_position(batch, active), last_time(batch, active))
@@ -380,17 +381,16 @@ def create_log(directory: Path, segment_size: int) -> None:
     make_directory(directory / "segments")
     info = SegmentInfo(number=1, first=1, map_size=segment_size)
     path = directory / "segments" / info.name
-    env = rewrite.create(path, info, 0)
     catalog_path = directory / "catalog.0.mdb"
     rewrite.discard(catalog_path)
-    catalog = Catalog(catalog_path, create=True)
-    try:
+    with contextlib.ExitStack() as stack:
+        env = rewrite.create(path, info, 0)
+        stack.callback(env.close)
+        catalog = Catalog(catalog_path, create=True)
+        stack.callback(catalog.close)
         env.trim()
         catalog.env.trim()
         vouched = Clean(env.digest(), catalog.env.digest(), 0)
-    finally:
-        catalog.close()
-        env.close()
     manifest.write_clean(directory, vouched)
     manifest.write_manifest(
         directory, Manifest(log=f"log_{secrets.token_hex(8)}", segments=(info,))

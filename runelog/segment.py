@@ -18,7 +18,7 @@ from runelog.errors import Closed, Corrupt, Fault, Forked, LogFailed, LogFull, R
 from runelog.files import NO_ROOM
 from runelog.forks import Gate
 from runelog.salvage import check_size
-from runelog.space import Space, allot, allot_locks, digest, identity, locks_of
+from runelog.space import Space, allot, allot_locks, by_descriptor, digest, identity, locks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,10 +146,11 @@ class Environment:
     # -- writing ------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def batch(self) -> Iterator[Batch]:
+    def batch(self, *, spare: bool = True) -> Iterator[Batch]:
         """Write in one transaction.
 
-        It is committed and synced on leaving the block, undone on an exception.
+        It is committed and synced on leaving the block, undone on an exception. `spare` has some
+        room reserved first, which changes the file: not for one that may not be ours any more.
         """
         self._check()
         if self.readonly:
@@ -158,7 +159,8 @@ class Environment:
         if self.failed:
             msg = f"{self.path.name} failed in an earlier commit: close the log and open it again"
             raise LogFailed(msg)
-        self.reserve(0)
+        if spare:
+            self.reserve(0)
         with _gate, self._errors():
             batch = Batch(self._env.begin(write=True), self._tables)
             try:
@@ -273,20 +275,21 @@ class _Shared:
         # before this; an unsynced or write-mapped file can be corrupted by a crash, hence neither
         # is on offer. A spare transaction keeps a reader's slot, which a forked child would give
         # back, and its parent still use: there are none.
-        self.env = lmdb.open(
-            str(path),
-            map_size=how.map_size,
-            subdir=False,
-            readonly=how.readonly,
-            lock=how.lock,
-            create=how.create,
-            mode=0o600,
-            metasync=how.metasync,
-            max_dbs=len(TABLES),
-            max_readers=MAX_READERS,
-            max_spare_txns=0,
-            lib_version=0,
-        )
+        with contextlib.nullcontext(str(path)) if how.lock else by_descriptor(path) as name:
+            self.env = lmdb.open(
+                name,
+                map_size=how.map_size,
+                subdir=False,
+                readonly=how.readonly,
+                lock=how.lock,
+                create=how.create,
+                mode=0o600,
+                metasync=how.metasync,
+                max_dbs=len(TABLES),
+                max_readers=MAX_READERS,
+                max_spare_txns=0,
+                lib_version=0,
+            )
         try:
             self.page = self.env.stat()["psize"]
             if how.create:

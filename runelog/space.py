@@ -7,18 +7,20 @@ import fcntl
 import hashlib
 import os
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Fault, LogFull
 from runelog.files import NO_ROOM, room_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 CHUNK: Final = 4 << 20
 """How much is reserved at a time, if there is as much."""
 _FLOCK: Final = "hhqqi0q"
 _BLOCK: Final = 512
+_DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 class Space:
@@ -131,3 +133,20 @@ def digest(path: Path) -> tuple[str, int]:
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
         return found, file.tell()
+
+
+@contextlib.contextmanager
+def by_descriptor(path: Path) -> Iterator[str]:
+    """Give a name of a file that has no other file beside it, where the system has such names.
+
+    py-lmdb remembers the inode of the lock file beside the one it opens, even if it does not use
+    it. Once that is deleted another file may get its inode, and pass for open already.
+    """
+    if not _DESCRIPTORS.is_dir():
+        yield str(path)
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield str(_DESCRIPTORS / str(descriptor))
+    finally:
+        os.close(descriptor)

@@ -100,9 +100,9 @@ def test_a_full_disk_costs_nothing(pool: ProcessPoolExecutor, segment_size: int)
 def _limited(root: Path, *, segment_size: int) -> None:
     log = Runelog.open(root / "log", CODEC, segment_size=segment_size)
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (min(3 << 20, 3 * segment_size // 4), hard))
     count = fill(log)
-    assert count > 5
+    assert count > 3
     go_on(log, count, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard)))
 
 
