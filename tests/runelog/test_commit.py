@@ -44,8 +44,8 @@ class Gate:
         whole = Environment.batch
 
         @contextlib.contextmanager
-        def batch(env: Environment) -> Iterator[Batch]:
-            with whole(env) as found:
+        def batch(env: Environment, *, spare: bool = True) -> Iterator[Batch]:
+            with whole(env, spare=spare) as found:
                 yield found
                 if env.path.parent.name == "segments":
                     self.arrived.set()
