@@ -32,6 +32,9 @@ CHUNK_BYTES: Final = 4 << 20
 """How much is taken out of a segment at a time, about, however few runes that is."""
 
 
+_NOTHING: Final = (b"", b"")
+
+
 class _Room(NamedTuple):
     """A conversation in one segment: its number there, its id, what its checksums start from."""
 
@@ -228,25 +231,30 @@ class Reader:
 
     def _take(self, view: View, room: _Room, runs: list[Run], found: list[Envelope]) -> None:
         """Decode the runes of `runs`; the first ones if all of them were too much to hold."""
-        pack, decode = PLACE.pack, self._codec.envelopes
+        pack, unpack = PLACE.pack, PLACE.unpack
+        check, decode = frame.check, self._codec.envelopes
+        conversation, seed = room.conversation, room.seed
         ranges = [(pack(run.position), pack(run.position + run.length)) for run in runs]
         frames = view.cover("runes", ranges)
         size = 0
         for run in runs:
             position, stop = run.position, run.position + run.length
+            # How far event ids and positions are apart in this run; a stream does not say.
+            shift = run.first - run.position if run.first else None
             while position < stop:
-                key, data = next(frames, (b"", b""))
-                at = PLACE.unpack(key)[0] if key else stop
+                key, data = next(frames, _NOTHING)
+                if not key:
+                    raise _missing(room, run, position)
+                at = unpack(key)[0]
+                number, first, time, runes, content = check(data, conversation, seed, at)
                 skip = position - at
-                if not 0 <= skip < frame.count(data):
+                if (
+                    number != room.number
+                    or not 0 <= skip < runes
+                    or (shift is not None and first - at != shift)
+                ):
                     raise _missing(room, run, position)
-                number, first, time, runes, content = frame.check(
-                    data, room.conversation, room.seed, at
-                )
-                event_id = run.first + position - run.position if run.first else 0
-                if number != room.number or (event_id and event_id != first + skip):
-                    raise _missing(room, run, position)
-                decoded = decode(runes, content, room.conversation, first, at, time)
+                decoded = decode(runes, content, conversation, first, at, time)
                 if skip or runes > stop - at:
                     decoded = decoded[skip : stop - at]
                 found += decoded
