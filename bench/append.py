@@ -57,7 +57,7 @@ def _bulk(directory: Path, sizes: Sizes, settings: Settings) -> list[Row]:
 
     def saving() -> float:
         spent = 0.0
-        few = max(sizes.batches // 4, 1)
+        few = sizes.batches
         for parts in itertools.islice(streams[4], few):
             heard = library.prepare(parts)
             start = time.perf_counter()

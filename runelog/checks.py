@@ -42,7 +42,7 @@ def _check_change(change: Change) -> None:
         check_id(change.agent, "agent id")
     if change.turn is not None:
         check_id(change.turn, "turn id")
-    if not isinstance(change.runes, Sequence):
+    if type(change.runes) is not list and not isinstance(change.runes, Sequence):
         msg = f"the runes of the change for {entity} must be a list or a tuple"
         raise Refused(msg)
     if not change.runes:

@@ -119,7 +119,7 @@ class Writer(Leader):
         item.first = desk.head + 1
         item.position = self._next
         item.time = max(self._time, now)
-        before = {entity: versions[entity] for entity in item.touched}
+        item.before = {entity: versions[entity] for entity in item.touched}
         try:
             for entity, stretches in item.touched.items():
                 for _, count in stretches:
@@ -132,7 +132,7 @@ class Writer(Leader):
         except BaseException:
             # Ctrl-C, in the middle of this: as if it had come before.
             if item not in self._queue.items:
-                versions.update(before)
+                versions.update(item.before)
                 desk.head = item.first - 1
                 desk.pending -= 1 if self._next != item.position else 0
                 self._next = item.position

@@ -72,7 +72,7 @@ class Desks:
     def _version(self, desk: Desk, entity: str) -> int:
         version = desk.versions.get(entity)
         if version is None:
-            version = self._index.version(desk.id, entity) if desk.record else 0
+            version = 0 if desk.complete else self._index.version(desk.id, entity)
             desk.versions[entity] = version
         return version
 

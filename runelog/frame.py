@@ -59,15 +59,33 @@ def seed_of(conversation: str) -> int:
     return crc32(conversation.encode())
 
 
-def split(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+def split(bodies: Sequence[bytes]) -> list[Sequence[bytes]]:
     """Cut the bodies of one append into frames of a good and even size."""
-    size = sum(map(len, bodies)) + 8 * len(bodies)
+    runes = len(bodies)
+    size = sum(map(len, bodies)) + 8 * runes
     if size <= TARGET:
-        yield bodies
-        return
+        return [bodies]
     target = TARGET if size < LARGE else LARGE_TARGET
-    # Even shares, so that no frame is a crumb: each is closed when it has its part of the whole.
-    share = size / (-(-size // target))
+    frames = -(-size // target)
+    fit = min(target // (max(map(len, bodies)) + 8), MAX_RUNES)
+    if fit and -(-runes // fit) <= frames + 1:
+        # All of about one size, as they mostly are: cut by their number.
+        return _evenly(bodies, -(-runes // fit))
+    return list(_by_size(bodies, size / frames, target))
+
+
+def _evenly(bodies: Sequence[bytes], frames: int) -> list[Sequence[bytes]]:
+    cut = []
+    start = 0
+    for left in range(frames, 0, -1):
+        stop = start + (len(bodies) - start) // left
+        cut.append(bodies[start:stop])
+        start = stop
+    return cut
+
+
+def _by_size(bodies: Sequence[bytes], share: float, target: int) -> Iterator[Sequence[bytes]]:
+    """Cut at even shares of the whole, so that no frame is a crumb."""
     start, before, filled = 0, 0, 0
     goal = share
     for index, body in enumerate(bodies):
@@ -89,12 +107,13 @@ def pack(
 ) -> bytes:
     """Lay out one frame."""
     base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
-    parts = []
     entry = _ENTRY.pack
-    for event_id, body in enumerate(bodies, first):
-        parts.append(entry(len(body), crc32(body, (base ^ event_id) & _MASK)))
-    parts.extend(bodies)
-    rest = b"".join([_REST.pack(number, first, time, len(bodies)), *parts])
+    # Of what a checksum starts from, zlib takes the lower 32 bits by itself.
+    table = [
+        entry(len(body), crc32(body, base ^ event_id))
+        for event_id, body in enumerate(bodies, first)
+    ]
+    rest = b"".join([_REST.pack(number, first, time, len(bodies)), *table, *bodies])
     return crc32(rest, _start(seed, position)).to_bytes(4, "little") + rest
 
 

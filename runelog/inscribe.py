@@ -59,6 +59,7 @@ class Desk:
     """What the writer keeps in mind of a conversation it appends to."""
 
     __slots__ = (
+        "complete",
         "events",
         "head",
         "id",
@@ -77,6 +78,8 @@ class Desk:
         self.seed = frame.seed_of(conversation)
         self.head = record.head if record else 0
         self.versions: dict[str, int] = {}
+        self.complete = record is None
+        """Whether `versions` has every stream there is: then another one is new."""
         self.pending = 0
         self.record = record
         self.forget()
@@ -95,6 +98,7 @@ class Desk:
             self.tails.clear()
         if not self.pending and len(self.versions) > MAX_ENTITIES:
             self.versions.clear()
+            self.complete = False
 
 
 def inscribe(batch: Batch, past: Past, items: list[Item]) -> None:
@@ -160,7 +164,7 @@ def _write_item(batch: Batch, past: Past, item: Item, dirty: dict[int, Tail]) ->
         event_id += len(bodies)
     desk.events = _extend(desk.events, item.position, len(item.bodies), dirty)
     for entity, stretches in item.touched.items():
-        tail = desk.tails.get(entity) or _tail(batch, past, desk, entity)
+        tail = desk.tails.get(entity) or _tail(batch, past, item, entity)
         for start, count in stretches:
             tail = _extend(tail, item.position + start, count, dirty)
         desk.tails[entity] = tail
@@ -178,11 +182,17 @@ def _write_item(batch: Batch, past: Past, item: Item, dirty: dict[int, Tail]) ->
             batch.delete("work", key)
 
 
-def _tail(batch: Batch, past: Past, desk: Desk, entity: str) -> Tail:
-    assert desk.number is not None
-    prefix = stream_prefix(desk.number, entity)
+def _tail(batch: Batch, past: Past, item: Item, entity: str) -> Tail:
+    """Return where an entity's stream goes on in this segment."""
+    assert item.desk.number is not None
+    prefix = stream_prefix(item.desk.number, entity)
+    before = item.before.get(entity)
+    if before == 0:
+        return Tail(prefix, 1)
     tail = load_tail(batch, "streams", prefix)
-    return tail or Tail(prefix, past.version(desk.id, entity) + 1)
+    return tail or Tail(
+        prefix, (past.version(item.desk.id, entity) if before is None else before) + 1
+    )
 
 
 def _extend(tail: Tail, position: int, count: int, dirty: dict[int, Tail]) -> Tail:

@@ -25,6 +25,7 @@ class Item:
     """One append on its way to the disk."""
 
     __slots__ = (
+        "before",
         "bodies",
         "cost",
         "desk",
@@ -54,6 +55,8 @@ class Item:
         self.error: BaseException | None = None
         self.desk: Desk
         self.first = self.position = self.time = 0
+        self.before: dict[str, int] = {}
+        """The version of each stream it touches, before it, as far as that is known."""
 
     def finish(self) -> None:
         """Say that the append is on disk, or that it failed, to whoever waits for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -20,7 +21,11 @@ BRANCH, LEAF = 1, 2
 
 
 def build(path: Path, tables: Sequence[str], commits: Iterable[Commit]) -> bytes:
-    """Write a file, one transaction after another, and return its bytes."""
+    """Write a file, one transaction after another, and return its bytes.
+
+    A page that is taken and given back in one transaction is never written: at the end of the file
+    it may be missing. Our own files have their space reserved, so this one gets it afterwards.
+    """
     env = lmdb.open(
         str(path), subdir=False, lib_version=0, max_dbs=16, map_size=1 << 26, sync=False
     )
@@ -33,6 +38,9 @@ def build(path: Path, tables: Sequence[str], commits: Iterable[Commit]) -> bytes
                         txn.delete(key, db=handles[table])
                     else:
                         txn.put(key, value, db=handles[table])
+        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    if path.stat().st_size < needed:
+        os.truncate(path, needed)
     return path.read_bytes()
 
 
