@@ -1,10 +1,11 @@
-"""What is refused before a log even looks at its runes: the shape of an append."""
+"""What is refused at the door: options that make no log, and appends that no log could take."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from runelog.codec import Codec
 from runelog.errors import Refused
 from runelog.rune import Visibility, check_id
 
@@ -13,6 +14,30 @@ if TYPE_CHECKING:
 
 MAX_NUMBER: Final = (1 << 63) - 1
 """The largest version, event id or time there is: what eight bytes hold, with a sign."""
+MIN_SEGMENT_SIZE: Final = 1 << 20
+
+
+def check_parts(codec: object, clock: object) -> None:
+    """Refuse what is no codec or no clock."""
+    if codec is not None and not isinstance(codec, Codec):
+        msg = f"a codec is a Codec, such as Codec([Noted]), not a {type(codec).__name__}"
+        raise TypeError(msg)
+    if not callable(clock):
+        msg = f"a clock is a function that returns nanoseconds, such as time.time_ns, not {clock!r}"
+        raise TypeError(msg)
+
+
+def check_options(segment_size: int, durability: str, *, readonly: bool, take_over: bool) -> None:
+    """Refuse options that no log can be opened with."""
+    if segment_size < MIN_SEGMENT_SIZE:
+        msg = f"a segment of {segment_size:,} bytes is too small: use at least {MIN_SEGMENT_SIZE:,}"
+        raise Refused(msg)
+    if durability not in ("commit", "relaxed"):
+        msg = f"there is no durability {durability!r}: use 'commit' or 'relaxed'"
+        raise Refused(msg)
+    if readonly and take_over:
+        msg = "a reader cannot take a log over: leave out readonly"
+        raise Refused(msg)
 
 
 def check_append(conversation: str, changes: Sequence[Change]) -> None:
@@ -24,10 +49,16 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
     entities = set()
     for change in changes:
         _check_change(change)
-        if change.entity in entities:
-            msg = f"two changes for {change.entity} in one append: put their runes into one change"
+        if change.entity in entities and change.expected_version is not None:
+            msg = (
+                f"a later change for {change.entity} in one append expects a version: "
+                "only the first of them can"
+            )
             raise Refused(msg)
         entities.add(change.entity)
+    if not any(change.runes for change in changes):
+        msg = f"nothing to append to {conversation}: none of the changes has a rune"
+        raise Refused(msg)
 
 
 def _check_change(change: Change) -> None:
@@ -45,7 +76,7 @@ def _check_change(change: Change) -> None:
     if type(change.runes) is not list and not isinstance(change.runes, Sequence):
         msg = f"the runes of the change for {entity} must be a list or a tuple"
         raise Refused(msg)
-    if not change.runes:
+    if not change.runes and change.open is None:
         msg = f"the change for {entity} has no runes: leave it out, or say what happened"
         raise Refused(msg)
     _check_number(change.expected_version, entity, "expected version")

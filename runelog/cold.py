@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from runelog.errors import BadStream, Corrupt, UnknownConversation
+from runelog.desks import check_live
+from runelog.errors import BadStream, Corrupt, Gone, UnknownConversation
 from runelog.files import make_directory, replacing, sync_directory
 from runelog.index import Head
 from runelog.rune import Envelope, State
 from runelog.transfer import Source, StreamReader, check_stream, entry_of, write_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from runelog.blobs import FileBlobs
@@ -106,14 +107,25 @@ class Archives:
 class LayeredBlobs:
     """Blobs of live conversations from their files, of archived ones from their archives."""
 
-    def __init__(self, files: FileBlobs, archives: Archives) -> None:
-        """Look in `files` first."""
+    def __init__(
+        self, files: FileBlobs, archives: Archives, head: Callable[[str], Head | None]
+    ) -> None:
+        """Look in `files` first; `head` tells what is known of a conversation."""
         self._files = files
         self._archives = archives
+        self._head = head
 
     def put(self, conversation: str, content: bytes) -> str:
-        """Store `content` durably and return its hash."""
-        return self._files.put(conversation, content)
+        """Store `content` durably and return its hash, for one that can be appended to."""
+        check_live(self._head(conversation))
+        digest = self._files.put(conversation, content)
+        try:
+            check_live(self._head(conversation))
+        except Gone:
+            # Erased since we looked, for ever: nothing of it may come back.
+            self._files.drop(conversation)
+            raise
+        return digest
 
     def get(self, conversation: str, digest: str) -> bytes:
         """Return what was stored under `digest`, or raise `Corrupt`."""

@@ -51,7 +51,7 @@ class Writer(Leader):
             self._admit(item, timeout)
             desk = self._desks.take(conversation)
             versions = self._versions(desk, changes)
-            self._env.reserve(self._queue.cost + item.cost)
+            self._reserve(self._queue.cost + item.cost)
             try:
                 self._enter(item, desk, versions)
                 self._start(item, durable=durable)
@@ -71,7 +71,9 @@ class Writer(Leader):
             full = self._queue.is_full(item)
             limit = self._env.map_size * ROLL_AT
             crowded = self._used + self._queue.cost + item.cost > limit
-            if not full and not crowded and not self._holds:
+            # The file grows only between commits, see _reserve.
+            short = self._leading and self._env.lacks(self._queue.cost + item.cost)
+            if not full and not crowded and not short and not self._holds:
                 return
             if self._leading or self._holds:
                 self._wait_for_room(deadline)

@@ -27,6 +27,16 @@ class Index(Past, Protocol):
         ...
 
 
+def check_live(head: Head | None) -> None:
+    """Refuse a conversation that cannot be appended to; one that is not there yet can."""
+    if head is not None and head.state is State.ERASED:
+        msg = f"{head.id} was erased: only its tombstone is left"
+        raise Gone(msg)
+    if head is not None and head.state is State.ARCHIVED:
+        msg = f"{head.id} is archived: restore it before appending to it"
+        raise Cold(msg)
+
+
 class Desks:
     """One desk for each conversation that was appended to lately. The writer's lock guards them."""
 
@@ -44,12 +54,7 @@ class Desks:
             self._clear()
         else:
             self._desks.move_to_end(conversation)
-        if desk.record is not None and desk.record.state is not State.LIVE:
-            if desk.record.state is State.ERASED:
-                msg = f"{conversation} was erased: only its tombstone is left"
-                raise Gone(msg)
-            msg = f"{conversation} is archived: restore it before appending to it"
-            raise Cold(msg)
+        check_live(desk.record)
         return desk
 
     def _clear(self) -> None:

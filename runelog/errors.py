@@ -63,7 +63,10 @@ class Cold(Refused):
 
 
 class Busy(Refused):
-    """The queue of appends is full and the caller chose not to wait, or waited long enough."""
+    """Others are in the way, and the caller chose not to wait, or waited long enough.
+
+    The queue of appends is full, or a writer to be taken over is in the middle of a write.
+    """
 
 
 class Held(Refused):

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
+import weakref
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from runelog.errors import Fault, LogFailed, LogFull
@@ -69,6 +70,41 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         except OSError as error:
             msg = f"{path.name} was replaced, perhaps not durably: {error}"
             raise LogFailed(msg) from error
+
+
+class Pinned:
+    """A file kept open, to tell whether another was put in its place.
+
+    As long as it is open no other file can have its number, however often it is replaced.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file that `path` leads to, if there is one."""
+        self.path = path
+        self._identity = None
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._close = None
+            return
+        self._close = weakref.finalize(self, os.close, descriptor)
+        self._identity = _identity(os.fstat(descriptor))
+
+    def is_still_there(self) -> bool:
+        """Tell whether `path` still leads to this file, or still to none."""
+        try:
+            return _identity(self.path.stat()) == self._identity
+        except OSError:
+            return self._identity is None
+
+    def close(self) -> None:
+        """Let go of the file. It is not compared any more: another may have its number now."""
+        if self._close is not None:
+            self._close()
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def sync_directory(directory: Path) -> None:

@@ -126,6 +126,18 @@ def count(data: bytes) -> int:
     return int.from_bytes(data[24:26], "little")
 
 
+def header(data: bytes) -> tuple[int, int, int, int, int]:
+    """Return number, first event id, time, count of runes, and how many bytes their bodies take.
+
+    Nothing of it is checked but that all of it is there.
+    """
+    if len(data) < _HEADER.size:
+        msg = "a frame is cut short"
+        raise Corrupt(msg)
+    _, number, first, time, runes = _HEADER.unpack_from(data)
+    return number, first, time, runes, len(data) - _HEADER.size - _ENTRY.size * runes
+
+
 def number(data: bytes) -> int:
     """Return the conversation number of a frame, without taking it apart."""
     return int.from_bytes(data[4:8], "little")

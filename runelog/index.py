@@ -173,7 +173,7 @@ def load_tail(view: View, table: str, prefix: bytes) -> Tail | None:
     tail = Tail(prefix, PLACE.unpack(found[0][len(prefix) :])[0])
     tail.base = _BASE.unpack_from(found[1])[0]
     tail.runs = bytearray(found[1][_BASE.size :])
-    for run in _runs(found[0], found[1], prefix):
+    for run in runs_in(*found):
         tail.next = run.first + run.length
         tail.stop = run.position + run.length
     return tail
@@ -188,7 +188,7 @@ def postings(view: View, table: str, prefix: bytes, after: int) -> Iterator[Run]
         for found, value in chunks:
             if not _belongs(found, prefix):
                 return
-            for run in _runs(found, value, prefix):
+            for run in runs_in(found, value):
                 skip = after + 1 - run.first
                 if skip <= 0:
                     yield run
@@ -203,11 +203,12 @@ def _belongs(key: bytes, prefix: bytes) -> bool:
     return len(key) == len(prefix) + PLACE.size and key.startswith(prefix)
 
 
-def _runs(key: bytes, value: bytes, prefix: bytes) -> Iterator[Run]:
+def runs_in(key: bytes, value: bytes) -> Iterator[Run]:
+    """Yield the runs of one chunk of postings."""
     if len(value) < _BASE.size or (len(value) - _BASE.size) % _RUN.size:
         msg = "a chunk of postings has a damaged length"
         raise Corrupt(msg)
-    first = PLACE.unpack(key[len(prefix) :])[0]
+    first = PLACE.unpack(key[-PLACE.size :])[0]
     base = _BASE.unpack_from(value)[0]
     for distance, count in _RUN.iter_unpack(value[_BASE.size :]):
         yield Run(first, base + distance, count)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from runelog.inscribe import Armed
     from runelog.line import Item
-    from runelog.segment import Environment
+    from runelog.segment import Batch, Environment
 
     class Home(Index, Protocol):
         """What the writer needs of the log it writes for."""
@@ -74,6 +74,8 @@ class Leader:
         """The thread that keeps the log in order now."""
         self._desks = Desks(home)
         self._failure: Exception | None = None
+        self._lost: Exception | None = None
+        """What befell appends that nobody waited for, until somebody is told of it."""
         self._closing = False
         self._flusher: threading.Thread | None = None
         self._urgent = False
@@ -134,7 +136,7 @@ class Leader:
                 with self._lock:
                     self._holds -= 1
             self._desks.forget_segment()
-            self._env.reserve(need)
+            self._reserve(need)
             self._write(items)
 
     def _is_there(self, items: list[Item]) -> bool:
@@ -191,18 +193,22 @@ class Leader:
     def _fail(self, failure: Exception, items: list[Item]) -> None:
         """Nothing is acknowledged any more; what was being committed has an unknown outcome."""
         self._failure = failure
-        for item in (*items, *self._queue.take()):
-            item.error = failure
+        self._give_up(failure, [*items, *self._queue.take()])
+
+    def _give_up(self, error: Exception, items: list[Item]) -> None:
+        """Tell those who wait for these appends; who does not wait is told when they flush."""
+        for item in items:
+            if item.gate is None:
+                self._lost = error
+            item.error = error
             item.finish()
 
     def _turn_away(self, full: LogFull, items: list[Item]) -> None:
         """Take back what was queued and found no room: none of it was written."""
         self._undo(items)
-        behind = self._queue.take()
-        for item in (*items, *behind):
-            item.error = full
-            item.finish()
-        self._queue.served([*items, *behind])
+        turned = [*items, *self._queue.take()]
+        self._give_up(full, turned)
+        self._queue.served(turned)
         self._next = items[0].position
         self._desks.forget_all()
 
@@ -216,14 +222,29 @@ class Leader:
             self._urge()
 
     def _write(self, items: list[Item]) -> None:
-        with self._env.batch() as batch:
-            if batch.get("meta", b"epoch") != self._epoch:
-                msg = (
-                    "another process has taken this log over: "
-                    "nothing more can be written through this handle"
-                )
-                raise Fenced(msg)
+        with self._env.batch(spare=False) as batch:
+            self._check_epoch(batch)
+            self._env.reserve(0)
             inscribe(batch, self._home, items)
+
+    def _check_epoch(self, batch: Batch) -> None:
+        if batch.get("meta", b"epoch") != self._epoch:
+            msg = (
+                "another process has taken this log over: "
+                "nothing more can be written through this handle"
+            )
+            raise Fenced(msg)
+
+    def _reserve(self, need: int) -> None:
+        """Have disk space for `need` bytes; `LogFull` if there is none.
+
+        A file that must grow for that grows within a transaction: another writer may have taken it
+        over, and vouched for its length.
+        """
+        if self._env.lacks(need):
+            with self._env.batch(spare=False) as batch:
+                self._check_epoch(batch)
+                self._env.reserve(need)
 
     # -- rolling, flushing, closing -----------------------------------------------------------
 
@@ -291,15 +312,23 @@ class Leader:
             self._roll(need)
 
     def flush(self) -> None:
-        """Wait until everything appended so far is durable."""
+        """Wait until everything appended so far is durable; raise what kept any of it from that."""
         with self._lock:
-            self._check()
             self._flush()
+            lost = self.take_lost()
             self._check()
+        if lost is not None:
+            raise lost
+
+    def take_lost(self) -> Exception | None:
+        """Return what befell appends that nobody waited for, to tell somebody, once."""
+        lost, self._lost = self._lost, None
+        return None if lost is None else type(lost)(*lost.args)
 
     def _flush(self) -> None:
         last = self._next - 1
-        while self._committed < last and self._failure is None:
+        # What was turned away is neither committed nor queued any more.
+        while self._committed < last and (self._queue or self._leading) and self._failure is None:
             if self._leading:
                 self._idle.wait()
             else:

@@ -75,6 +75,8 @@ def encoded(codec: Codec, conversation: str, changes: Sequence[Change]) -> Item:
     bodies: list[bytes] = []
     touched: dict[str, list[tuple[int, int]]] = {}
     for change in changes:
+        if not change.runes:
+            continue
         start = len(bodies)
         bodies += codec.encode(conversation, change)
         stretch = (start, len(bodies) - start)

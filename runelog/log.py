@@ -39,7 +39,7 @@ class Log(Protocol):
         ...
 
     def flush(self) -> None:
-        """Wait until everything appended so far is durable."""
+        """Wait until everything appended so far is durable; raise what kept any of it from that."""
         ...
 
     def read(
@@ -129,7 +129,11 @@ class Log(Protocol):
         ...
 
     def close(self) -> None:
-        """Make everything durable and let go of the log. Closing twice does nothing."""
+        """Make everything durable and let go of the log. Closing twice does nothing.
+
+        Whatever happens the log is let go of. If appends that nobody waited for could not be
+        written, and no `flush` has said so, what befell them is raised then.
+        """
         ...
 
     def __enter__(self) -> Self:

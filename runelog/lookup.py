@@ -6,8 +6,8 @@ import contextlib
 import heapq
 import threading
 from bisect import bisect_right
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Final
 
 from runelog import frame
 from runelog.catalog import Catalog, Span, entries
@@ -24,7 +24,7 @@ from runelog.index import (
     load_tail,
     stream_prefix,
 )
-from runelog.rune import State, Work, is_id
+from runelog.rune import LOST, State, Work, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from runelog.view import View
     from runelog.volumes import Volumes
 
+UNTOLD: Final = 1 << 63
+"""Above every version: a stream's last one in a segment whose index cannot be believed."""
 _PENDING = {"archive": State.ARCHIVED, "restore": State.ARCHIVED, "erase": State.ERASED}
 
 
@@ -184,18 +186,29 @@ class Lookup:
             after = found[-1].id
 
     def version(self, conversation: str, entity: str) -> int:
-        """Return how many committed runes an entity's stream holds."""
+        """Return how many committed runes an entity's stream holds, as the index tells.
+
+        Not to be asked while the active segment is damaged: its index may lie.
+        """
         self.refresh()
         if not is_id(entity):
             return 0
-        with self.volumes.take(self.volumes.manifest.active.number) as (volume, view):
+        active = self.volumes.manifest.active.number
+        with self.volumes.take(active) as (volume, view):
             number = volume.number_of(view, conversation)
-            if number is not None:
-                tail = load_tail(view, "streams", stream_prefix(number, entity))
-                if tail is not None:
-                    return tail.next - 1
-        with self._asked() as catalog:
-            return catalog.version(conversation, entity)
+            prefix = stream_prefix(number, entity) if number is not None else b""
+            tail = load_tail(view, "streams", prefix) if prefix else None
+        if tail is None:
+            with self._asked() as catalog:
+                return catalog.version(conversation, entity)
+        if active in self.volumes.walked:
+            # It was sound by itself; whether it fits to the segments before it shows here.
+            self.stream_spans(conversation, entity, tail.next - 1)
+        return tail.next - 1
+
+    def sealed_version(self, conversation: str, entity: str) -> int:
+        """Return the version that an entity's stream had reached before the active segment."""
+        return max((span.last for span in self._sealed_stream(conversation, entity, 0)), default=0)
 
     def was_open(self, conversation: str, entity: str) -> bool:
         """Tell whether the catalog says that an entity has work left."""
@@ -219,22 +232,66 @@ class Lookup:
         return [span for span in spans if span.last > after]
 
     def stream_spans(self, conversation: str, entity: str, after: int) -> list[Span]:
-        """Return the segments that hold an entity's stream behind version `after`."""
+        """Return the segments that hold an entity's stream behind version `after`.
+
+        How far it goes in a damaged active segment is `UNTOLD`, if it is there at all.
+        """
         if not is_id(entity):
             return []
+        own = self._active_stream(conversation, entity)
+        # Also what is right before the active segment's part: it must go on from there.
+        behind = after if own is None else min(after, max(own.first - 2, 0))
+        spans = self._sealed_stream(conversation, entity, behind)
+        if own is not None:
+            spans.append(own)
+        self._check_joined(conversation, entity, spans, behind)
+        return [span for span in spans if span.last > after]
+
+    def _check_joined(
+        self, conversation: str, entity: str, spans: list[Span], reached: int
+    ) -> None:
+        """Raise `Corrupt` unless each part of a stream begins where the one before it ends.
+
+        Runes that a repair found lost are missing, but of each of them it left a tombstone.
+        """
+        missing = 0
+        overlaps = any(after.first <= before.last for before, after in pairwise(spans))
+        for span in spans:
+            missing += max(span.first - reached - 1, 0)
+            reached = span.last
+        if overlaps or (missing and missing > self.sealed_version(conversation, LOST)):
+            msg = f"the index of {entity} in {conversation} does not join its parts"
+            raise Corrupt(msg, conversation=conversation)
+
+    def _sealed_stream(self, conversation: str, entity: str, after: int) -> list[Span]:
         active = self.volumes.manifest.active.number
         with self._asked() as catalog:
-            sealed = catalog.stream_spans(conversation, entity, after)
-        spans = [span for span in sealed if span.segment != active]
+            spans = catalog.stream_spans(conversation, entity, after)
+        return [span for span in spans if span.segment != active]
+
+    def _active_stream(self, conversation: str, entity: str) -> Span | None:
+        """Return which versions of a stream are in the active segment, None if none are."""
+        active = self.volumes.manifest.active.number
         with self.volumes.take(active) as (volume, view):
             number = volume.number_of(view, conversation)
-            if number is not None:
-                prefix = stream_prefix(number, entity)
-                tail = load_tail(view, "streams", prefix)
-                if tail is not None:
-                    first = view.scan("streams", prefix, prefix + LAST, limit=1)[0][0]
-                    spans.append(Span(active, PLACE.unpack(first[-8:])[0], tail.next - 1))
-        return [span for span in spans if span.last > after]
+            if number is None:
+                return None
+            if volume.damaged:
+                # Its postings have no checksum: only the runes can tell.
+                return Span(active, self._next_version(conversation, entity), UNTOLD)
+            prefix = stream_prefix(number, entity)
+            tail = load_tail(view, "streams", prefix)
+            if tail is None:
+                return None
+            first = view.scan("streams", prefix, prefix + LAST, limit=1)[0][0]
+            return Span(active, PLACE.unpack(first[-8:])[0], tail.next - 1)
+
+    def _next_version(self, conversation: str, entity: str) -> int:
+        """Return at which version a stream goes on in the active segment, if it does."""
+        if self.sealed_version(conversation, LOST):
+            msg = f"runes of {conversation} were lost before, and versions cannot be counted"
+            raise Corrupt(msg, conversation=conversation)
+        return self.sealed_version(conversation, entity) + 1
 
     def segment_at(self, position: int) -> SegmentInfo:
         """Return the segment that holds a position."""

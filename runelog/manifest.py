@@ -250,20 +250,19 @@ class Lock:
                 "log, close it first, or open this one with readonly=True"
             )
         return (
-            f"{self.path.parent} is being written by {self._holder()}: close the log there first, "
-            "or open it with readonly=True"
+            f"{self.path.parent} is being written by {holder(self.path.parent)}: "
+            "close the log there first, or open it with readonly=True"
         )
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Which file is held, wherever LOCK leads by now."""
+        found = os.fstat(self._fd)
+        return found.st_dev, found.st_ino
 
     def is_beside(self, descriptor: int) -> bool:
         """Tell whether this is held, on the same file as another one is wanted on."""
         return self._fd >= 0 and os.path.samestat(os.fstat(self._fd), os.fstat(descriptor))
-
-    def _holder(self) -> str:
-        try:
-            found: dict[str, Any] = msgspec.json.decode(os.pread(self._fd, 4096, 0))
-            return f"process {found['pid']} on {found['host']}"
-        except (msgspec.DecodeError, KeyError, TypeError, OSError):
-            return "another process"
 
     def release(self) -> None:
         """Let go. The file stays: deleting it would let two processes hold locks on two files."""
@@ -288,6 +287,15 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def holder(directory: Path) -> str:
+    """Say who holds the log for writing, as LOCK names it."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode((directory / "LOCK").read_bytes())
+        return f"process {found['pid']} on {found['host']}"
+    except (msgspec.DecodeError, KeyError, TypeError, OSError):
+        return "another process"
 
 
 def writer_alive(directory: Path) -> bool:

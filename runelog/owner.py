@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runelog.manifest import SegmentInfo
+    from runelog.manifest import Lock, SegmentInfo
     from runelog.segment import Batch
     from runelog.volumes import Volumes
 
@@ -30,13 +30,13 @@ _TAKEN: Final = (
 class Owner:
     """The right of one handle to change a log's files."""
 
-    def __init__(self, volumes: Volumes) -> None:
-        """Take note of the LOCK that was just acquired; a reader has none and opens no section."""
+    def __init__(self, volumes: Volumes, lock: Lock | None) -> None:
+        """Take note of the LOCK that is held; a reader has none and opens no section."""
         self.epoch = 0
         """The epoch of our own writer, 0 while nothing was written."""
         self._volumes = volumes
         self._path = volumes.directory / "LOCK"
-        self._lock_file = None if volumes.readonly else _identity(self._path)
+        self._lock_file = None if lock is None else lock.identity
         self._mutex = threading.RLock()
         self._inside = False
 

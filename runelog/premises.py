@@ -46,11 +46,11 @@ class Premises:
     """The files of an open log."""
 
     def __init__(
-        self, directory: Path, codec: Codec, *, readonly: bool, segment_size: int, relaxed: bool
+        self, directory: Path, codec: Codec, lock: Lock | None, *, segment_size: int, relaxed: bool
     ) -> None:
-        """Read the manifest; `settle_in` looks further."""
+        """Read the manifest, to read only if without a lock; `settle_in` looks further."""
         self.directory = directory
-        self.readonly = readonly
+        self.readonly = lock is None
         self._segment_size = segment_size
         self._clean: Clean | None = None
         self._touched = False
@@ -59,12 +59,12 @@ class Premises:
         self.archives = Archives(directory / "archive")
         self.blobs = FileBlobs(directory / "blobs")
         self.snapshots = Snapshots(directory / "snapshots")
-        self.codec = codec.with_blobs(LayeredBlobs(self.blobs, self.archives))
-        self.archives.codec = self.codec
-        self.volumes = Volumes(directory, readonly=readonly)
+        self.volumes = Volumes(directory, readonly=self.readonly)
         self.volumes.metasync = not relaxed
-        self.owner = Owner(self.volumes)
+        self.owner = Owner(self.volumes, lock)
         self.lookup = Lookup(self.volumes, self._open_catalog)
+        self.codec = codec.with_blobs(LayeredBlobs(self.blobs, self.archives, self.lookup.head))
+        self.archives.codec = self.codec
         self.reader = Reader(self.lookup, self.archives, self.codec)
 
     def settle_in(self) -> None:
@@ -101,6 +101,7 @@ class Premises:
         active = self.volumes.manifest.active
         try:
             walk(self.volumes.path(active))
+            self.volumes.walked.add(active.number)
         except Corrupt:
             self.volumes.damaged.add(active.number)
 
@@ -193,8 +194,14 @@ class Premises:
             for info in self.volumes.manifest.segments[:-1]:
                 if info.number > merged:
                     self.touch()
-                    with self.volumes.take(info.number) as (_, view):
-                        catalog.merge(info.number, view)
+                    self._merge(info, catalog)
+
+    def _merge(self, info: SegmentInfo, catalog: Catalog) -> None:
+        """Take a segment into the catalog, unless what it leaves out would be forgotten by that."""
+        with self.volumes.take(info.number) as (volume, view):
+            if volume.damaged:
+                raise Corrupt(f"{info.name} is damaged: run `runefold log repair`")  # noqa: EM102 -- short
+            catalog.merge(info.number, view)
 
     def _rebuild_catalog(self) -> Catalog:
         with self.owner.section():
@@ -209,13 +216,7 @@ class Premises:
         catalog = Catalog(path, create=True)
         try:
             for info in self.volumes.manifest.segments[:-1]:
-                with (
-                    contextlib.suppress(
-                        Corrupt
-                    ),  # what a damaged segment does not tell stays untold
-                    self.volumes.take(info.number) as (_, view),
-                ):
-                    catalog.merge(info.number, view)
+                self._merge(info, catalog)
             for head in self.archives.heads():
                 if catalog.head(head.id) is None:
                     catalog.settle(head)
@@ -356,6 +357,7 @@ def acquire(directory: Path, *, create: bool, take_over: bool) -> Lock:
                 "name an empty directory, or one that does not exist yet"
             )
             raise NotALog(msg)
+        take_over = False  # whoever is making it may do so still
         try:
             make_directory(directory)
         except OSError as error:

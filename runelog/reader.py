@@ -1,46 +1,31 @@
 """Reading a log: one conversation, one entity's stream, everything, and what is yet to come.
 
 Nothing here keeps a transaction open while a caller looks at what it was given: runes are taken out
-of a segment in chunks, each in a short transaction of its own.
+of a segment in chunks (`fetch`), each in a short transaction of its own.
 """
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
-from runelog import frame
 from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
+from runelog.fetch import Fetch
 from runelog.follow import CHUNK, Follower, News, check_kinds
-from runelog.index import NUMBER, PLACE, Run, postings, stream_prefix
+from runelog.lookup import UNTOLD
 from runelog.order import Order
 from runelog.rune import Conversation, State
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from runelog.catalog import Span
     from runelog.codec import Codec
     from runelog.cold import Archives
     from runelog.index import Head
     from runelog.lookup import Lookup
     from runelog.manifest import Manifest
     from runelog.rune import Envelope, Gap, Work
-    from runelog.view import View
-
-
-CHUNK_BYTES: Final = 4 << 20
-"""How much is taken out of a segment at a time, about, however few runes that is."""
-
-
-_NOTHING: Final = (b"", b"")
-
-
-class _Room(NamedTuple):
-    """A conversation in one segment: its number there, its id, what its checksums start from."""
-
-    number: int
-    conversation: str
-    seed: int
 
 
 class _Place:
@@ -62,7 +47,7 @@ class Reader:
         self._lookup = lookup
         self._volumes = lookup.volumes
         self._archives = archives
-        self._codec = codec
+        self._fetch = Fetch(lookup.volumes, codec)
         self._order = Order(lookup, codec, self._check_open)
         self.news = News()
 
@@ -135,15 +120,22 @@ class Reader:
     def _warm(self, conversation: str, cursor: int, last: int) -> Iterator[list[Envelope]]:
         """Take a conversation out of its segments."""
         for span in self._lookup.spans(conversation, cursor):
-            stop = min(span.last, last)
-            while cursor < stop:
-                chunk = self._chunk(span.segment, conversation, None, cursor, stop)
-                if not chunk or chunk[0].event_id != cursor + 1:
-                    raise _lost(conversation, cursor + 1)
+            for chunk in self._part(span.segment, conversation, cursor, min(span.last, last)):
                 yield chunk
                 cursor = chunk[-1].event_id
         if cursor < last:
             raise _lost(conversation, cursor + 1)
+
+    def _part(
+        self, segment: int, conversation: str, cursor: int, stop: int
+    ) -> Iterator[list[Envelope]]:
+        """Take what one segment holds of a conversation out of it, as far as event `stop`."""
+        while cursor < stop:
+            chunk = self._fetch.runes(segment, conversation, cursor, stop)
+            if not chunk or chunk[0].event_id != cursor + 1:
+                raise _lost(conversation, cursor + 1)
+            yield chunk
+            cursor = chunk[-1].event_id
 
     def _cold(self, conversation: str, cursor: int, last: int) -> Iterator[list[Envelope]]:
         """Take a conversation out of its archive."""
@@ -163,14 +155,19 @@ class Reader:
         return self._stream(place, entity, max(after, 0), last)
 
     def _stream(self, place: _Place, entity: str, version: int, last: int) -> Iterator[Envelope]:
+        given = 0
         while last > 0:
             self._stays(place)
             cold = place.head.state is State.ARCHIVED
             chunks = self._cold_stream if cold else self._warm_stream
             try:
                 for chunk in chunks(place.head.id, entity, version, last):
+                    if chunk and chunk[0].event_id <= given:
+                        # Versions are not counted where runes were lost: some come once more.
+                        chunk = [one for one in chunk if one.event_id > given]  # noqa: PLW2901 -- cut, on purpose
                     yield from chunk
                     version += len(chunk)
+                    given = chunk[-1].event_id if chunk else given
                     if not self._stays(place):
                         break
                 else:
@@ -185,83 +182,62 @@ class Reader:
     ) -> Iterator[list[Envelope]]:
         """Take an entity's stream out of its segments, as far as event `last`."""
         for span in self._lookup.stream_spans(conversation, entity, version):
-            while version < span.last:
-                chunk = self._chunk(span.segment, conversation, entity, version, span.last)
-                if not chunk:
-                    msg = f"version {version + 1} of {entity} in {conversation} is missing"
-                    raise Corrupt(msg, conversation=conversation)
+            # A repair may have left out what was lost.
+            version = max(version, span.first - 1)
+            damaged = self._volumes.is_damaged(span.segment)
+            for chunk in (self._sifted if damaged else self._posted)(
+                span, conversation, entity, version, last
+            ):
                 yield [envelope for envelope in chunk if envelope.event_id <= last]
-                if chunk[-1].event_id >= last:
+                if chunk and chunk[-1].event_id >= last:
                     return
                 version += len(chunk)
+
+    def _posted(
+        self, span: Span, conversation: str, entity: str, version: int, _last: int
+    ) -> Iterator[list[Envelope]]:
+        """Take a stream out of a sound segment, from where its postings say that it is."""
+        while version < span.last:
+            chunk = self._fetch.stream(span.segment, conversation, entity, version, span.last)
+            if not chunk:
+                msg = f"version {version + 1} of {entity} in {conversation} is missing"
+                raise Corrupt(msg, conversation=conversation)
+            yield chunk
+            version += len(chunk)
+
+    def _sifted(
+        self, span: Span, conversation: str, entity: str, version: int, last: int
+    ) -> Iterator[list[Envelope]]:
+        """Pick a stream out of all that a damaged segment holds of its conversation.
+
+        Postings have no checksum: damaged ones could leave runes out, or name others. The runes
+        themselves say whose they are, and their event ids that none is missing.
+        """
+        reached, at = 0, span.first - 1
+        for events in self._lookup.spans(conversation, 0):
+            if events.first != reached + 1:
+                raise _lost(conversation, reached + 1)
+            reached = events.last
+            if events.segment != span.segment:
+                continue
+            for chunk in self._part(
+                span.segment, conversation, events.first - 1, min(events.last, last)
+            ):
+                seen = [one for one in chunk if _sees(entity, one)]
+                yield seen[max(version - at, 0) :]
+                at += len(seen)
+            if span.last not in {at, UNTOLD} and last >= events.last:
+                msg = f"{entity} in {conversation} is at version {at}, and not at {span.last}"
+                raise Corrupt(msg, conversation=conversation)
 
     def _cold_stream(
         self, conversation: str, entity: str, version: int, last: int
     ) -> Iterator[list[Envelope]]:
         """Pick an entity's stream out of an archive: nothing there tells where it is."""
         for chunk in self._cold(conversation, 0, last):
-            seen = [one for one in chunk if entity == one.owner or entity in one.observers]
+            seen = [one for one in chunk if _sees(entity, one)]
             yield seen[version:]
             version = max(0, version - len(seen))
-
-    def _chunk(
-        self, segment: int, conversation: str, entity: str | None, after: int, last: int
-    ) -> list[Envelope]:
-        """Take the next runes of a conversation, or of an entity's stream, out of one segment."""
-        found: list[Envelope] = []
-        with self._volumes.take(segment) as (volume, view):
-            number = volume.number_of(view, conversation)
-            if number is None:
-                return found
-            room = _Room(number, *volume.id_of(view, number))
-            table = "events" if entity is None else "streams"
-            prefix = NUMBER.pack(number) if entity is None else stream_prefix(number, entity)
-            runs: list[Run] = []
-            wanted = 0
-            for run in postings(view, table, prefix, after):
-                count = min(run.length, last - run.first + 1, CHUNK)
-                if count <= 0:
-                    break
-                runs.append(Run(run.first if entity is None else 0, run.position, count))
-                wanted += count
-                if wanted >= CHUNK or count < run.length:
-                    break
-            self._take(view, room, runs, found)
-        return found
-
-    def _take(self, view: View, room: _Room, runs: list[Run], found: list[Envelope]) -> None:
-        """Decode the runes of `runs`; the first ones if all of them were too much to hold."""
-        pack, unpack = PLACE.pack, PLACE.unpack
-        check, decode = frame.check, self._codec.envelopes
-        conversation, seed = room.conversation, room.seed
-        ranges = [(pack(run.position), pack(run.position + run.length)) for run in runs]
-        frames = view.cover("runes", ranges)
-        size = 0
-        for run in runs:
-            position, stop = run.position, run.position + run.length
-            # How far event ids and positions are apart in this run; a stream does not say.
-            shift = run.first - run.position if run.first else None
-            while position < stop:
-                key, data = next(frames, _NOTHING)
-                if not key:
-                    raise _missing(room, run, position)
-                at = unpack(key)[0]
-                number, first, time, runes, content = check(data, conversation, seed, at)
-                skip = position - at
-                if (
-                    number != room.number
-                    or not 0 <= skip < runes
-                    or (shift is not None and first - at != shift)
-                ):
-                    raise _missing(room, run, position)
-                decoded = decode(runes, content, conversation, first, at, time)
-                if skip or runes > stop - at:
-                    decoded = decoded[skip : stop - at]
-                found += decoded
-                position += len(decoded)
-                size += len(data)
-                if size > CHUNK_BYTES:
-                    return
 
     def version(self, conversation: str, entity: str) -> int:
         """Return how many committed runes an entity's stream holds."""
@@ -272,9 +248,20 @@ class Reader:
                 return 0
             if place.head.state is State.ARCHIVED:
                 return sum(1 for _ in self._stream(place, entity, 0, place.head.head))
-            version = self._lookup.version(conversation, entity)
-            if not self._changed(place):
-                return version
+            try:
+                version = self._version(place, entity)
+            except Corrupt:
+                if not self._changed(place):
+                    raise
+            else:
+                if not self._changed(place):
+                    return version
+
+    def _version(self, place: _Place, entity: str) -> int:
+        if not self._volumes.is_damaged(place.manifest.active.number):
+            return self._lookup.version(place.head.id, entity)
+        version = self._lookup.sealed_version(place.head.id, entity)
+        return version + sum(1 for _ in self._stream(place, entity, version, place.head.head))
 
     # -- the index ----------------------------------------------------------------------------
 
@@ -353,10 +340,8 @@ class Reader:
             raise Closed(msg)
 
 
-def _missing(room: _Room, run: Run, position: int) -> Corrupt:
-    event_id = run.first + position - run.position if run.first else None
-    msg = f"the index names runes of {room.conversation} that are not there"
-    return Corrupt(msg, conversation=room.conversation, event_id=event_id)
+def _sees(entity: str, envelope: Envelope) -> bool:
+    return entity == envelope.owner or entity in envelope.observers
 
 
 def _lost(conversation: str, event_id: int) -> Corrupt:

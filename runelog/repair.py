@@ -25,7 +25,7 @@ from runelog.line import Item
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Lock, Manifest, SegmentInfo, Status
 from runelog.recover import expected_events, find_segments
-from runelog.rune import Change, Tombstone
+from runelog.rune import LOST, Change, Tombstone
 from runelog.salvage import SalvageView
 from runelog.walk import walk
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from runelog.segment import Batch, Environment
 
-LOST = "lost"
-"""The owner of runes that cannot be read any more."""
 _codec = Codec()
 
 

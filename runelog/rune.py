@@ -94,6 +94,10 @@ class Tombstone(Rune, frozen=True, gc=False, tag="log.tombstone"):
     was: str = ""
 
 
+LOST: Final = "lost"
+"""The owner of the tombstones that a repair puts in place of runes that cannot be read."""
+
+
 class Payloads(Protocol):
     """What an envelope needs in order to decode its body: a codec."""
 
@@ -196,7 +200,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=False):
     `expected_version` is how many runes the writer has seen of the entity's stream, 0 for a birth,
     None to append whatever the version. `open` says whether the entity has work left after this
     change (None leaves that as it was) and `deadline` when it must be looked at again; both feed
-    the index that recovery reads.
+    the index that recovery reads, and a change that says so may do without runes. One append may
+    have several changes of one entity, so that its runes keep their order among those of others;
+    only the first of them can expect a version.
     """
 
     entity: str

@@ -205,11 +205,14 @@ class Environment:
         with _gate:
             return (self._env.info()["last_pgno"] + 1) * self._page
 
+    def lacks(self, need: int) -> bool:
+        """Tell whether this file must grow to hold `need` more bytes."""
+        return min(self._used + need + _SPARE, self.map_size) > self._space.allocated
+
     def reserve(self, need: int) -> None:
         """See to it that the disk holds `need` more bytes for this file; `LogFull` if it cannot."""
-        end = min(self._used + need + _SPARE, self.map_size)
-        if end > self._space.allocated:
-            self._space.reserve(end, self.map_size)
+        if self.lacks(need):
+            self._space.reserve(min(self._used + need + _SPARE, self.map_size), self.map_size)
 
     def trim(self) -> None:
         """Give reserved space that is not used back, and make the file's length durable."""

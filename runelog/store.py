@@ -14,13 +14,15 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from runelog.checks import check_options, check_parts
 from runelog.codec import Codec
 from runelog.commit import Writer
-from runelog.errors import Closed, Fault, Forked, LogFull, ReadOnly, Refused
+from runelog.errors import Closed, Fault, Forked, LogFull, ReadOnly, Refused, RunefoldError
 from runelog.files import sound_disk
 from runelog.holdings import Holdings, dropped
 from runelog.keeper import Keeper
 from runelog.premises import Premises, acquire, create_log
+from runelog.takeover import wait_for_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from runelog.transfer import Entry
 
 SEGMENT_SIZE: Final = 256 << 20
-MIN_SEGMENT_SIZE: Final = 1 << 20
 Durability = Literal["commit", "relaxed"]
 _T = TypeVar("_T")
 
@@ -73,7 +74,7 @@ class Runelog:
         self.premises = Premises(
             directory,
             codec,
-            readonly=self.readonly,
+            lock,
             segment_size=segment_size,
             relaxed=durability == "relaxed",
         )
@@ -104,15 +105,22 @@ class Runelog:
 
         One process at a time writes; a second is refused with `Held`. Any number read with
         `readonly`. With `durability="relaxed"` a power cut may take the last commit back, but never
-        damages anything. With `take_over` a writer that hangs is fenced off rather than waited for.
+        damages anything.
+
+        With `take_over` a writer that hangs is fenced off: whatever it does next raises `Fenced`,
+        and nothing that it acknowledged is lost. If it hangs in the middle of a write, that may yet
+        be acknowledged: then it is waited for, and `Busy` names its process if it is still there
+        after some seconds. Killing it ends the wait.
         """
         directory = Path(path)
-        _check_parts(codec, clock)
-        _check_options(segment_size, durability, readonly=readonly, take_over=take_over)
+        check_parts(codec, clock)
+        check_options(segment_size, durability, readonly=readonly, take_over=take_over)
         lock = log = None
         try:
             with sound_disk(f"opening the log in {directory}"):
                 if not readonly:
+                    if take_over:
+                        wait_for_writer(directory)
                     lock = acquire(directory, create=create, take_over=take_over)
                     if not (directory / "MANIFEST").exists():
                         create_log(directory, segment_size)
@@ -166,7 +174,7 @@ class Runelog:
         return writer.append(conversation, changes, durable=durable, timeout=timeout)
 
     def flush(self) -> None:
-        """Wait until everything appended so far is durable."""
+        """Wait until everything appended so far is durable; raise what kept any of it from that."""
         self._check()
         if self._writer is not None:
             self._writer.flush()
@@ -311,7 +319,11 @@ class Runelog:
     # -- closing ------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Make everything durable and let go of the log. Closing twice does nothing."""
+        """Make everything durable and let go of the log. Closing twice does nothing.
+
+        Whatever happens the log is let go of. If appends that nobody waited for could not be
+        written, and no `flush` has said so, what befell them is raised then.
+        """
         if self._pid != os.getpid():
             # Before anything else: another thread may have held the guard when we were forked.
             self._closed = True
@@ -319,14 +331,18 @@ class Runelog:
         with self._guard:
             if self._closed:
                 return
+            lost = None
             try:
                 failure = self._writer.close() if self._writer is not None else None
+                lost = self._writer.take_lost() if self._writer is not None else None
                 if failure is None and not self.readonly:
                     # Not vouching costs the next open some time, and nothing else.
                     with contextlib.suppress(LogFull, Fault, Refused, OSError):
                         self.premises.leave_clean()
             finally:
                 self._let_go()
+            if lost is not None:
+                raise lost
 
     def _let_go(self) -> None:
         self._closed = True
@@ -349,8 +365,14 @@ class Runelog:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Close the log."""
-        self.close()
+        """Close the log; what goes wrong there does not hide why the block was left."""
+        why = next((found for found in exc if isinstance(found, BaseException)), None)
+        try:
+            self.close()
+        except RunefoldError as error:
+            if why is None:
+                raise
+            why.add_note(f"closing the log failed as well: {error!r}")
 
 
 class _Home:
@@ -362,24 +384,3 @@ class _Home:
         self.was_open = premises.lookup.was_open
         self.next_segment = premises.next_segment
         self.announce = premises.reader.news.announce
-
-
-def _check_parts(codec: object, clock: object) -> None:
-    if codec is not None and not isinstance(codec, Codec):
-        msg = f"a codec is a Codec, such as Codec([Noted]), not a {type(codec).__name__}"
-        raise TypeError(msg)
-    if not callable(clock):
-        msg = f"a clock is a function that returns nanoseconds, such as time.time_ns, not {clock!r}"
-        raise TypeError(msg)
-
-
-def _check_options(segment_size: int, durability: str, *, readonly: bool, take_over: bool) -> None:
-    if segment_size < MIN_SEGMENT_SIZE:
-        msg = f"a segment of {segment_size:,} bytes is too small: use at least {MIN_SEGMENT_SIZE:,}"
-        raise Refused(msg)
-    if durability not in ("commit", "relaxed"):
-        msg = f"there is no durability {durability!r}: use 'commit' or 'relaxed'"
-        raise Refused(msg)
-    if readonly and take_over:
-        msg = "a reader cannot take a log over: leave out readonly"
-        raise Refused(msg)

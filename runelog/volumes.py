@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from runelog import frame, manifest, space
 from runelog.errors import Closed, Corrupt, Fault, LogFailed, Refused
+from runelog.files import Pinned
 from runelog.index import NUMBER, decode_head
 from runelog.manifest import Status
 from runelog.salvage import SalvageView
@@ -115,9 +116,11 @@ class Volumes:
         """Tells digest and length of the active segment as closed, until that has been checked."""
         self.verified: set[tuple[int, int]] = set()
         """Segments, by number and generation, whose digest was checked or made by this process."""
+        self.walked: set[int] = set()
+        """Segments that were not closed cleanly, and found sound by themselves."""
         self._lock = threading.RLock()
         self._volumes: OrderedDict[tuple[int, int], Volume] = OrderedDict()
-        self._stamp = self._stat()
+        self._pinned = Pinned(directory / "MANIFEST")
         self.manifest = manifest.read_manifest(directory)
         self.damaged: set[int] = set()
         self._note_damage()
@@ -162,19 +165,22 @@ class Volumes:
 
     def _take_on(self, new: Manifest) -> None:
         with self._lock:
-            self._stamp = self._stat()
+            self._pin()
             self._adopt(new)
 
     def refresh(self) -> bool:
         """Look whether the writer, in another process, has changed the manifest; tell if so."""
-        stamp = self._stat()
-        if stamp == self._stamp:
+        if self._pinned.is_still_there():
             return False
         with self._lock:
-            new = manifest.read_manifest(self.directory)
-            self._stamp = stamp
-            self._adopt(new)
+            # Before it is read: should it be replaced in between, the next look tells.
+            self._pin()
+            self._adopt(manifest.read_manifest(self.directory))
         return True
+
+    def _pin(self) -> None:
+        old, self._pinned = self._pinned, Pinned(self._pinned.path)
+        old.close()
 
     def _adopt(self, new: Manifest) -> None:
         self.manifest = new
@@ -191,13 +197,6 @@ class Volumes:
         self.damaged |= {
             info.number for info in self.manifest.segments if info.status is Status.DAMAGED
         }
-
-    def _stat(self) -> tuple[int, int, int] | None:
-        try:
-            found = (self.directory / "MANIFEST").stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
     @contextlib.contextmanager
     def take(self, number: int) -> Iterator[tuple[Volume, View]]:
@@ -227,6 +226,11 @@ class Volumes:
                 # A writer in another process may just have put a new generation in its place.
                 if not (self.readonly and self.refresh()):
                     raise
+
+    def is_damaged(self, number: int) -> bool:
+        """Tell whether a segment can only be read with care, opened and checked if need be."""
+        with self._lock:
+            return self._current(number).damaged
 
     def volume(self, number: int) -> Volume:
         """Open a segment without viewing it: the writer does so with the active one."""
@@ -312,6 +316,7 @@ class Volumes:
         """
         with self._lock:
             self._closed = True
+            self._pinned.close()
             volumes = list(self._volumes.values())
             self._volumes.clear()
             for volume in volumes:

@@ -1,7 +1,7 @@
-"""Walking through a file that was not closed cleanly, in a process that may die of it.
+"""Trying a file in a process that may die of it, or wait for ever.
 
-LMDB trusts its file: a damaged one can end whoever opens it. So a child process goes first, and
-what becomes of it is the answer.
+LMDB trusts its file: a damaged one can end whoever opens it. And it waits for whoever writes, with
+no end to it. So a child process goes first, and what becomes of it is the answer.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ _CHILD: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; "
     "from runelog.walker import main; main(sys.argv[1], sys.argv[2].split())"
 )
+_KNOCKER: Final = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from runelog.walker import knock; knock(sys.argv[1]); knock(sys.argv[2])"
+)
 
 
 def walk(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLES) -> None:
@@ -43,9 +47,34 @@ def walk(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLE
     check_size(path)
     if timeout is None:
         timeout = _PATIENCE + path.stat().st_size / _BYTES_PER_SECOND
+    _judge(path, _command(_CHILD, str(path), " ".join(tables)), timeout)
+
+
+def may_write(one: Path, other: Path, timeout: float) -> bool:
+    """Tell whether a child process could write to two files, one after the other, within a time.
+
+    It cannot while another process is in the middle of that. Whatever else may be wrong with the
+    files, nobody is waited for then.
+    """
+    try:
+        subprocess.run(  # noqa: S603 -- starts this same Python with our own code
+            _command(_KNOCKER, str(one), str(other)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    except OSError as error:
+        msg = f"{one.name} cannot be tried: {sys.executable} does not start: {error}"
+        raise Fault(msg) from error
+    return True
+
+
+def _command(code: str, first: str, second: str) -> list[str]:
     places = [str(Path(runelog.__file__).parent.parent), *filter(None, sys.path)]
-    command = [sys.executable, *_FLAGS, _CHILD, str(path), " ".join(tables), *places]
-    _judge(path, command, timeout)
+    return [sys.executable, *_FLAGS, code, first, second, *places]
 
 
 def _judge(path: Path, command: Sequence[str], timeout: float) -> None:

@@ -1,10 +1,11 @@
-"""What runs in the child process of `runelog.walk`: it touches every byte of a file, or dies of it.
+"""What runs in the child processes of `runelog.walk`: trying a file, or dying of it.
 
 Imports little, because it is started each time a log was not closed cleanly.
 """
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from runelog import frame
 from runelog.errors import Corrupt, RunefoldError
 from runelog.salvage import SalvageView
 from runelog.segment import Environment
+from runelog.trust import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +46,18 @@ def main(path: str, tables: Sequence[str]) -> None:
         sys.exit(DAMAGED)
 
 
+def knock(path: str) -> None:
+    """Begin to write to a file, and leave it at that: returns once nobody else does."""
+    file = Path(path)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    env = Environment(file, map_size=file.stat().st_size, tables=())
+    try:
+        with contextlib.suppress(InterruptedError), env.batch(spare=False):
+            raise InterruptedError
+    finally:
+        env.close()
+
+
 def examine(path: Path, tables: Sequence[str]) -> None:
     """Raise `Corrupt` unless a file is sound: its pages, free ones too, every entry and rune."""
     with SalvageView.open(path) as salvage:
@@ -53,7 +67,7 @@ def examine(path: Path, tables: Sequence[str]) -> None:
 
 
 def read_all(path: Path, tables: Sequence[str]) -> None:
-    """Read every entry through LMDB, which may end the process, and check every rune."""
+    """Read every entry through LMDB, which may end the process; check runes and their index."""
     env = Environment(path, map_size=path.stat().st_size, tables=tables, readonly=True, lock=False)
     try:
         with env.view() as view:
@@ -85,6 +99,7 @@ def _check_runes(view: View) -> None:
         for key, number in _entries(view, "names")
     }
     end = 0
+    witness = Witness()
     for key, data in _entries(view, "runes"):
         position = int.from_bytes(key, "big")
         if len(key) != frame.POSITION.size or position < end:
@@ -95,3 +110,7 @@ def _check_runes(view: View) -> None:
             msg = f"the runes at position {position} are of a conversation that is not listed"
             raise Corrupt(msg)
         end = position + len(frame.unpack(data, *found, position).bodies)
+        witness.see(data)
+        witness.read(position, data)
+    if fault := witness.contradicts_heads(view) or witness.contradicts_postings(view):
+        raise Corrupt(fault)

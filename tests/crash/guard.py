@@ -17,6 +17,25 @@ if TYPE_CHECKING:
 
 def survived(function: Callable[[], None], patience: float = PATIENCE) -> str:
     """Call a function in a child; return what went wrong there, nothing if all went well."""
+    return Child(function).outcome(patience)
+
+
+class Child:
+    """A child that calls a function."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        """Start it; it begins at once."""
+        self._pid, self._reading = _started(function)
+
+    def outcome(self, patience: float = PATIENCE) -> str:
+        """Wait for its end; return what went wrong there, nothing if all went well."""
+        try:
+            return _wait(self._pid, self._reading, time.monotonic() + patience)
+        finally:
+            os.close(self._reading)
+
+
+def _started(function: Callable[[], None]) -> tuple[int, int]:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -29,10 +48,7 @@ def survived(function: Callable[[], None], patience: float = PATIENCE) -> str:
         os.write(writing, told.encode()[-60_000:] or b"\0")
         os._exit(0)
     os.close(writing)
-    try:
-        return _wait(pid, reading, time.monotonic() + patience)
-    finally:
-        os.close(reading)
+    return pid, reading
 
 
 def _wait(pid: int, reading: int, deadline: float) -> str:
@@ -47,8 +63,11 @@ def _wait(pid: int, reading: int, deadline: float) -> str:
         told += chunk
         if not chunk:
             break
-    _, status = os.waitpid(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        # A tracer waits for all children, and was quicker: what this one told must do.
+        return told.strip(b"\0").decode() if told else "the process died"
     if code:
         return f"the process died: {signal.strsignal(-code) if code < 0 else code}"
     return told.strip(b"\0").decode()

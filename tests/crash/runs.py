@@ -21,8 +21,9 @@ from tests.crash.ptrace import Fail, Kill
 from tests.crash.story import Pipe, acknowledged, begun, play, possible, promised, worlds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from runelog.store import Durability
     from tests.crash.disk import Case
     from tests.crash.story import Step
 
@@ -51,12 +52,13 @@ class Recording(NamedTuple):
     """The files as they were in the end."""
 
 
-def record(story: Story) -> Recording:
+def record(story: Story, durability: Durability = "commit") -> Recording:
     """Tell a story to a new log and note every change of its files."""
     with scratch() as root:
         pipe = Pipe()
         recorder = Recorder(str(root), pipe.writing)
-        status = watch(partial(play, root / "log", story, pipe.tell), recorder)
+        job = partial(play, root / "log", story, pipe.tell, durability=durability)
+        status = watch(job, recorder)
         told = pipe.told()
         assert status == 0, f"the child ended with {status} after {told}"
         left = {
@@ -67,14 +69,22 @@ def record(story: Story) -> Recording:
         return Recording(str(root), recorder.changes, told, left)
 
 
-def power_cuts(story: Story, recording: Recording, seed: int) -> list[Case]:
-    """Return the states that a power cut at any moment of a recording can leave."""
+def power_cuts(
+    story: Story,
+    recording: Recording,
+    seed: int,
+    sure: Callable[[Story, list[str]], int] = acknowledged,
+) -> list[Case]:
+    """Return the states that a power cut at any moment of a recording can leave.
+
+    `sure` tells from what was told up to which step all must be there.
+    """
     durable = [0]
     told: list[str] = []
     for change in recording.changes:
         if change.what == "ack":
             told += change.data.decode().split("\n")[:-1]
-        durable.append(acknowledged(story, told))
+        durable.append(sure(story, told))
     return cases(recording.root, recording.changes, durable, seed)
 
 

@@ -14,7 +14,7 @@ from runelog.codec import Codec
 from runelog.exchange import export, take_in
 from runelog.memory import MemoryLog
 from runelog.rune import Change, Rune, State
-from runelog.store import Runelog
+from runelog.store import Durability, Runelog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -48,10 +48,14 @@ class Step(NamedTuple):
     names: tuple[str, ...] = ()
     runes: int = 1
     size: int = 20
+    entity: str = "note_1"
+    """Who owns the runes; `book_1` observes all of them."""
 
 
 World = dict[str, tuple[State, tuple[str, ...]]]
 """Of each conversation where its runes are, and the texts of all of them."""
+Streams = dict[tuple[str, str], tuple[str, ...]]
+"""Of each conversation and entity, the texts of the runes that it owns or observes."""
 
 _OPEN: Final = (
     Step("append", ("conv_a",), 3),
@@ -70,6 +74,15 @@ SHORT: Final = (
     Step("append", ("conv_c",), 2),
 )
 """Creates a log, rolls a segment, closes the log and goes on."""
+PATIENT: Final = (
+    *(Step("append", (name,), 2, 300) for name in ("conv_a", "conv_b", "conv_a")),
+    Step("roll"),
+    Step("append", ("conv_a",), 1, 2_000),
+    Step("append", ("conv_b",), 3),
+    Step("reopen"),
+    *(Step("append", (name,)) for name in ("conv_c", "conv_a", "conv_c")),
+)
+"""Waits for each of its appends."""
 BEFORE: Final = (
     *_OPEN,
     Step("roll"),
@@ -124,6 +137,18 @@ def worlds(story: Sequence[Step]) -> list[World]:
     return found
 
 
+def streams(story: Sequence[Step]) -> Streams:
+    """Return every entity's stream after a story that only appends; also those with nothing."""
+    names = sorted({name for step in story for name in step.names})
+    entities = sorted({step.entity for step in story} | {"book_1"})
+    found: Streams = {(name, entity): () for name in names for entity in entities}
+    for number, step in enumerate(story, 1):
+        for name in step.names:
+            for entity in (step.entity, "book_1"):
+                found[name, entity] += tuple(texts(step, number, name))
+    return found
+
+
 def possible(story: Sequence[Step], sure: Collection[int], maybe: Collection[int]) -> list[World]:
     """Return what may be there if some steps were taken for sure, and any of some others."""
     open_ends = sorted(set(maybe) - set(sure))
@@ -136,7 +161,11 @@ def possible(story: Sequence[Step], sure: Collection[int], maybe: Collection[int
 
 
 def play(
-    directory: Path, story: Sequence[Step], tell: Callable[[str], None], skip: int = 0
+    directory: Path,
+    story: Sequence[Step],
+    tell: Callable[[str], None],
+    skip: int = 0,
+    durability: Durability = "commit",
 ) -> None:
     """Tell a story to the log in `directory`, from behind the first `skip` steps on.
 
@@ -144,7 +173,7 @@ def play(
     Opening the log is step 0, of which only an error is told.
     """
     try:
-        log = open_log(directory)
+        log = open_log(directory, durability)
     except Exception as error:  # noqa: BLE001 -- whichever it is, that is what is told
         tell(f"0 {type(error).__name__}")
         return
@@ -152,7 +181,7 @@ def play(
         if number <= skip:
             continue
         try:
-            log = perform(log, step, number)
+            log = perform(log, step, number, durability)
         except Exception as error:  # noqa: BLE001 -- whichever it is, that is what is told
             tell(f"{number} {type(error).__name__}")
         else:
@@ -163,20 +192,20 @@ def play(
         tell(f"{len(story) + 1} {type(error).__name__}")
 
 
-def open_log(directory: Path) -> Runelog:
+def open_log(directory: Path, durability: Durability = "commit") -> Runelog:
     """Open the log of a story."""
-    return Runelog.open(directory, CODEC, segment_size=SMALL)
+    return Runelog.open(directory, CODEC, segment_size=SMALL, durability=durability)
 
 
-def perform(log: Runelog, step: Step, number: int) -> Runelog:
+def perform(log: Runelog, step: Step, number: int, durability: Durability = "commit") -> Runelog:
     """Take one step; return the log to go on with."""
     if step.do in ("append", "whisper"):
         for name in step.names:
-            change = Change("note_1", None, runes(step, number, name), observers=("book_1",))
+            change = Change(step.entity, None, runes(step, number, name), observers=("book_1",))
             log.append(name, [change], durable=step.do == "append")
     elif step.do == "reopen":
         log.close()
-        return open_log(log.directory)
+        return open_log(log.directory, durability)
     elif step.do == "take_in":
         take_in(log, io.BytesIO(parcel(step, number)))
     elif step.do in ("flush", "roll"):
@@ -220,6 +249,15 @@ def acknowledged(story: Sequence[Step], told: Sequence[str]) -> int:
     return max((n for n in done if story[n - 1].do not in NOTHING_ACKNOWLEDGED), default=0)
 
 
+def but_the_last(story: Sequence[Step], told: Sequence[str]) -> int:
+    """Return up to which step all must be there if the last commit may be lost.
+
+    Of stories that wait for each of their appends: so each of those is a commit of its own.
+    """
+    done = acknowledged(story, told)
+    return max((n for n in range(1, done + 1) if story[n - 1].do == "append"), default=1) - 1
+
+
 def promised(story: Sequence[Step], told: Sequence[str]) -> set[int]:
     """Return the steps that must be there although others failed: those that became durable.
 
@@ -248,6 +286,11 @@ def begun(told: Sequence[str]) -> int:
 def content(log: Log, name: str) -> tuple[str, ...]:
     """Return the texts of a conversation."""
     return tuple(_text(envelope.payload) for envelope in log.read(name))
+
+
+def stream(log: Log, name: str, entity: str) -> tuple[str, ...]:
+    """Return the texts of an entity's stream."""
+    return tuple(_text(envelope.payload) for envelope in log.stream(name, entity))
 
 
 def _text(rune: Rune) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from runelog.errors import Fenced
+from runelog.errors import Fenced, Held
 from runelog.premises import acquire
 from runelog.rune import Change
 from runelog.store import Runelog
@@ -124,3 +124,57 @@ def test_taking_over_sees_the_last_thing_the_other_did(tmp_path: Path) -> None:
     assert content(other, NAME) == ("one", "two")
     other.close()
     sound(directory)
+
+
+def test_a_writer_that_was_taken_over_does_not_grow_a_file(tmp_path: Path) -> None:
+    """An append that needs more room than its file has is refused before the file grows for it.
+
+    The next writer has vouched for the length of that file.
+    """
+    directory = tmp_path / "log"
+    size = 16 * SMALL
+    log = Runelog.open(directory, CODEC, segment_size=size)
+    log.append(NAME, note("one"))
+    with Runelog.open(directory, CODEC, segment_size=size, take_over=True) as other:
+        other.append(NAME, note("two"))
+    assert (directory / "CLEAN").exists()
+    much = [Change("note_1", None, [Noted(text="=" * 900_000)] * 9, ("book_1",))]
+    with pytest.raises(Fenced):
+        log.append(NAME, much)
+    log.close()
+
+    with open_log(directory) as again:
+        assert content(again, NAME) == ("one", "two")
+    sound(directory)
+
+
+def test_a_writer_taken_over_before_it_began_is_fenced(tmp_path: Path) -> None:
+    """Who had just got the lock when it was taken over finds that out, whatever LOCK says now."""
+    directory = tmp_path / "log"
+    open_log(directory).close()
+    lock = acquire(directory, create=False, take_over=False)
+    with open_log_over(directory) as other:
+        other.append(NAME, note("one"))
+        late = Runelog(
+            directory, CODEC, lock, clock=time.time_ns, segment_size=SMALL, durability="commit"
+        )
+        with pytest.raises(Fenced):
+            late.append(NAME, note("two"))
+        late.close()
+        other.append(NAME, note("three"))
+
+        assert content(other, NAME) == ("one", "three")
+
+
+def open_log_over(directory: Path) -> Runelog:
+    """Take the log of a story over."""
+    return Runelog.open(directory, CODEC, segment_size=SMALL, take_over=True)
+
+
+def test_a_log_that_is_being_made_is_not_taken_over(tmp_path: Path) -> None:
+    """Whoever is making a log may still do so: another is refused, and told who it is."""
+    lock = acquire(tmp_path / "log", create=True, take_over=False)
+    with pytest.raises(Held):
+        open_log_over(tmp_path / "log")
+    lock.release()
+    open_log_over(tmp_path / "log").close()

@@ -11,7 +11,7 @@ import pytest
 from tests.crash.disk import PAGE, Disk
 from tests.crash.ptrace import needs_tracer
 from tests.crash.runs import open_after, power_cuts, record
-from tests.crash.story import KEEPING, SHORT
+from tests.crash.story import KEEPING, PATIENT, SHORT, but_the_last
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -96,3 +96,26 @@ def test_no_power_cut_at_all_loses_what_was_acknowledged(
     found = power_cuts(story, pool.submit(record, story).result(), SEED)
 
     assert open_all(pool, story, found[part::8]) == []
+
+
+def relaxed(pool: ProcessPoolExecutor) -> list[Case]:
+    """Return the states that a power cut can leave of a log that is opened as relaxed."""
+    recording = pool.submit(record, PATIENT, "relaxed").result()
+    return power_cuts(PATIENT, recording, SEED, but_the_last)
+
+
+@needs_tracer
+def test_a_power_cut_takes_at_most_the_last_commit_of_a_relaxed_log(
+    pool: ProcessPoolExecutor,
+) -> None:
+    """In a sample of states all is there but for the last commit, and nothing is damaged."""
+    assert open_all(pool, PATIENT, spread(relaxed(pool), 60)) == []
+
+
+@needs_tracer
+@pytest.mark.crash
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("part", range(4))
+def test_no_power_cut_at_all_damages_a_relaxed_log(pool: ProcessPoolExecutor, part: int) -> None:
+    """In every state there can be, all is there but for the last commit."""
+    assert open_all(pool, PATIENT, relaxed(pool)[part::4]) == []

@@ -12,13 +12,11 @@ import pytest
 from runelog.errors import Fenced, Forked, Held
 from runelog.rune import Change
 from runelog.store import Runelog
-from tests.crash.calls import Saboteur, watch
 from tests.crash.guard import survived
-from tests.crash.judge import observe, probe, sound
-from tests.crash.ptrace import Fail, Kill, needs_tracer
+from tests.crash.judge import observe, sound
 from tests.crash.puppets import Puppet
 from tests.crash.runs import scratch
-from tests.crash.story import CODEC, SHORT, SMALL, Noted, Pipe, content, open_log, play
+from tests.crash.story import CODEC, SMALL, Noted, content, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,46 +89,6 @@ def test_a_fenced_writer_does_not_disturb_a_roll(tmp_path: Path, puppet: Puppet)
     with open_log(tmp_path / "log") as log:
         assert observe(log) == {NAME: (0, ("one", "two", "three", "five"))}
     sound(tmp_path / "log")
-
-
-class Intruder(Saboteur):
-    """At the n-th change of a writer, lets another take its log over while it hangs."""
-
-    def __init__(self, root: Path, number: int) -> None:
-        """Wait for change `number`."""
-        super().__init__(str(root), number, Kill())
-        self.wrong = ""
-
-    def judge(self, change: object) -> Fail | Kill | None:
-        """Take over, and let the writer go on afterwards."""
-        if super().judge(change) is not None:  # type: ignore[arg-type]  # only counted here
-            self.wrong = survived(partial(_take_over, self.root), 10)
-        return None
-
-
-def _take_over(root: str) -> None:
-    log = Runelog.open(f"{root}/log", CODEC, segment_size=SMALL, take_over=True)
-    probe(log)
-    log.close()
-
-
-def taken_over_at(number: int) -> str:
-    """Take a log over while its writer is at its n-th change; return what is wrong afterwards."""
-    with scratch() as root:
-        open_log(root / "log").close()
-        pipe = Pipe()
-        intruder = Intruder(root, number)
-        watch(partial(play, root / "log", SHORT, pipe.tell), intruder)
-        told = pipe.told()
-        wrong = intruder.wrong or survived(partial(_settled, root / "log", told))
-        return f"taken over at {intruder.hit}, after {told}: {wrong}" if wrong else ""
-
-
-def _settled(directory: Path, told: list[str]) -> None:
-    with open_log(directory) as log:
-        world = observe(log)
-        assert world["conv_probe"][1] == ("probe",), told
-    sound(directory)
 
 
 # -- forks -------------------------------------------------------------------------------------
@@ -308,14 +266,3 @@ def test_a_follower_gets_each_rune_once(tmp_path: Path, puppet: Puppet) -> None:
     assert all(text.split()[0] in "123" for text in missed)
     assert [text for _, _, text in one] == [t for t in written if t[0] in "abe"]
     assert [first for first, _, _ in one] == list(range(1, len(one) + 1))
-
-
-@needs_tracer
-@pytest.mark.crash
-@pytest.mark.timeout(3_600)
-@pytest.mark.xfail(reason="a writer that hangs within a commit or a roll is not fenced off yet")
-def test_a_writer_can_be_taken_over_at_any_moment(pool: ProcessPoolExecutor) -> None:
-    """A writer that hangs at any change can be taken over, and does no harm when it goes on."""
-    wrong = pool.map(taken_over_at, range(1, 60, 4))
-
-    assert list(filter(None, wrong)) == []

@@ -16,6 +16,8 @@ from tests.runelog.ledger import Booked, Truth, contents, open_ledger, write_led
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from runelog.log import Log
+
 SEGMENTS = ("000001.0.mdb", "000002.0.mdb")
 
 
@@ -124,6 +126,31 @@ def test_a_segment_cut_short_keeps_what_is_left(tmp_path: Path) -> None:
 
     assert done.segments == [SEGMENTS[0]]
     check_rescued(directory, truth, done.runes_lost)
+
+
+def test_a_stream_goes_on_behind_what_was_lost(tmp_path: Path) -> None:
+    """Each rune that is left is in the streams that see it once, and versions are not reused."""
+    directory = tmp_path / "log"
+    write_ledger(directory)
+    with open_ledger(directory) as log:
+        before = {name: log.version(name, "boss") for name in log_names(log)}
+    path = directory / "segments" / SEGMENTS[0]
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    assert repair(directory).runes_lost > 10
+
+    with open_ledger(directory) as log:
+        for name, version in before.items():
+            left = [e.event_id for e in log.read(name) if "boss" in e.observers]
+            assert [e.event_id for e in log.stream(name, "boss")] == left
+            assert log.version(name, "boss") == version
+            some = [e.event_id for e in log.stream(name, "boss", after=version - 2)]
+            assert some == left[-2:]
+
+
+def log_names(log: Log) -> list[str]:
+    """Return the conversations of a log."""
+    return [found.id for found in log.conversations()]
 
 
 def test_a_damaged_active_segment_stops_appends_until_it_is_repaired(tmp_path: Path) -> None:

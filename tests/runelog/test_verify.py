@@ -96,7 +96,7 @@ def test_an_index_that_leads_astray_is_found(tmp_path: Path) -> None:
 def test_a_rune_that_is_gone_is_missed(tmp_path: Path) -> None:
     """A position that neither a rune nor a hole accounts for is a gap between segments."""
     write_ledger(tmp_path / "log")
-    tamper(tmp_path / "log" / "segments" / "000002.0.mdb", b"runes")
+    tamper(tmp_path / "log" / "segments" / "000001.0.mdb", b"runes")
 
     report = verify(tmp_path / "log")
 

@@ -7,11 +7,14 @@ import random
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from runelog import frame, walk
 from runelog.errors import Corrupt, Fault
+from runelog.index import Head, Tail, encode_head, stream_prefix
 from runelog.segment import TABLES
 from tests.runelog.lmdb_file import (
     BRANCH,
@@ -24,6 +27,9 @@ from tests.runelog.lmdb_file import (
     pages_of,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 CONVERSATIONS = ("conv_a", "conv_b")
 FRAMES = 12
 RUNES = 5
@@ -34,13 +40,23 @@ def number_key(number: int) -> bytes:
     return number.to_bytes(4, "big")
 
 
-def frame_at(index: int) -> tuple[str, bytes, bytes]:
-    """Return the frame that is written as the `index`-th, with its place."""
+def texts_of(index: int) -> list[bytes]:
+    """Return what is in the `index`-th frame, of which some is found again by it."""
+    return [b"event %d of frame %d" % (n, index) * 8 for n in range(RUNES)]
+
+
+def frame_of(index: int, bodies: list[bytes]) -> tuple[str, bytes, bytes]:
+    """Return the `index`-th frame, with its place."""
     number, turn, position = index % 2, index // 2, 1 + index * RUNES
     seed = frame.seed_of(CONVERSATIONS[number])
-    bodies = [b"event %d of frame %d" % (n, index) * 8 for n in range(RUNES)]
     data = frame.pack(number, seed, position, 1 + turn * RUNES, 1_700_000_000, bodies)
     return "runes", frame.POSITION.pack(position), data
+
+
+def frame_at(index: int) -> tuple[str, bytes, bytes]:
+    """Return the frame that is written as the `index`-th, as far as a walk looks into it."""
+    encode = msgspec.msgpack.encode
+    return frame_of(index, [encode(["note_1", [], text.decode()]) for text in texts_of(index)])
 
 
 @pytest.fixture
@@ -48,8 +64,29 @@ def segment(tmp_path: Path) -> Path:
     """Give a segment of a few frames of two conversations."""
     path = tmp_path / "000001.0.mdb"
     names = [("names", name.encode(), number_key(n)) for n, name in enumerate(CONVERSATIONS)]
-    build(path, TABLES, [names, *([frame_at(index)] for index in range(FRAMES))])
+    build(path, TABLES, [names, *([frame_at(index)] for index in range(FRAMES)), [*index_of()]])
     return path
+
+
+def index_of() -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield what leads to the frames: a head, postings, and those of a stream that sees all."""
+    for number, name in enumerate(CONVERSATIONS):
+        frames = [frame_at(index) for index in range(number, FRAMES, 2)]
+        size = sum(frame.header(data)[-1] for _, _, data in frames)
+        time = 1_700_000_000
+        yield (
+            "heads",
+            number_key(number),
+            encode_head(Head(name, 1, len(frames) * RUNES, size, time, time)),
+        )
+        for table, prefix in (
+            ("events", number_key(number)),
+            ("streams", stream_prefix(number, "note_1")),
+        ):
+            tail = Tail(prefix, 1)
+            for _, key, _ in frames:
+                tail.add(int.from_bytes(key, "big"), RUNES)
+            yield table, tail.key, tail.value
 
 
 def last_leaf(data: bytes) -> int:
@@ -109,6 +146,28 @@ def test_entries_that_cannot_be_are_damage(
         walk.walk(segment)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("heads", number_key(0), encode_head(Head("conv_a", 1, 25, 9, 0, 0))),
+        ("names", b"conv_c", number_key(2)),
+        ("events", number_key(0) + frame.POSITION.pack(1), bytes(8)),
+        ("events", number_key(2) + frame.POSITION.pack(1), bytes(8)),
+        ("streams", stream_prefix(0, "note_1") + frame.POSITION.pack(1), bytes(8)),
+        ("streams", stream_prefix(0, "note_1") + frame.POSITION.pack(99), bytes(14)),
+        ("streams", stream_prefix(1, "note_2") + frame.POSITION.pack(1), bytes(8)),
+    ],
+)
+def test_an_index_that_tells_other_than_the_runes_is_damage(
+    segment: Path, entry: tuple[str, bytes, bytes]
+) -> None:
+    """Whatever of the index does not lead to the runes, or leads to others, is not taken over."""
+    build(segment, TABLES, [[entry]])
+
+    with pytest.raises(Corrupt, match="000001"):
+        walk.walk(segment)
+
+
 def flip_and_walk(path: Path, data: bytes, bit: int) -> None:
     """Change one bit: the walk must find it, or every rune must still be as it was written."""
     path.write_bytes(data)
@@ -146,8 +205,13 @@ def judge(path: Path, code: str, *arguments: str, timeout: float = 60) -> None:
     walk._judge(path, [sys.executable, "-c", code, *arguments], timeout)
 
 
-def test_a_file_that_kills_lmdb_kills_only_the_child(segment: Path) -> None:
+def test_a_file_that_kills_lmdb_kills_only_the_child(tmp_path: Path) -> None:
     """LMDB itself dies of a branch that says it is longer than it is; here that is an error."""
+    segment = tmp_path / "000001.0.mdb"
+    # It does not always: what happens to lie in free space makes the difference.
+    names = [("names", name.encode(), number_key(n)) for n, name in enumerate(CONVERSATIONS)]
+    frames = [[frame_of(index, texts_of(index))] for index in range(FRAMES)]
+    build(segment, TABLES, [names, *frames])
     data = segment.read_bytes()
     lengths = {n * PAGE + 12: b"\xff" for n in pages_of(data, BRANCH)}
     segment.write_bytes(changed(data, lengths))

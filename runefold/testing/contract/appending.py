@@ -67,6 +67,21 @@ class Appending(Base):
             "note_3",
         ]
 
+    def test_runes_of_one_entity_may_lie_among_those_of_others(self, log: Log) -> None:
+        """Several changes of an entity keep its runes in order between what it observes."""
+        log.append(
+            A,
+            [
+                notes("note_1", "a", version=0),
+                notes("note_2", "b", version=0, observers=("note_1",)),
+                notes("note_1", "c"),
+            ],
+        )
+
+        assert texts(log.read(A)) == ["a", "b", "c"]
+        assert texts(log.stream(A, "note_1")) == ["a", "b", "c"]
+        assert (log.version(A, "note_1"), log.version(A, "note_2")) == (3, 1)
+
     def test_a_large_append_is_one(self, log: Log) -> None:
         """However many runes an append has, they are all there, consecutive, in order."""
         expected = [str(number) for number in range(70_000)]

@@ -116,6 +116,17 @@ class Indexing(Base):
 
             assert work_of(log) == ([Work(A, "note_1", None)] if is_open else [])
 
+    def test_work_can_be_opened_and_closed_without_a_rune(self, log: Log) -> None:
+        """A change may say only whether there is work left; its version is checked all the same."""
+        log.append(A, [notes("note_1", "a"), notes("note_2", version=0, open=True, deadline=9)])
+
+        assert work_of(log) == [Work(A, "note_2", 9)]
+        assert log.version(A, "note_2") == 0
+        with pytest.raises(WrongVersion):
+            log.append(A, [notes("note_1", "b"), notes("note_2", version=1, open=False)])
+        log.append(A, [notes("note_1", "c"), notes("note_2", version=0, open=False)])
+        assert work_of(log) == []
+
     def test_work_belongs_to_the_owner(self, log: Log) -> None:
         """Observing a rune that opens work opens none for the observer."""
         log.append(A, [notes("note_1", "a", open=True, observers=("book_1",))])

@@ -31,7 +31,11 @@ MISSHAPEN: Final = {
     "no changes": [],
     "a change without runes": [Change("note_1", None, [])],
     "one change of several without runes": [notes("note_1", "a"), Change("note_2", None, [])],
-    "an entity twice": [notes("note_1", "a"), notes("note_1", "b")],
+    "a version for a later change of an entity": [
+        notes("note_1", "a"),
+        notes("note_1", "b", version=1),
+    ],
+    "only a word on work": [notes("note_1", open=True)],
     "a negative version": [notes("note_1", "a", version=-1)],
     "a negative cause": [notes("note_1", "a", cause=-1)],
     "a negative deadline": [notes("note_1", "a", open=True, deadline=-1)],

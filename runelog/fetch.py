@@ -1,0 +1,127 @@
+"""Taking runes out of one segment, a chunk at a time, each in a short transaction of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from runelog import frame
+from runelog.errors import Corrupt
+from runelog.follow import CHUNK
+from runelog.index import NUMBER, PLACE, Run, postings, stream_prefix
+
+if TYPE_CHECKING:
+    from runelog.codec import Codec
+    from runelog.rune import Envelope
+    from runelog.view import View
+    from runelog.volumes import Volume, Volumes
+
+CHUNK_BYTES: Final = 4 << 20
+"""How much is taken out of a segment at a time, about, however few runes that is."""
+_NOTHING: Final = (b"", b"")
+
+
+class _Room(NamedTuple):
+    """A conversation in one segment: its number there, its id, what its checksums start from."""
+
+    number: int
+    conversation: str
+    seed: int
+
+
+class Fetch:
+    """Takes what the index of a segment names out of it, and checks that it is that."""
+
+    def __init__(self, volumes: Volumes, codec: Codec) -> None:
+        """Read segments of `volumes`."""
+        self._volumes = volumes
+        self._codec = codec
+
+    def runes(self, segment: int, conversation: str, after: int, last: int) -> list[Envelope]:
+        """Take the next runes of a conversation behind event `after`, none if there are none."""
+        with self._volumes.take(segment) as (volume, view):
+            room = _room(volume, view, conversation)
+            if room is None:
+                return []
+            runs = _runs(view, "events", NUMBER.pack(room.number), after, last)
+            return self._take(view, room, runs)
+
+    def stream(
+        self, segment: int, conversation: str, entity: str, after: int, last: int
+    ) -> list[Envelope]:
+        """Take the next runes of an entity's stream behind version `after`."""
+        with self._volumes.take(segment) as (volume, view):
+            room = _room(volume, view, conversation)
+            if room is None:
+                return []
+            runs = _runs(view, "streams", stream_prefix(room.number, entity), after, last)
+            # Their versions say nothing about event ids.
+            return self._take(view, room, [Run(0, run.position, run.length) for run in runs])
+
+    def _take(self, view: View, room: _Room, runs: list[Run]) -> list[Envelope]:
+        """Decode the runes of `runs`; the first ones if all of them were too much to hold."""
+        pack, unpack = PLACE.pack, PLACE.unpack
+        check, decode = frame.check, self._codec.envelopes
+        conversation, seed = room.conversation, room.seed
+        ranges = [(pack(run.position), pack(run.position + run.length)) for run in runs]
+        frames = view.cover("runes", ranges)
+        found: list[Envelope] = []
+        size = 0
+        for run in runs:
+            position, stop = run.position, run.position + run.length
+            # How far event ids and positions are apart in this run; a stream does not say.
+            shift = run.first - run.position if run.first else None
+            while position < stop:
+                key, data = next(frames, _NOTHING)
+                if not key:
+                    raise _missing(room, run, position)
+                at = unpack(key)[0]
+                number, first, time, runes, content = check(data, conversation, seed, at)
+                skip = position - at
+                if (
+                    number != room.number
+                    or not 0 <= skip < runes
+                    or (shift is not None and first - at != shift)
+                ):
+                    raise _missing(room, run, position)
+                decoded = decode(runes, content, conversation, first, at, time)
+                if skip or runes > stop - at:
+                    decoded = decoded[skip : stop - at]
+                found += decoded
+                position += len(decoded)
+                size += len(data)
+                if size > CHUNK_BYTES:
+                    return found
+        return found
+
+
+def _room(volume: Volume, view: View, conversation: str) -> _Room | None:
+    """Find a conversation in a segment."""
+    number = volume.number_of(view, conversation)
+    if number is None:
+        return None
+    room = _Room(number, *volume.id_of(view, number))
+    if room.conversation != conversation:
+        msg = f"{volume.info.name} has {conversation} under the number of {room.conversation}"
+        raise Corrupt(msg, conversation=conversation)
+    return room
+
+
+def _runs(view: View, table: str, prefix: bytes, after: int, last: int) -> list[Run]:
+    """Return where the next chunk is: runs without a gap, from right behind `after` on."""
+    runs: list[Run] = []
+    wanted = 0
+    for run in postings(view, table, prefix, after):
+        count = min(run.length, last - run.first + 1, CHUNK)
+        if count <= 0 or run.first != after + wanted + 1:
+            break
+        runs.append(Run(run.first, run.position, count))
+        wanted += count
+        if wanted >= CHUNK or count < run.length:
+            break
+    return runs
+
+
+def _missing(room: _Room, run: Run, position: int) -> Corrupt:
+    event_id = run.first + position - run.position if run.first else None
+    msg = f"the index names runes of {room.conversation} that are not there"
+    return Corrupt(msg, conversation=room.conversation, event_id=event_id)
