@@ -1,0 +1,159 @@
+"""Makes an agent happen: finds what it needs, keeps its prompt material, has its turns run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+from actors.agent.lifecycle import (
+    ENTITY,
+    BecomeReady,
+    Effect,
+    EnsureTurn,
+    Equip,
+    Fail,
+    Phase,
+    Prepare,
+    Terminate,
+)
+from actors.budget import lifecycle as ledger
+from actors.budget import runes as budget
+from actors.clock import SECOND
+from actors.shell import Shell
+from actors.tool import runes as tool
+from actors.tool.policy import judge
+from actors.tool.spec import digest
+from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.agent.lifecycle import State
+    from actors.agent.runes import AgentConfig
+    from actors.hall import Offices
+    from actors.model.provider import Provider
+    from actors.model.runes import AskedCall
+
+
+class Kit:
+    """What the turns of an agent work with: its model, its tools, its prompt material."""
+
+    def __init__(self, state: State, offices: Offices) -> None:
+        """Look everything up; what is missing is said in `missing`."""
+        self.agent_id = state.agent_id
+        self.config: AgentConfig = state.config
+        self.model = state.model
+        self.system = state.config.instructions
+        self.missing = ""
+        self.tools: Sequence[dict[str, Any]] = ()
+        self.provider: Provider | None = offices.models.get(state.model)
+        if self.provider is None:
+            known = ", ".join(sorted(offices.models)) or "none"
+            self.missing = f"there is no model {state.model!r} here; registered: {known}"
+        self._policy = offices.policy
+        there = [name for name in state.config.tools if name in offices.tools]
+        gone = [name for name in state.config.tools if name not in offices.tools]
+        if gone:
+            known = ", ".join(sorted(tool.spec.name for tool in offices.tools)) or "none"
+            self.missing = self.missing or f"there is no tool {gone[0]!r}; registered: {known}"
+        self._toolbox = Toolbox(offices.tools.get(name) for name in there)
+        described = self._toolbox.describe()
+        self.tools = described.tools
+        self.tools_hash = described.hash
+        self.hash = digest([self.system, described.hash])
+
+    def rulings(
+        self, asked: Sequence[AskedCall], turn_id: str, now: int, account: ledger.State
+    ) -> tuple[tool.Called, ...]:
+        """Return the birth of each call, with everything that its law must know of its tool."""
+        plans = []
+        for call in asked:
+            rule, hold = self._rule(call)
+            afford = None
+            if rule.verdict in {"allow", "ask"}:
+                # One after the other, so that several calls at once do not all take the last coin.
+                found = ledger.reserve(
+                    account, call.call_id, self.agent_id, budget.Amounts(tool_calls=1)
+                )
+                if isinstance(found, budget.Exhausted):
+                    afford = found
+                else:
+                    for rune in found:
+                        account = ledger.LIFECYCLE.apply(account, rune)
+            plans.append(
+                tool.Called(
+                    call_id=call.call_id,
+                    tool_name=call.tool_name,
+                    arguments=call.arguments,
+                    turn_id=turn_id,
+                    agent_id=self.agent_id,
+                    rule=rule,
+                    at=now,
+                    hold=hold,
+                    raw=call.raw,
+                    afford=afford,
+                )
+            )
+        return tuple(plans)
+
+    def _rule(self, call: AskedCall) -> tuple[tool.Rule, bool]:
+        checked = self._toolbox.check(call.tool_name, call.raw or call.arguments)
+        match checked:
+            case UnknownTool(message):
+                return tool.Rule("unknown_tool", message, tools_hash=self.tools_hash), False
+            case BadArguments(message):
+                return tool.Rule("bad_arguments", message, tools_hash=self.tools_hash), False
+            case Fits(found, arguments):
+                spec = found.spec
+                verdict = judge(self._policy, spec, arguments)
+                assert spec.in_doubt is not None
+                rule = tool.Rule(
+                    verdict=verdict.verdict,
+                    reason=verdict.reason,
+                    rules_hash=verdict.rules_hash,
+                    tools_hash=self.tools_hash,
+                    in_doubt=spec.in_doubt,
+                    idempotent=spec.idempotent or not spec.side_effects,
+                    timeout=round(spec.timeout * SECOND),
+                    approval_timeout=round(spec.approval_timeout * SECOND),
+                )
+                return rule, not spec.parallel_safe
+            case _:
+                assert_never(checked)
+
+
+class AgentActor(Shell):
+    """An agent."""
+
+    entity = ENTITY
+
+    def on_start(self) -> None:
+        """Take over, and lay out what the agent's turns work with."""
+        super().on_start()
+        self._kit = self.hall.at_hand["kit", self.me] = Kit(self.state, self.hall.offices)
+
+    def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
+        """Carry out a command; new prompt material is recorded before it is used."""
+        ready = self.state.phase in {Phase.IDLE, Phase.RUNNING_TURN}
+        if ready and self._kit.hash not in self.state.materials[-1:]:
+            self._equip()
+        return super().on_receive(message)
+
+    def _equip(self) -> None:
+        self.catch_up()
+        kit = self._kit
+        self.carry_out(Equip(kit.hash, kit.system, tuple(kit.tools)))
+
+    def perform(self, effect: Effect) -> None:
+        """Do what is due."""
+        match effect:
+            case Prepare():
+                missing = self._kit.missing
+                self.carry_out(Fail(missing) if missing else BecomeReady())
+                if not missing:
+                    self._equip()
+            case EnsureTurn(turn_id):
+                self.hall.children.ensure("turn", turn_id, self.me)
+            case Terminate():
+                pass  # inward
+            case _:
+                assert_never(effect)

@@ -1,0 +1,136 @@
+"""What an agent's model is shown: a fold over the runes of its turns.
+
+It is kept while the agent is alive and read from the log again when it wakes. Every call in it has
+exactly one result, whatever was interrupted, because no turn ends before that is so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from actors.model import runes as model
+from actors.model.provider import Asked, Message
+from actors.tool import runes as tool
+from actors.turn import runes as turn
+from runelog.rune import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runelog.log import Log
+    from runelog.rune import Rune
+
+KINDS: Final = frozenset(
+    kind_of(rune)
+    for rune in (
+        turn.Started,
+        turn.ToolCallsReceived,
+        turn.Interrupted,
+        turn.Error,
+        model.AssistantDelta,
+        model.Completed,
+        tool.Result,
+    )
+)
+"""The kinds of runes that a history is made of."""
+
+
+class History:
+    """The messages of one agent, in order."""
+
+    def __init__(self) -> None:
+        """Begin before the first message."""
+        self.messages: list[Message] = []
+        self.characters = 0
+        """How long all texts are together: what an estimate of tokens starts from."""
+        self._answered = True
+        """Whether the model's last words are among the messages."""
+        self._said: Message | None = None
+        """What it said and asked for, until its calls are begun."""
+
+    def take(self, rune: Rune, text: Callable[[str], str]) -> None:
+        """Take in a rune of one of the agent's turns; `text` gives the words of a model call."""
+        match rune:
+            case turn.Started(input=said):
+                self._add(Message("user", said))
+                self._answered = False
+            case model.Completed(model_call_id=call, calls=calls):
+                asked = tuple(Asked(c.call_id, c.tool_name, c.arguments, c.raw) for c in calls)
+                self._said = Message("assistant", text(call), asked)
+                if not asked:
+                    self._add(self._said)
+                    self._said = None
+                self._answered = True
+            case turn.ToolCallsReceived() if self._said is not None:
+                self._add(self._said)
+                self._said = None
+            case tool.Result(call_id=call_id, status=status):
+                self._add(Message("tool", told(rune), call_id=call_id, status=status))
+                self._answered = False
+            case turn.Interrupted(partial_output=partial) | turn.Error(partial_output=partial):
+                if partial and (not self._answered or self._said is not None):
+                    # Whatever it asked for last was never begun: only its words are kept.
+                    self._add(Message("assistant", partial))
+                self._said = None
+                self._answered = True
+            case _:
+                pass
+
+    def _add(self, message: Message) -> None:
+        self.messages.append(message)
+        self.characters += len(message.text)
+        for asked in message.calls:
+            self.characters += len(asked.raw) or 4 * len(asked.arguments)
+
+    @classmethod
+    def read(cls, log: Log, conversation: str, agent: str, until: int) -> History:
+        """Read the history of an agent from the log, up to event `until`."""
+        history = cls()
+        turns: set[str] = set()
+        words: dict[str, list[str]] = {}
+        for envelope in log.read(conversation, until=until, kinds=KINDS):
+            rune = envelope.payload
+            if isinstance(rune, model.AssistantDelta):
+                if _turn_of(envelope.owner) in turns:
+                    words.setdefault(envelope.owner, []).append(rune.text)
+            elif isinstance(rune, turn.Started):
+                if rune.agent_id == agent:
+                    turns.add(rune.turn_id)
+                    history.take(rune, _nothing)
+            elif turns.intersection((envelope.owner, *envelope.observers)):
+                history.take(rune, lambda call: "".join(words.pop(call, ())))
+        return history
+
+
+def _turn_of(call: str) -> str:
+    """Return the turn that a model call belongs to."""
+    return call.partition("-")[0]
+
+
+def _nothing(_call: str) -> str:
+    return ""
+
+
+def told(result: tool.Result) -> str:
+    """Return what the model is told of a result."""
+    output = _shown(result.output)
+    match result.status:
+        case "success":
+            return output
+        case "unknown":
+            return (
+                "It is not known whether this call took effect: the process ended while it ran. "
+                "Do not assume either; check before you ask for it again."
+            )
+        case "timeout":
+            return f"No result in time; it may still happen. {result.error} {output}".strip()
+        case _:
+            return f"{result.status}: {result.error} {output}".strip()
+
+
+def _shown(output: Any) -> str:  # noqa: ANN401 -- whatever a tool returned
+    if output is None:
+        return ""
+    return output if isinstance(output, str) else msgspec.json.encode(output).decode()

@@ -1,0 +1,288 @@
+"""The law of an agent: one turn at a time, from the day it is ready until it is terminated.
+
+    spawning ── ready ──> idle ── turn.started ──> running_turn
+       │                   │ ^                        │  │
+       │ failed            │ └── turn.completed ──────┘  │ terminated (by force)
+       v                   │     turn.interrupted        │
+     failed                │     turn.error              │
+                           └── terminated ──> terminated <┘
+
+An agent that is terminated by force leaves its turn behind; the session, which hears of both, has
+the turn interrupted. So a turn that began still ends.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.agent.runes import (
+    AgentConfig,
+    Equipped,
+    Failed,
+    Ready,
+    Spawning,
+    Stats,
+    Terminated,
+)
+from actors.budget import lifecycle as budget
+from actors.budget import runes as budgets
+from actors.entity import Actor, Entity, Place
+from actors.turn import runes as turns
+from runelog.errors import Refused
+from runelog.lifecycle import Lifecycle, Table, refusal
+
+if TYPE_CHECKING:
+    from runelog.rune import Rune
+
+NAME: Final = "agent"
+MATERIALS: Final = 32
+"""So many hashes of prompt material are remembered; an older one may be stored a second time."""
+
+
+T = TypeVar("T", bound=Stats)
+"""An agent's sums, or a session's."""
+
+
+class Phase(StrEnum):
+    """What an agent can be."""
+
+    SPAWNING = "spawning"
+    IDLE = "idle"
+    RUNNING_TURN = "running_turn"
+    FAILED = "failed"
+    TERMINATED = "terminated"
+
+
+TABLE: Table[Phase] = {
+    Phase.SPAWNING: {Ready: Phase.IDLE, Failed: Phase.FAILED},
+    Phase.IDLE: {turns.Started: Phase.RUNNING_TURN, Terminated: Phase.TERMINATED},
+    Phase.RUNNING_TURN: {
+        turns.Completed: Phase.IDLE,
+        turns.Interrupted: Phase.IDLE,
+        turns.Error: Phase.IDLE,
+        Terminated: Phase.TERMINATED,
+    },
+    Phase.FAILED: {},
+    Phase.TERMINATED: {},
+}
+
+
+class State(msgspec.Struct, frozen=True):
+    """What an agent's runes add up to."""
+
+    phase: Phase = Phase.SPAWNING
+    agent_id: str = ""
+    role: str = ""
+    model: str = ""
+    parent_id: str | None = None
+    config: AgentConfig = AgentConfig()
+    turn_id: str | None = None
+    """The turn that is running."""
+    spent: bool = False
+    """Its own budget refused a call and was not replenished since."""
+    materials: tuple[str, ...] = ()
+    """The hashes of the prompt material that was stored last, the newest at the end."""
+    stats: Stats = Stats()
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+class BecomeReady(msgspec.Struct, frozen=True):
+    """Everything it needs is there."""
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """It cannot be made ready."""
+
+    error: str
+
+
+class Terminate(msgspec.Struct, frozen=True):
+    """Take no more work. Only by force while a turn is running."""
+
+    reason: str
+    force: bool = False
+    actor: Actor = "system"
+
+
+class Equip(msgspec.Struct, frozen=True):
+    """Keep the prompt material that the next model call names by its hash."""
+
+    hash: str
+    system: str
+    tools: tuple[dict[str, Any], ...] = ()
+
+
+Command: TypeAlias = BecomeReady | Fail | Terminate | Equip
+
+
+# -- effects -----------------------------------------------------------------------------------
+
+
+class Prepare(msgspec.Struct, frozen=True):
+    """What it needs has to be found: its model, its tools. Answered by `BecomeReady` or `Fail`."""
+
+
+class EnsureTurn(msgspec.Struct, frozen=True):
+    """The turn's actor has to be there."""
+
+    turn_id: str
+
+
+Effect: TypeAlias = Prepare | EnsureTurn | Terminate
+INWARD: Final = frozenset[type]({Terminate})
+OUTSIDE: Final = frozenset[type]()
+
+
+# -- the law -----------------------------------------------------------------------------------
+
+
+def decide(state: State, command: Command) -> list[Rune]:
+    """Answer a command with the runes it leads to, or refuse it."""
+    match state.phase, command:
+        case Phase.SPAWNING, BecomeReady():
+            return [Ready(agent_id=state.agent_id)]
+        case ((Phase.IDLE | Phase.RUNNING_TURN), BecomeReady()):
+            return []
+        case Phase.SPAWNING, Fail(error):
+            return [Failed(agent_id=state.agent_id, error=error)]
+        case Phase.FAILED, Fail():
+            return []
+        case _, Terminate():
+            return _terminate(state, command)
+        case ((Phase.IDLE | Phase.RUNNING_TURN), Equip(material, system, tools)):
+            if material in state.materials:
+                return []
+            return [Equipped(agent_id=state.agent_id, hash=material, system=system, tools=tools)]
+        case _:
+            raise refusal(NAME, state.phase, command)
+
+
+def _terminate(state: State, command: Terminate) -> list[Rune]:
+    match state.phase:
+        case Phase.SPAWNING:
+            # It was never ready, so that there is nothing to terminate: it failed to become so.
+            error = f"terminated before it was ready: {command.reason}"
+            return [Failed(agent_id=state.agent_id, error=error, actor=command.actor)]
+        case Phase.RUNNING_TURN if not command.force:
+            msg = (
+                f"agent {state.agent_id} is running {state.turn_id}: "
+                "interrupt it first, or terminate by force"
+            )
+            raise Refused(msg)
+        case Phase.IDLE | Phase.RUNNING_TURN:
+            return [
+                Terminated(
+                    agent_id=state.agent_id,
+                    reason=command.reason,
+                    stats=state.stats,
+                    trigger="kill(force)" if state.phase is Phase.RUNNING_TURN else "",
+                    actor=command.actor,
+                )
+            ]
+        case Phase.FAILED | Phase.TERMINATED:
+            return []
+        case _:
+            assert_never(state.phase)
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take a rune's data into the state."""
+    match rune:
+        case Spawning(agent_id, role, model, parent_id, config) if not state.agent_id:
+            return replace(
+                state,
+                agent_id=agent_id,
+                role=role,
+                model=model,
+                parent_id=parent_id,
+                config=config,
+            )
+        case turns.Started(turn_id=turn_id):
+            stats = replace(state.stats, turns=state.stats.turns + 1)
+            return replace(state, turn_id=turn_id, stats=stats)
+        case turns.Completed() | turns.Interrupted() | turns.Error():
+            return replace(state, turn_id=None, stats=counted(state.stats, rune))
+        case Equipped(hash=material):
+            return replace(state, materials=(*state.materials, material)[-MATERIALS:])
+        case budgets.Exhausted(scope=scope) if scope == state.agent_id:
+            return replace(state, spent=True)
+        case budgets.Replenished(scope=scope) if scope == state.agent_id:
+            return replace(state, spent=False)
+        case _:
+            return state
+
+
+def counted(stats: T, end: turns.Completed | turns.Interrupted | turns.Error) -> T:
+    """Return the sums with one more turn that ended."""
+    match end:
+        case turns.Completed(usage=usage):
+            return replace(
+                stats, completed=stats.completed + 1, usage=budget.plus(stats.usage, usage)
+            )
+        case turns.Interrupted():
+            return replace(stats, interrupted=stats.interrupted + 1)
+        case turns.Error():
+            return replace(stats, failed=stats.failed + 1)
+        case _:
+            assert_never(end)
+
+
+def due(state: State) -> list[Effect]:
+    """Say what has to be done while the state is this one."""
+    match state.phase:
+        case Phase.SPAWNING:
+            return [Prepare()]
+        case Phase.IDLE:
+            over = state.spent and state.config.on_exhausted == "terminate"
+            return [Terminate(reason="budget_exhausted")] if over else []
+        case Phase.RUNNING_TURN:
+            assert state.turn_id is not None
+            return [EnsureTurn(state.turn_id)]
+        case Phase.FAILED | Phase.TERMINATED:
+            return []
+        case _:
+            assert_never(state.phase)
+
+
+def place(state: State, rune: Rune) -> Place:
+    """Say where a rune of this agent belongs: the session hears of its life.
+
+    Its parent does not: a fold cannot tell whose end it sees, and would take it for its own.
+    """
+    return Place(state.agent_id, () if isinstance(rune, Equipped) else ("session",))
+
+
+def is_open(state: State) -> bool:
+    """Say whether it has to become ready. A turn that it runs is open by itself."""
+    return state.phase is Phase.SPAWNING
+
+
+def context(state: State) -> tuple[str | None, str | None]:
+    """Return the agent that its runes belong to; those of its turns have a context of their own."""
+    return state.agent_id, None
+
+
+LIFECYCLE: Final = Lifecycle(
+    name=NAME,
+    table=TABLE,
+    initial=State(),
+    decide=decide,
+    evolve=evolve,
+    due=due,
+    observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
+)
+ENTITY: Final = Entity(
+    lifecycle=LIFECYCLE,
+    place=place,
+    births=(Spawning,),
+    is_open=is_open,
+    context=context,
+    inward=INWARD,
+    outside=OUTSIDE,
+)

@@ -1,0 +1,1 @@
+"""A question put to a human: may this happen? It belongs to whoever asked and has no actor."""

@@ -1,0 +1,133 @@
+"""The law of an approval: a state machine, not a boolean.
+
+requested ── awaiting ──> awaiting_human ──┬── approved ──> approved ── executed ──> executed
+                               │           │                   │
+                               │           └── rejected ──> rejected ── aborted ──> aborted
+                               │                               │                      ^
+                               └── aborted ────────────────────┴── aborted ───────────┘
+
+It has no actor. The call that asks decides its runes along with its own and in the same append; the
+table here says which of them may follow which.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Never, TypeAlias
+
+import msgspec
+
+from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
+from actors.entity import Entity, Place
+from runelog.lifecycle import Lifecycle, Table, refusal
+
+if TYPE_CHECKING:
+    from runelog.rune import Rune
+
+NAME: Final = "approval"
+
+
+class Phase(StrEnum):
+    """What an approval can be."""
+
+    REQUESTED = "requested"
+    AWAITING_HUMAN = "awaiting_human"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXECUTED = "executed"
+    ABORTED = "aborted"
+
+
+TABLE: Final[Table[Phase]] = {
+    Phase.REQUESTED: {Awaiting: Phase.AWAITING_HUMAN},
+    Phase.AWAITING_HUMAN: {
+        Approved: Phase.APPROVED,
+        Rejected: Phase.REJECTED,
+        Aborted: Phase.ABORTED,
+    },
+    Phase.APPROVED: {Executed: Phase.EXECUTED, Aborted: Phase.ABORTED},
+    Phase.REJECTED: {Aborted: Phase.ABORTED},
+    Phase.EXECUTED: {},
+    Phase.ABORTED: {},
+}
+
+
+class State(msgspec.Struct, frozen=True):
+    """What an approval's runes add up to: all that is shown to the human who is asked."""
+
+    phase: Phase = Phase.REQUESTED
+    approval_id: str = ""
+    call_id: str = ""
+    tools_hash: str = ""
+    reason: str = ""
+    """Why it was asked."""
+    deadline: int | None = None
+    approver: str = ""
+    """Who answered."""
+    outcome: str = ""
+    """Why it was rejected or aborted; the human's own words go before anybody else's."""
+
+
+Command: TypeAlias = Never
+Effect: TypeAlias = Never
+
+
+def decide(state: State, command: Command) -> list[Rune]:
+    """Refuse whatever is asked: the call that is to be approved answers for its approval."""
+    raise refusal(NAME, state.phase, command)
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take a rune's data into the state."""
+    replace = msgspec.structs.replace
+    match rune:
+        case Requested(approval_id, call_id, tools_hash, reason, deadline):
+            return replace(
+                state,
+                approval_id=approval_id,
+                call_id=call_id,
+                tools_hash=tools_hash,
+                reason=reason,
+                deadline=deadline,
+            )
+        case Approved(_, approver):
+            return replace(state, approver=approver, deadline=None)
+        case Rejected(_, approver, reason):
+            return replace(state, approver=approver, outcome=reason, deadline=None)
+        case Aborted(_, reason):
+            return replace(state, outcome=state.outcome or reason, deadline=None)
+        case _:
+            return state
+
+
+def due(_state: State) -> list[Effect]:
+    """Ask for nothing: its call sees to it."""
+    return []
+
+
+def place(_state: State, rune: Rune) -> Place:
+    """Say where a rune of an approval belongs: the session lists what waits for a human."""
+    match rune:
+        case (
+            Requested(approval_id)
+            | Awaiting(approval_id)
+            | Approved(approval_id)
+            | Rejected(approval_id)
+            | Executed(approval_id)
+            | Aborted(approval_id)
+        ):
+            return Place(approval_id, ("session",))
+        case _:
+            msg = f"{type(rune).__name__} is no rune of an approval"
+            raise AssertionError(msg)
+
+
+def is_open(_state: State) -> bool:
+    """Say that nothing is left to do: the call that waits for it is what a restart sees to."""
+    return False
+
+
+LIFECYCLE: Final = Lifecycle(
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
+)
+ENTITY: Final = Entity(lifecycle=LIFECYCLE, place=place, births=(Requested,), is_open=is_open)

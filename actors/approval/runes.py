@@ -1,0 +1,54 @@
+"""What happens to an approval.
+
+Every rune names its approval: whoever observes several of them must be able to tell them apart.
+"""
+
+from __future__ import annotations
+
+from actors.entity import Moved
+
+
+class Requested(Moved, frozen=True, tag="approval.requested"):
+    """Somebody has to be asked before a call may go on: its birth."""
+
+    approval_id: str
+    call_id: str
+    tools_hash: str
+    """The tool list under which it was asked."""
+    reason: str
+    deadline: int
+    """When the question lapses, in nanoseconds."""
+
+
+class Awaiting(Moved, frozen=True, tag="approval.awaiting"):
+    """It is saved as pending; a human may answer from now on."""
+
+    approval_id: str
+
+
+class Approved(Moved, frozen=True, tag="approval.approved"):
+    """A human said yes."""
+
+    approval_id: str
+    approver: str
+
+
+class Rejected(Moved, frozen=True, tag="approval.rejected"):
+    """A human said no."""
+
+    approval_id: str
+    approver: str
+    reason: str = ""
+
+
+class Executed(Moved, frozen=True, tag="approval.executed"):
+    """What was approved has begun."""
+
+    approval_id: str
+
+
+class Aborted(Moved, frozen=True, tag="approval.aborted"):
+    """It will not happen: rejected, lapsed, withdrawn, or no longer wanted."""
+
+    approval_id: str
+    reason: str = ""

@@ -1,0 +1,383 @@
+"""The law of a budget: an exact ledger of what was reserved and what was used.
+
+    opened ──> reserved ──> settled          a limit is reached: exhausted, nothing is reserved
+                  │             │            80 % are reached:   warning
+                  └── counts against the scope and all its ancestors ──┘
+
+One budget per conversation, without an actor of its own: whoever makes a call asks `reserve` before
+it and `settle` after it, and appends what they return together with its own runes. There is one
+phase. What is compared with a limit, for a refusal and for a warning alike, is everything that is
+spoken for: used and reserved together. So both are about the same number.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.budget.runes import (
+    WHATS,
+    Amounts,
+    Closed,
+    Exhausted,
+    Limits,
+    Opened,
+    Replenished,
+    Reserved,
+    Settled,
+    Warning,  # noqa: A004 -- named as its kind
+    What,
+)
+from actors.entity import Actor, Entity, Place
+from runelog.errors import Refused
+from runelog.lifecycle import Lifecycle, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runelog.rune import Rune
+
+NAME: Final = "budget"
+WARN_AT: Final = 80
+"""Per cent of a limit."""
+
+
+class Phase(StrEnum):
+    """What a budget can be."""
+
+    OPEN = "open"
+
+
+TABLE: Table[Phase] = {
+    Phase.OPEN: {
+        Opened: Phase.OPEN,
+        Reserved: Phase.OPEN,
+        Settled: Phase.OPEN,
+        Warning: Phase.OPEN,
+        Exhausted: Phase.OPEN,
+        Replenished: Phase.OPEN,
+        Closed: Phase.OPEN,
+    },
+}
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """One account: what it may spend and what is spoken for, its children's spending included."""
+
+    scope: str
+    parent: str | None = None
+    limits: Limits = Limits()
+    used: Amounts = Amounts()
+    reserved: Amounts = Amounts()
+    warned: tuple[What, ...] = ()
+    """What was warned of since the limits were last raised."""
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """What is set aside for a call that is under way."""
+
+    key: str
+    scope: str
+    amounts: Amounts
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a budget's runes add up to: the accounts of who is there, the calls under way."""
+
+    phase: Phase = Phase.OPEN
+    scopes: tuple[Scope, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+class Open(msgspec.Struct, frozen=True):
+    """Open an account."""
+
+    scope: str
+    limits: Limits = Limits()
+    parent: str | None = None
+
+
+class Reserve(msgspec.Struct, frozen=True):
+    """Set something aside for a call."""
+
+    key: str
+    scope: str
+    amounts: Amounts
+
+
+class Settle(msgspec.Struct, frozen=True):
+    """Count what a call used; None if nobody knows, then it is all that was set aside."""
+
+    key: str
+    used: Amounts | None = None
+
+
+class Replenish(msgspec.Struct, frozen=True):
+    """Raise the limits of an account."""
+
+    scope: str
+    amounts: Amounts
+    actor: Actor = "user"
+
+
+class Close(msgspec.Struct, frozen=True):
+    """Close the account of an agent that is gone."""
+
+    scope: str
+
+
+Command: TypeAlias = Open | Reserve | Settle | Replenish | Close
+
+
+# -- sums --------------------------------------------------------------------------------------
+
+
+def plus(one: Amounts, other: Amounts) -> Amounts:
+    """Return the sum of two amounts, each kind of thing by itself."""
+    return Amounts(*(getattr(one, what) + getattr(other, what) for what in WHATS))
+
+
+def minus(one: Amounts, other: Amounts) -> Amounts:
+    """Return the difference of two amounts, each kind of thing by itself."""
+    return Amounts(*(getattr(one, what) - getattr(other, what) for what in WHATS))
+
+
+def spoken_for(scope: Scope, what: What) -> int:
+    """Return how much of a thing is used or reserved in a scope."""
+    return int(getattr(scope.used, what) + getattr(scope.reserved, what))
+
+
+def check_amounts(amounts: Amounts) -> Amounts:
+    """Return the amounts, or refuse negative ones."""
+    for what in WHATS:
+        if getattr(amounts, what) < 0:
+            msg = (
+                f"{what} = {getattr(amounts, what)} cannot be counted: give an amount of 0 or more"
+            )
+            raise Refused(msg)
+    return amounts
+
+
+def check_limits(limits: Limits) -> Limits:
+    """Return the limits, or refuse negative ones."""
+    for what in WHATS:
+        limit = getattr(limits, what)
+        if limit is not None and limit < 0:
+            msg = f"a limit of {limit} {what} cannot be kept: give 0 or more, or None for no limit"
+            raise Refused(msg)
+    return limits
+
+
+# -- the law -----------------------------------------------------------------------------------
+
+
+def find(state: State, scope: str) -> Scope | None:
+    """Return the account of that name."""
+    return next((found for found in state.scopes if found.scope == scope), None)
+
+
+def lineage(state: State, scope: str) -> Iterator[Scope]:
+    """Yield the account and all its ancestors, the nearest first."""
+    found = find(state, scope)
+    while found is not None:
+        yield found
+        found = None if found.parent is None else find(state, found.parent)
+
+
+def is_reserved(state: State, key: str) -> bool:
+    """Say whether something is set aside for this call."""
+    return any(reservation.key == key for reservation in state.reservations)
+
+
+def check(state: State, scope: str, amounts: Amounts, key: str = "") -> Exhausted | None:
+    """Return what stands in the way of reserving so much, None if nothing does."""
+    for account in lineage(state, scope):
+        for what in WHATS:
+            asked, limit = getattr(amounts, what), getattr(account.limits, what)
+            taken = spoken_for(account, what)
+            if asked and limit is not None and taken + asked > limit:
+                return Exhausted(scope=account.scope, what=what, used=taken, limit=limit, key=key)
+    return None
+
+
+def reserve(state: State, key: str, scope: str, amounts: Amounts) -> list[Rune] | Exhausted:
+    """Return the runes that set so much aside, none if that was done, or what stands in the way."""
+    check_amounts(amounts)
+    if find(state, scope) is None:
+        msg = f"there is no budget for {scope}: it is not open, or was closed with its agent"
+        raise Refused(msg)
+    if is_reserved(state, key):
+        return []
+    exhausted = check(state, scope, amounts, key)
+    if exhausted is not None:
+        return exhausted
+    return _with_warnings(state, Reserved(key=key, scope=scope, amounts=amounts), scope, amounts)
+
+
+def settle(state: State, key: str, used: Amounts | None = None) -> list[Rune]:
+    """Return the runes that count what a call used; none if nothing is set aside for it.
+
+    What was used is told as it is, also if it is more than was set aside. None means that nobody
+    knows, as after a crash: then all that was set aside counts.
+    """
+    found = next((each for each in state.reservations if each.key == key), None)
+    if found is None:
+        return []
+    rune = Settled(
+        key=key,
+        used=found.amounts if used is None else check_amounts(used),
+        estimated=used is None,
+    )
+    return _with_warnings(state, rune, found.scope, rune.used)
+
+
+def replenish(state: State, scope: str, amounts: Amounts, actor: Actor = "user") -> list[Rune]:
+    """Return the rune that raises the limits of a scope."""
+    check_amounts(amounts)
+    if find(state, scope) is None:
+        msg = f"there is no budget for {scope}: it is not open, or was closed with its agent"
+        raise Refused(msg)
+    return [Replenished(scope=scope, amounts=amounts, actor=actor)]
+
+
+def _with_warnings(state: State, rune: Rune, scope: str, spent: Amounts) -> list[Rune]:
+    """Follow `rune` with a warning for each limit that it brings near for the first time."""
+    runes = [rune]
+    for account in lineage(evolve(state, rune), scope):
+        for what in WHATS:
+            limit, taken = getattr(account.limits, what), spoken_for(account, what)
+            if not getattr(spent, what) or limit is None or what in account.warned:
+                continue
+            if taken * 100 >= limit * WARN_AT:
+                runes.append(Warning(scope=account.scope, what=what, used=taken, limit=limit))
+    return runes
+
+
+def decide(state: State, command: Command) -> list[Rune]:
+    """Answer a command with the runes it leads to, or refuse it."""
+    match command:
+        case Open(scope, limits, parent):
+            return _open(state, scope, limits, parent)
+        case Reserve(key, scope, amounts):
+            answer = reserve(state, key, scope, amounts)
+            return [answer] if isinstance(answer, Exhausted) else answer
+        case Settle(key, used):
+            return settle(state, key, used)
+        case Replenish(scope, amounts, actor):
+            return replenish(state, scope, amounts, actor)
+        case Close(scope):
+            return [] if find(state, scope) is None else [Closed(scope=scope)]
+
+
+def _open(state: State, scope: str, limits: Limits, parent: str | None) -> list[Rune]:
+    if find(state, scope) is not None:
+        return []
+    if parent is not None and find(state, parent) is None:
+        msg = f"{scope} cannot spend from {parent}: that budget is not open"
+        raise Refused(msg)
+    check_limits(limits)
+    return [Opened(scope=scope, limits=limits, parent=parent)]
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take a rune's data into the state."""
+    match rune:
+        case Opened(scope, limits, parent):
+            opened = Scope(scope=scope, parent=parent, limits=limits)
+            return replace(state, scopes=(*state.scopes, opened))
+        case Reserved(key, scope, amounts):
+            reservation = Reservation(key=key, scope=scope, amounts=amounts)
+            state = replace(state, reservations=(*state.reservations, reservation))
+            return _all_the_way_up(
+                state, scope, lambda at: replace(at, reserved=plus(at.reserved, amounts))
+            )
+        case Settled(key, used):
+            return _settled(state, key, used)
+        case Warning(scope, what):
+            return _at(state, {scope}, lambda at: replace(at, warned=(*at.warned, what)))
+        case Replenished(scope, amounts):
+            return _at(state, {scope}, lambda at: _raised(at, amounts))
+        case Closed(scope):
+            return _closed(state, scope)
+        case _:
+            return state
+
+
+def _at(state: State, names: set[str], change: Callable[[Scope], Scope]) -> State:
+    scopes = tuple(change(at) if at.scope in names else at for at in state.scopes)
+    return replace(state, scopes=scopes)
+
+
+def _all_the_way_up(state: State, scope: str, change: Callable[[Scope], Scope]) -> State:
+    return _at(state, {at.scope for at in lineage(state, scope)}, change)
+
+
+def _settled(state: State, key: str, used: Amounts) -> State:
+    found = next(each for each in state.reservations if each.key == key)
+    left = tuple(each for each in state.reservations if each.key != key)
+    return _all_the_way_up(
+        replace(state, reservations=left),
+        found.scope,
+        lambda at: replace(
+            at, used=plus(at.used, used), reserved=minus(at.reserved, found.amounts)
+        ),
+    )
+
+
+def _raised(at: Scope, amounts: Amounts) -> Scope:
+    limits = Limits(
+        *(
+            None if getattr(at.limits, what) is None else getattr(at.limits, what) + extra
+            for what, extra in zip(WHATS, msgspec.structs.astuple(amounts), strict=True)
+        )
+    )
+    warned = tuple(what for what in at.warned if not getattr(amounts, what))
+    return replace(at, limits=limits, warned=warned)
+
+
+def _closed(state: State, scope: str) -> State:
+    """Drop an account; who spent from it spends from its parent now, where it was counted too."""
+    heir = next(at.parent for at in state.scopes if at.scope == scope)
+    return replace(
+        state,
+        scopes=tuple(
+            replace(at, parent=heir) if at.parent == scope else at
+            for at in state.scopes
+            if at.scope != scope
+        ),
+        reservations=tuple(
+            replace(each, scope=heir) if each.scope == scope and heir is not None else each
+            for each in state.reservations
+        ),
+    )
+
+
+def due(_state: State) -> list[None]:
+    """Ask for nothing: a budget is spent by others."""
+    return []
+
+
+def place(_state: State, rune: Rune) -> Place:
+    """Say where a rune of the budget belongs: the session and the agent hear of limits."""
+    match rune:
+        case Warning(scope) | Exhausted(scope) | Replenished(scope) | Closed(scope):
+            return Place(NAME, tuple(dict.fromkeys(("session", scope))))
+        case _:
+            return Place(NAME)
+
+
+def is_open(_state: State) -> bool:
+    """Say that nothing is left to do: whoever made a reservation settles it."""
+    return False
+
+
+LIFECYCLE: Final = Lifecycle(
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
+)
+ENTITY: Final = Entity(lifecycle=LIFECYCLE, place=place, births=(Opened,), is_open=is_open)

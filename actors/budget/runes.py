@@ -1,0 +1,110 @@
+"""What happens to a budget: opened, reserved, settled, warned of, exhausted, raised, closed.
+
+Everything is counted in integers, so that sums are exact in any order: wall time in nanoseconds,
+cost in millionths of whatever currency the app thinks in.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from runelog.rune import Rune
+
+What: TypeAlias = Literal["tokens", "tool_calls", "wall", "retries", "sub_calls", "cost"]
+"""What is spent."""
+
+
+class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """So much of each thing that can be spent."""
+
+    tokens: int = 0
+    tool_calls: int = 0
+    wall: int = 0
+    """Nanoseconds of running turns."""
+    retries: int = 0
+    sub_calls: int = 0
+    cost: int = 0
+    """Millionths of the app's currency."""
+
+
+class Limits(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How much of each may be spent; None is without limit."""
+
+    tokens: int | None = None
+    tool_calls: int | None = None
+    wall: int | None = None
+    retries: int | None = None
+    sub_calls: int | None = None
+    cost: int | None = None
+
+
+WHATS: Final[tuple[What, ...]] = ("tokens", "tool_calls", "wall", "retries", "sub_calls", "cost")
+"""The fields of `Amounts` and of `Limits`, in their order."""
+
+
+class Opened(Rune, frozen=True, gc=False, tag="budget.opened"):
+    """A scope may spend so much. What it spends counts against its parent too, and so on up."""
+
+    scope: str
+    """`session`, or the id of an agent."""
+    limits: Limits = Limits()
+    parent: str | None = None
+
+
+class Reserved(Rune, frozen=True, gc=False, tag="budget.reserved"):
+    """So much is set aside for a call that is about to be made."""
+
+    key: str
+    """The id of the model call or tool call."""
+    scope: str
+    amounts: Amounts
+
+
+class Settled(Rune, frozen=True, gc=False, tag="budget.settled"):
+    """The call is over: what it used takes the place of what was set aside. Once for each key."""
+
+    key: str
+    used: Amounts
+    estimated: bool = False
+    """Nobody knows what was used, so that all that was set aside counts as used."""
+
+
+class Warning(Rune, frozen=True, gc=False, tag="budget.warning"):  # noqa: A001 -- named as its kind
+    """Little is left: used and reserved together have reached 80 % of the limit."""
+
+    scope: str
+    what: What
+    used: int
+    """Used and reserved, together."""
+    limit: int
+
+
+class Exhausted(Rune, frozen=True, gc=False, tag="budget.exhausted"):
+    """A reservation was refused: it would have gone past the limit of this scope."""
+
+    scope: str
+    """The scope whose limit stands in the way, which may be an ancestor of the one that asked."""
+    what: What
+    used: int
+    """Used and reserved, together, before the reservation that was refused."""
+    limit: int
+    key: str = ""
+    """The call that was not made."""
+
+
+class Replenished(Rune, frozen=True, gc=False, tag="budget.replenished"):
+    """The limits of a scope were raised by so much; what has no limit still has none."""
+
+    scope: str
+    amounts: Amounts
+    actor: Literal["user", "system", "timeout"] = "user"
+    request_id: str = ""
+    """Names what was asked for, so that asking again raises nothing again."""
+
+
+class Closed(Rune, frozen=True, gc=False, tag="budget.closed"):
+    """A scope spends no more: its agent is gone. What it spent still counts against its parent."""
+
+    scope: str

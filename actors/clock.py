@@ -1,0 +1,188 @@
+"""The two clocks: the system's, and one that is driven by hand."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from actors.report import log
+from runelog.errors import Forked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECOND: Final = 1_000_000_000
+_FEW: Final = 64
+"""Up to so many alarms, cancelled ones are not looked for."""
+_LOOK_AGAIN: Final = 1.0
+"""How often the system's time is compared again: it may be set while we wait."""
+
+
+class Alarm:
+    """One call that is due at its time."""
+
+    __slots__ = ("call", "order", "when")
+
+    def __init__(self, when: int, order: int, call: Callable[[], None]) -> None:
+        """Begin armed."""
+        self.when = when
+        self.order = order
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        """Have it not happen; does nothing if it has."""
+        self.call = None
+
+    def __lt__(self, other: Alarm) -> bool:
+        """Come first if due first, or armed first for the same time."""
+        return (self.when, self.order) < (other.when, other.order)
+
+
+class _Alarms:
+    """Alarms by time. Cancelled ones are dropped when they come up, or when most are such."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._heap: list[Alarm] = []
+        self._order = itertools.count()
+        self._sweep_at = _FEW
+
+    def add(self, when: int, call: Callable[[], None]) -> Alarm:
+        with self._lock:
+            if len(self._heap) >= self._sweep_at:
+                self._heap = [alarm for alarm in self._heap if alarm.call is not None]
+                heapq.heapify(self._heap)
+                # Only once as many more have come: each one pays for a look at two.
+                self._sweep_at = max(_FEW, 2 * len(self._heap))
+            alarm = Alarm(when, next(self._order), call)
+            heapq.heappush(self._heap, alarm)
+            return alarm
+
+    def next_time(self) -> int | None:
+        with self._lock:
+            while self._heap and self._heap[0].call is None:
+                heapq.heappop(self._heap)
+            return self._heap[0].when if self._heap else None
+
+    def pop(self, now: int) -> Callable[[], None] | None:
+        with self._lock:
+            while self._heap and (self._heap[0].call is None or self._heap[0].when <= now):
+                alarm = heapq.heappop(self._heap)
+                call, alarm.call = alarm.call, None
+                if call is not None:
+                    return call
+            return None
+
+
+def _ring(call: Callable[[], None]) -> None:
+    """Ring one alarm; it only puts a message into a mailbox, and one that is full says so."""
+    try:
+        call()
+    except BaseException:  # noqa: BLE001 -- the next alarm is not to blame
+        log.exception("alarm_failed")
+
+
+class SystemClock:
+    """The time of the machine. One thread rings all alarms; it starts with the first one."""
+
+    def __init__(self) -> None:
+        """Begin without alarms."""
+        self._alarms = _Alarms()
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def now(self) -> int:
+        """Return nanoseconds since 1970, UTC."""
+        return time.time_ns()
+
+    def at(self, when: int, call: Callable[[], None]) -> Alarm:
+        """Call `call` once it is `when`; at once if that is past. It must be quick."""
+        if os.getpid() != self._pid:
+            # The thread that rings stayed behind.
+            msg = "this clock was begun before a fork: begin your own in the child"
+            raise Forked(msg)
+        with self._changed:
+            if self._thread is None and not self._closed:
+                thread = threading.Thread(target=self._live, name="runefold-clock", daemon=True)
+                thread.start()
+                self._thread = thread
+            first = self._alarms.next_time()
+            alarm = self._alarms.add(when, call)
+            if first is None or when < first:
+                self._changed.notify()
+        return alarm
+
+    def _live(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                now = self.now()
+                call = self._alarms.pop(now)
+                if call is None:
+                    due = self._alarms.next_time()
+                    pause = None if due is None else min((due - now) / SECOND, _LOOK_AGAIN)
+                    self._changed.wait(pause)
+                    continue
+            _ring(call)
+            del call
+
+    def close(self) -> None:
+        """Ring no more; an alarm that is ringing now is waited for."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+
+class HandClock:
+    """A clock that stands still until somebody moves it.
+
+    >>> clock = HandClock()
+    >>> rung = []
+    >>> alarm = clock.at(clock.now() + 5 * SECOND, lambda: rung.append("tea"))
+    >>> clock.advance(4)
+    >>> rung
+    []
+    >>> clock.advance(1)
+    >>> rung
+    ['tea']
+    """
+
+    def __init__(self, now: int = 1_800_000_000 * SECOND) -> None:
+        """Begin at a fixed time."""
+        self._now = now
+        self._alarms = _Alarms()
+
+    def now(self) -> int:
+        """Return the time it was set to."""
+        return self._now
+
+    def at(self, when: int, call: Callable[[], None]) -> Alarm:
+        """Call `call` when the clock is moved to `when` or beyond, if only by nothing."""
+        return self._alarms.add(when, call)
+
+    @property
+    def next_alarm(self) -> int | None:
+        """When the next alarm is due."""
+        return self._alarms.next_time()
+
+    def advance(self, seconds: float) -> None:
+        """Move on, ringing each alarm at its own time."""
+        self.move_to(self._now + round(seconds * SECOND))
+
+    def move_to(self, until: int) -> None:
+        """Move on to a time, ringing each alarm at its own."""
+        while (when := self._alarms.next_time()) is not None and when <= until:
+            self._now = max(self._now, when)
+            call = self._alarms.pop(self._now)
+            if call is not None:
+                _ring(call)
+        self._now = max(self._now, until)

@@ -1,0 +1,23 @@
+"""Commands that several laws understand."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Recover(msgspec.Struct, frozen=True):
+    """Settle what is in doubt: the log says that something began, and not how it ended."""
+
+    now: int = 0
+
+
+class TimeUp(msgspec.Struct, frozen=True):
+    """The deadline in the log has passed."""
+
+    now: int
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """Stop at the next safe boundary and keep what there is."""
+
+    reason: str

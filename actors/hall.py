@@ -1,0 +1,238 @@
+"""What the actors of one conversation share: their lane, the log, the wards, who is alive.
+
+All of it is used on the conversation's lane only, one message at a time, so nothing here is locked.
+An append is ordered as soon as it is made and waited for later: before something outside begins,
+and before a caller is answered. Whoever hears of a rune can only append behind it, so hearing of it
+before it is on disk changes nothing that a crash could take back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from actors.report import log as operator
+from runelog.replay import replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from actors.entity import Entity
+    from actors.ports import Chance, Clock, Lane, Scheduler
+    from runelog.lifecycle import Phased
+    from runelog.log import Log
+    from runelog.rune import Appended, Change, Rune
+
+
+class Newborn(NamedTuple):
+    """An entity that was just born: its state, and how many runes its stream holds."""
+
+    state: Any
+    version: int
+    event_id: int
+    """Of the last of them."""
+    runes: tuple[Rune, ...] = ()
+    """Them, if it was born here and now."""
+
+
+class Member(Protocol):
+    """A live actor of the conversation, as the others see it."""
+
+    def hear(self, event_id: int, rune: Rune) -> None:
+        """Take notice of a rune it observes."""
+        ...
+
+    def tell(self, message: object, reply_to: Any = None) -> None:  # noqa: ANN401 -- pykka's
+        """Send it a message; `reply_to` gets the answer."""
+        ...
+
+    def is_idle(self) -> bool:
+        """Tell whether nothing goes on that would be lost if it stopped now."""
+        ...
+
+
+class Children(Protocol):
+    """Whoever starts actors and keeps them alive."""
+
+    def ensure(self, kind: str, entity: str, agent: str) -> None:
+        """Have an actor run for an entity of an agent, if none does; it may take a moment."""
+        ...
+
+
+@dataclass
+class Ward:
+    """An entity without an actor: whoever acts for it folds it here."""
+
+    entity: Entity
+    state: Any
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offices:
+    """What an actor needs of the machine and of the app."""
+
+    clock: Clock
+    chance: Chance
+    scheduler: Scheduler
+    models: Any
+    """Gives a provider by name."""
+    tools: Any
+    """The toolbox."""
+    policy: Any
+    """Which calls pass, which a human is asked about, which are denied."""
+    secret: Callable[[str], str]
+    """Gives the value of a secret by its name, or raises."""
+
+
+class Hall:
+    """Where the actors of one conversation meet."""
+
+    def __init__(
+        self,
+        conversation: str,
+        log: Log,
+        lane: Lane,
+        offices: Offices,
+        births: Mapping[type[Rune], Entity],
+        wards: Mapping[str, Entity],
+    ) -> None:
+        """Open the hall; `births` and `wards` tell kinds of entities by rune and by id prefix."""
+        self.conversation = conversation
+        self.log = log
+        self.lane = lane
+        self.offices = offices
+        """What an actor needs of the machine and of the app."""
+        self.births = births
+        self.children: Children
+        self._ward_kinds = wards
+        self._wards: dict[str, Ward] = {}
+        self._members: dict[str, Member] = {}
+        self._newborn: dict[str, Newborn] = {}
+        self.awaited: set[str] = set()
+        """Entities whose actors are being started."""
+        self._letters: dict[str, list[tuple[object, Any]]] = {}
+        self.at_hand: dict[tuple[str, str], Any] = {}
+        """What one actor lays out for another, by what it is and whose: gone in a crash."""
+        self._unsettled = False
+        self.active_at = offices.clock.now()
+        """When something last happened here."""
+        self._answers: list[tuple[Callable[[], None], Callable[[Exception], None]]] = []
+
+    # -- who is here --------------------------------------------------------------------------
+
+    def join(self, entity: str, member: Member) -> None:
+        """Come in: from now on this actor hears what its entity observes."""
+        self._members[entity] = member
+        self.awaited.discard(entity)
+        for message, reply_to in self._letters.pop(entity, ()):
+            member.tell(message, reply_to)
+
+    def __contains__(self, entity: str) -> bool:
+        """Tell whether an entity has an actor here."""
+        return entity in self._members
+
+    def leave(self, entity: str, member: Member) -> None:
+        """Go out, unless a successor has come in already."""
+        if self._members.get(entity) is member:
+            del self._members[entity]
+
+    def tell(self, entity: str, message: object, reply_to: Any = None) -> bool:  # noqa: ANN401 -- pykka's
+        """Send a message to an entity's actor, there or to come; tell whether there is one."""
+        member = self._members.get(entity)
+        if member is not None:
+            member.tell(message, reply_to)
+            return True
+        if entity in self.awaited:
+            self._letters.setdefault(entity, []).append((message, reply_to))
+            return True
+        operator.debug("dead_letter", actor=entity, what=type(message).__name__)
+        return False
+
+    def newborn(self, entity: str) -> Newborn | None:
+        """Return the state of an entity that was born here and has no actor yet; only once."""
+        return self._newborn.pop(entity, None)
+
+    def ward(self, entity: str) -> Ward:
+        """Return an entity that has no actor, as it is now."""
+        ward = self._wards.get(entity)
+        if ward is None:
+            kind = self._ward_kinds[entity.partition("_")[0]]
+            found = self.replayed(kind, entity)
+            ward = self._wards[entity] = Ward(kind, found.state, found.version)
+        return ward
+
+    def forget_wards(self) -> None:
+        """Look them up in the log anew."""
+        self._wards.clear()
+
+    def is_ward(self, entity: str) -> bool:
+        """Tell whether an entity has no actor."""
+        return entity.partition("_")[0] in self._ward_kinds
+
+    def replayed(self, kind: Entity, entity: str) -> Newborn:
+        """Return an entity's state as the log has it."""
+        self.settle()
+        lifecycle = kind.lifecycle
+        if not self.log.version(self.conversation, entity):
+            return Newborn(lifecycle.initial, 0, 0)
+        state: Phased
+        state, event_id, version = replay(self.log, self.conversation, lifecycle, entity=entity)
+        return Newborn(state, version, event_id)
+
+    def is_idle(self) -> bool:
+        """Tell whether nobody here would miss anything if all went home; a human is not waited for.
+
+        What is waited for then has its deadline in the log, and wakes the conversation.
+        """
+        return not self.awaited and all(member.is_idle() for member in self._members.values())
+
+    # -- the log ------------------------------------------------------------------------------
+
+    def append(self, changes: Sequence[Change]) -> Appended:
+        """Append to the conversation: ordered now, on disk when the hall is next settled."""
+        appended = self.log.append(self.conversation, changes, durable=False)
+        self._unsettled = True
+        self.active_at = appended.time
+        return appended
+
+    def settle(self) -> None:
+        """Wait until everything appended here is on disk."""
+        if self._unsettled:
+            self.log.flush()
+            self._unsettled = False
+
+    def announce(
+        self, first: int, changes: Sequence[Change], births: Mapping[str, Newborn], by: str
+    ) -> None:
+        """Tell the actors of this conversation what they observe, in order; `by` knows already."""
+        self._newborn.update(births)
+        event_id = first
+        for change in changes:
+            for rune in change.runes:
+                for entity in (change.entity, *change.observers):
+                    member = self._members.get(entity)
+                    if member is not None and entity != by:
+                        member.hear(event_id, rune)
+                event_id += 1
+
+    def answer(self, give: Callable[[], None], fail: Callable[[Exception], None]) -> None:
+        """Give an answer once nothing is left to do here and everything is on disk.
+
+        What follows from a message at once then shares a sync with it.
+        """
+        self._answers.append((give, fail))
+        self.active_at = self.offices.clock.now()
+        if len(self._answers) == 1:
+            self.lane.when_dry(self._give)
+
+    def _give(self) -> None:
+        answers, self._answers = self._answers, []
+        try:
+            self.settle()
+        except Exception as error:  # noqa: BLE001 -- whatever it was, nobody is told it was done
+            for _, fail in answers:
+                fail(error)
+            return
+        for give, _ in answers:
+            give()

@@ -1,0 +1,1 @@
+"""One call of a model: it streams an answer, and is charged for exactly once."""

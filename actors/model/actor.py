@@ -1,0 +1,125 @@
+"""Makes a model call happen: streams from its provider, and says how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+from actors.commands import Cancel, TimeUp
+from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
+from actors.model.stream import Flush, Stream
+from actors.shell import Shell
+
+if TYPE_CHECKING:
+    from actors.hall import Hall
+    from actors.model.runes import AssistantDelta
+    from actors.ports import Job
+
+
+class Silence:
+    """It may be that nothing has come for too long."""
+
+
+class ModelActor(Shell):
+    """One call of a model."""
+
+    entity = ENTITY
+
+    def __init__(self, hall: Hall, me: str) -> None:
+        """Begin before the provider is asked."""
+        super().__init__(hall, me)
+        self._stream: Stream | None = None
+        self._job: Job | None = None
+        self._patience = 0
+
+    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
+        """Understand how the stream ended; a cancelled one says what was used until then."""
+        match message:
+            case Flush():
+                if self._stream is not None:
+                    self._stream.flush()
+                return None
+            case Silence():
+                return self._if_silent()
+            case Finish() | Fail():
+                self._end_stream()
+                return message
+            case TimeUp() if not self.state.begun:
+                self._end_stream()
+                return message
+            case Cancel(reason):
+                self._end_stream()
+                return BreakOff(reason, self._stream.usage if self._stream else None)
+            case _:
+                return super().understand(message)
+
+    def perform(self, effect: CallProvider) -> None:
+        """Ask the provider, on a thread of its own."""
+        match effect:
+            case CallProvider():
+                self._call()
+            case _:
+                assert_never(effect)
+
+    def _call(self) -> None:
+        offices = self.hall.offices
+        prompted = self.hall.at_hand.pop(("prompt", self.me))
+        self._patience = prompted.silence
+        self._stream = stream = Stream(
+            self.hall.log,
+            self.hall.conversation,
+            self.me,
+            offices.clock,
+            offices.chance,
+            self.ref.notify,
+            self._heard,
+            (self.state.agent_id, self.state.turn_id),
+        )
+        self.hall.at_hand["text", self.me] = stream
+        steps = stream.steps(prompted.provider, prompted.request(stream.is_closed))
+        self._job = offices.scheduler.work(self.name, steps)
+        self._watch()
+
+    def _heard(self, event_id: int, rune: AssistantDelta) -> None:
+        """Take notice of a fragment; only the first one changes anything that is due."""
+        if self.state.begun:
+            self._news.append((event_id, rune))
+        else:
+            self.hear(event_id, rune)
+
+    def _end_stream(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self.catch_up()
+        if self._job is not None:
+            self._job.wake()
+
+    def _watch(self) -> None:
+        assert self._stream is not None
+        self.later(self._stream.heard_at + self._patience, lambda _: Silence())
+
+    def _if_silent(self) -> Fail | None:
+        stream = self._stream
+        if stream is None or stream.closed:
+            return None
+        now = self.hall.offices.clock.now()
+        if now < stream.heard_at + self._patience or not self.state.begun:
+            # The first byte has a deadline of its own, in the log.
+            self._watch_from(now)
+            return None
+        self._end_stream()
+        return Fail("timeout", "the stream fell silent", retryable=True, usage=stream.usage)
+
+    def _watch_from(self, now: int) -> None:
+        assert self._stream is not None
+        self.later(max(self._stream.heard_at, now) + self._patience, lambda _: Silence())
+
+    def on_stop(self) -> None:
+        """Let the stream end as well."""
+        self._end_stream()
+        super().on_stop()
+
+    def on_failure(self, *about: object) -> None:
+        """Let the stream end as well."""
+        if self._stream is not None:
+            self._stream.closed = True
+        super().on_failure(*about)

@@ -1,0 +1,295 @@
+"""The law of a model call.
+
+      ┌──┐ turn.assistant_delta
+      │  v
+    calling ── completed ──> completed
+      │ │
+      │ └───── failed ─────> failed       a fault, no first byte in time, or a crash
+      └─────── cancelled ──> cancelled    its turn is being stopped
+
+Every ending settles what was reserved, in the same append, so that a call is charged for exactly
+once. What is not known to have been used counts as reserved, and is marked as estimated.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from actors.budget.runes import Amounts, Settled
+from actors.commands import Cancel, Recover, TimeUp
+from actors.entity import Entity, Place
+from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
+from runelog.lifecycle import Lifecycle, Table, refusal
+from runelog.rune import Rune, is_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAME: Final = "model"
+
+BAD_RESPONSE: Final = "bad_response"
+"""The type of error when the answer is not one that can be acted on."""
+CRASH: Final = "crash"
+"""The type of error when the log says that the call was made, and not how it ended."""
+TIMEOUT: Final = "timeout"
+"""The type of error when the provider took too long."""
+
+
+class Phase(StrEnum):
+    """What a model call can be."""
+
+    CALLING = "calling"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+TABLE: Table[Phase] = {
+    Phase.CALLING: {
+        AssistantDelta: Phase.CALLING,
+        Completed: Phase.COMPLETED,
+        Failed: Phase.FAILED,
+        Cancelled: Phase.CANCELLED,
+    },
+    Phase.COMPLETED: {},
+    Phase.FAILED: {},
+    Phase.CANCELLED: {},
+}
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a model call's runes add up to. It does not grow with the answer."""
+
+    phase: Phase = Phase.CALLING
+    model_call_id: str = ""
+    """Nothing until it is born."""
+    turn_id: str = ""
+    agent_id: str = ""
+    model: str = ""
+    round: int = 0
+    attempt: int = 0
+    upto: int = 0
+    prompt: str = ""
+    reserved: Amounts = Amounts()
+    first_byte_by: int = 0
+    begun: bool = False
+    """Whether anything of the answer is there, be it an empty fragment."""
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """The answer is all there."""
+
+    calls: tuple[AskedCall, ...] = ()
+    usage: Amounts | None = None
+    """What it used; None if the provider did not say."""
+    stop_reason: str = ""
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """The provider refused, broke off, or fell silent within its stream."""
+
+    error_type: str
+    message: str = ""
+    retryable: bool = False
+    usage: Amounts | None = None
+    """What it used until then; None if nobody knows."""
+
+
+class BreakOff(msgspec.Struct, frozen=True):
+    """The stream was stopped because the turn wants no more of it."""
+
+    reason: str
+    usage: Amounts | None = None
+    """What it used until then; None if nobody knows."""
+
+
+Command: TypeAlias = Finish | Fail | BreakOff | Cancel | TimeUp | Recover
+"""`Cancel` is for whoever cannot say what was used: it is `BreakOff` without an amount."""
+
+
+# -- effects -----------------------------------------------------------------------------------
+
+
+class CallProvider(msgspec.Struct, frozen=True):
+    """The provider has to be asked."""
+
+    model_call_id: str
+
+
+Effect: TypeAlias = CallProvider
+
+INWARD: Final[frozenset[type]] = frozenset()
+OUTSIDE: Final[frozenset[type]] = frozenset({CallProvider})
+
+
+# -- the law -----------------------------------------------------------------------------------
+
+
+def decide(state: State, command: Command) -> list[Rune]:
+    """Answer a command with the runes it leads to, or refuse it."""
+    match state.phase, command:
+        case Phase.CALLING, _ if not state.model_call_id:
+            raise refusal(NAME, state.phase, command)
+        case Phase.CALLING, Finish(calls, usage, stop_reason):
+            return _finish(state, calls, usage, stop_reason)
+        case Phase.CALLING, Fail(error_type, message, retryable, usage):
+            return _fail(state, error_type, message, retryable=retryable, usage=usage)
+        case Phase.CALLING, BreakOff(reason, usage):
+            return _cancel(state, reason, usage)
+        case Phase.CALLING, Cancel(reason):
+            return _cancel(state, reason, None)
+        case Phase.CALLING, Recover():
+            return _fail(state, CRASH, "the process ended while the model answered", retryable=True)
+        case Phase.CALLING, TimeUp(now):
+            if state.begun or now < state.first_byte_by:
+                return []
+            return _fail(state, TIMEOUT, "no first byte came in time", retryable=True)
+        case _, Recover() | TimeUp():
+            # Nothing is in doubt any more, and the deadline was met.
+            return []
+        case _:
+            raise refusal(NAME, state.phase, command)
+
+
+def _finish(
+    state: State, calls: Sequence[AskedCall], usage: Amounts | None, stop_reason: str
+) -> list[Rune]:
+    ids = [call.call_id for call in calls]
+    if len(set(ids)) < len(ids) or not all(map(is_id, ids)):
+        # Each call becomes an entity of its own: two of one id would share one result.
+        message = "the calls that the model asks for have no ids of their own"
+        return _fail(state, BAD_RESPONSE, message, retryable=True, usage=usage)
+    settled = _settled(state, usage)
+    rune = Completed(
+        model_call_id=state.model_call_id,
+        calls=tuple(calls),
+        usage=settled.used,
+        stop_reason=stop_reason,
+    )
+    return [rune, settled]
+
+
+def _fail(
+    state: State, error_type: str, message: str, *, retryable: bool, usage: Amounts | None = None
+) -> list[Rune]:
+    settled = _settled(state, usage)
+    rune = Failed(
+        model_call_id=state.model_call_id,
+        error_type=error_type,
+        message=message,
+        retryable=retryable,
+        usage=settled.used,
+        trigger=error_type,
+        actor="timeout" if error_type == TIMEOUT else "system",
+    )
+    return [rune, settled]
+
+
+def _cancel(state: State, reason: str, usage: Amounts | None) -> list[Rune]:
+    settled = _settled(state, usage)
+    rune = Cancelled(
+        model_call_id=state.model_call_id,
+        reason=reason,
+        usage=settled.used,
+        trigger=reason,
+        actor="timeout" if reason == TIMEOUT else "user",
+    )
+    return [rune, settled]
+
+
+def _settled(state: State, usage: Amounts | None) -> Settled:
+    if usage is None or min(msgspec.structs.astuple(usage)) < 0:
+        return Settled(key=state.model_call_id, used=state.reserved, estimated=True)
+    return Settled(key=state.model_call_id, used=usage)
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take a rune's data into the state."""
+    match rune:
+        case Called():
+            return State(
+                phase=state.phase,
+                model_call_id=rune.model_call_id,
+                turn_id=rune.turn_id,
+                agent_id=rune.agent_id,
+                model=rune.model,
+                round=rune.round,
+                attempt=rune.attempt,
+                upto=rune.upto,
+                prompt=rune.prompt,
+                reserved=rune.reserved,
+                first_byte_by=rune.first_byte_by,
+            )
+        case AssistantDelta() if not state.begun and state.phase is Phase.CALLING:
+            return msgspec.structs.replace(state, begun=True)
+        case _:
+            return state
+
+
+def due(state: State) -> list[Effect]:
+    """Say what has to be done while the state is this one."""
+    return [CallProvider(state.model_call_id)] if is_open(state) else []
+
+
+def deadline(state: State) -> int | None:
+    """Say when the call must be looked at: at its first byte's deadline, until one has come."""
+    return state.first_byte_by if is_open(state) and not state.begun else None
+
+
+def is_open(state: State) -> bool:
+    """Say whether there is work left that a restart must see to."""
+    return state.phase is Phase.CALLING and bool(state.model_call_id)
+
+
+def place(state: State, rune: Rune) -> Place:
+    """Say where a rune that this law decides belongs, its own birth included."""
+    match rune:
+        case Called(model_call_id, turn_id):
+            return Place(model_call_id, (turn_id,))
+        case AssistantDelta():
+            # The turn reads fragments as a range: observed, each would move the turn's version.
+            return Place(state.model_call_id)
+        case Settled():
+            return Place("budget")
+        case _:
+            return Place(state.model_call_id, (state.turn_id,))
+
+
+def is_seen_to(_state: State) -> bool:
+    """Say that a restart need not look for it: its turn is open as long as it is, and asks."""
+    return False
+
+
+def context(state: State) -> tuple[str | None, str | None]:
+    """Return the agent and the turn that its runes belong to."""
+    return state.agent_id, state.turn_id
+
+
+LIFECYCLE: Final = Lifecycle(
+    name=NAME,
+    table=TABLE,
+    initial=State(),
+    decide=decide,
+    evolve=evolve,
+    due=due,
+    # Fragments come from the thread that reads the provider's stream. One that was under way when
+    # the call ended is late, not illegal: it is kept and changes nothing.
+    observed=frozenset({AssistantDelta}),
+)
+
+ENTITY: Final = Entity(
+    lifecycle=LIFECYCLE,
+    place=place,
+    births=(Called,),
+    is_open=is_seen_to,
+    deadline=deadline,
+    context=context,
+    inward=INWARD,
+    outside=OUTSIDE,
+)

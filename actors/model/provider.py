@@ -1,0 +1,107 @@
+"""What a model is, to us: asked with a request, it streams events.
+
+The canonical events are these, whatever an API calls its own. A provider knows nothing of runes,
+turns or logs; it may block, and it runs on a thread where that hurts nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """A piece of the answer."""
+
+    text: str
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A tool that the model asks for, its arguments as it wrote them."""
+
+    name: str
+    arguments: str = "{}"
+    """JSON, if the model did as it was told."""
+
+
+class Used(msgspec.Struct, frozen=True):
+    """What the call cost, as far as it is known by now; a later one replaces it."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+    """In millionths of the currency."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The stream ends here, without an answer."""
+
+    error_type: str
+    message: str = ""
+    retryable: bool = False
+    """Whether the same request may well work a little later."""
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The answer is complete."""
+
+    stop_reason: str = "stop"
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Nothing comes for a while: for scripts, which must not sleep."""
+
+    seconds: float
+
+
+Event: TypeAlias = Text | ToolCall | Used | Failure | Done | Pause
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A tool call in history, with the id it has here."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any] = {}
+    raw: str = ""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message of the history that a model is shown."""
+
+    role: Literal["user", "assistant", "tool"]
+    text: str = ""
+    calls: tuple[Asked, ...] = ()
+    """Of an assistant: what it asked for."""
+    call_id: str = ""
+    """Of a tool: which call this is the result of."""
+    status: str = ""
+    """Of a tool: success, error, timeout, cancelled, denied or unknown."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One call of a model."""
+
+    model: str
+    system: str
+    messages: Sequence[Message]
+    """Every call in it has exactly one result."""
+    tools: Sequence[dict[str, Any]] = ()
+    max_output_tokens: int = 4096
+    conversation: str = ""
+    agent_id: str = ""
+    turn_id: str = ""
+    round: int = 0
+    attempt: int = 0
+    cancelled: Callable[[], bool] = bool
+    """Whether nobody wants the answer any more; a provider that looks now and then stops early."""
+
+
+class Provider(Protocol):
+    """Something that answers requests."""
+
+    def stream(self, request: Request) -> Iterable[Event]:
+        """Yield the answer as it comes. An exception counts as a failure that is not retryable."""
+        ...

@@ -1,0 +1,1 @@
+"""Ways to reach a model, one module each; none knows another."""

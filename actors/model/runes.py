@@ -1,0 +1,76 @@
+"""What happens to a call of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from actors.budget.runes import Amounts
+from actors.entity import Moved
+from runelog.rune import Rune
+
+
+class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool that the model asks for, under the id that its call will have."""
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any] = {}
+    raw: str = ""
+    """The arguments as the model wrote them, where they could not be read."""
+
+
+class Called(Rune, frozen=True, tag="model.called"):
+    """A turn asks its model: the birth of the call."""
+
+    model_call_id: str
+    turn_id: str
+    agent_id: str
+    model: str
+    round: int
+    """How many times the turn had its tools run before."""
+    attempt: int
+    """How many times it was asked in vain in this round before."""
+    upto: int
+    """The event id up to which history is sent."""
+    prompt: str
+    """The hash of what is sent beside history: system prompt and tool list."""
+    reserved: Amounts
+    first_byte_by: int
+    """When the first byte must be there, in nanoseconds."""
+    turn_by: int | None = None
+    """When the turn must be over, if its time began anew because a human was waited for."""
+
+
+class AssistantDelta(Rune, frozen=True, tag="turn.assistant_delta"):
+    """A fragment of the answer. Nothing may depend on where one ends and the next begins."""
+
+    text: str
+
+
+class Completed(Moved, frozen=True, tag="model.completed"):
+    """The answer is all there; its text is in the fragments."""
+
+    model_call_id: str
+    calls: tuple[AskedCall, ...] = ()
+    usage: Amounts = Amounts()
+    stop_reason: str = ""
+
+
+class Failed(Moved, frozen=True, tag="model.failed"):
+    """There will be no more of the answer."""
+
+    model_call_id: str
+    error_type: str
+    message: str = ""
+    retryable: bool = False
+    usage: Amounts = Amounts()
+
+
+class Cancelled(Moved, frozen=True, tag="model.cancelled"):
+    """Its turn wants no more of the answer."""
+
+    model_call_id: str
+    reason: str
+    usage: Amounts = Amounts()

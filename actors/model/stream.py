@@ -1,0 +1,233 @@
+"""One answer as it comes: fragments gathered into runes, and what is known of the rest.
+
+Reading a provider blocks, so it happens on a thread of its own, step by step. Fragments go to the
+log from there without a hop; the actor is told when there is something to decide. The lock keeps
+the two apart: once the stream is closed, nothing more of it reaches the log.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from actors.budget.runes import Amounts
+from actors.clock import SECOND
+from actors.model.lifecycle import Fail, Finish
+from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
+from actors.model.runes import AskedCall, AssistantDelta
+from runelog.codec import MAX_DEPTH, MAX_INLINE
+from runelog.errors import Fault
+from runelog.rune import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actors.model.provider import Event, Provider, Request
+    from actors.ports import Chance, Clock
+    from runelog.log import Log
+
+GATHER: Final = SECOND // 50
+"""Fragments are kept back at most so long, in nanoseconds."""
+MOST: Final = 64
+"""At most so many fragments go into one rune."""
+MAX_CALLS: Final = 1_000
+"""How many calls of one answer are listened to: far beyond what a turn accepts."""
+MAX_NAME: Final = 256
+MAX_NESTED: Final = MAX_DEPTH - 8
+"""How deep arguments may go: the rune that holds them is nested itself."""
+MAX_TEXT: Final = 64 << 20
+"""How many characters an answer may have before it is broken off."""
+
+
+class Stream:
+    """An answer under way."""
+
+    def __init__(
+        self,
+        log: Log,
+        conversation: str,
+        call: str,
+        clock: Clock,
+        chance: Chance,
+        tell: Callable[[object], None],
+        hear: Callable[[int, AssistantDelta], None],
+        context: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        """Write the fragments of model call `call`; `tell` and `hear` reach its actor."""
+        self._context = context
+        self._log = log
+        self._conversation = conversation
+        self._call = call
+        self._clock = clock
+        self._chance = chance
+        self._tell = tell
+        self._hear = hear
+        self._lock = threading.Lock()
+        self._waiting: list[str] = []
+        self._said: list[str] = []
+        self._length = 0
+        self._calls: list[AskedCall] = []
+        self._used: Used | None = None
+        self._begun = False
+        self.closed = False
+        self.heard_at = clock.now()
+        """When something last came."""
+        self.flush_by: int | None = None
+        """When what is waiting must go to the log."""
+
+    # -- on the actor's lane ------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let nothing more of this answer into the log, except what has come already."""
+        with self._lock:
+            if not self.closed:
+                self._flush()
+                self.closed = True
+
+    def is_closed(self) -> bool:
+        """Tell whether nobody wants the answer any more."""
+        return self.closed
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        with self._lock:
+            if not self.closed:
+                self._flush()
+
+    @property
+    def text(self) -> str:
+        """All that was said so far."""
+        return "".join(self._said)
+
+    @property
+    def usage(self) -> Amounts | None:
+        """What was used, if the provider said."""
+        if self._used is None:
+            return None
+        used = self._used
+        return Amounts(tokens=used.input_tokens + used.output_tokens, cost=used.cost)
+
+    # -- on a thread of its own ---------------------------------------------------------------
+
+    def steps(self, provider: Provider, request: Request) -> Iterator[int | None]:
+        """Read the provider to the end, and tell the actor what came of it."""
+        outcome: object = None
+        try:
+            for event in provider.stream(request):
+                self.heard_at = self._clock.now()
+                if isinstance(event, Pause):
+                    yield self._clock.now() + round(event.seconds * SECOND)
+                else:
+                    outcome = self._take(event)
+                    yield None
+                if self.closed or outcome is not None:
+                    break
+            else:
+                outcome = Fail("cut_off", "the stream ended without an end", retryable=True)
+        except GeneratorExit:
+            raise
+        except Fault:
+            # The log failed: nothing more can be said here, and nothing more is needed.
+            raise
+        except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
+            outcome = Fail(type(error).__name__, clean(str(error)), usage=self.usage)
+        if outcome is not None and not self.closed:
+            self._tell(outcome)
+
+    def _take(self, event: Event) -> object:
+        """Take in one event; return what the actor is to be told if it was the last."""
+        match event:
+            case Text(text):
+                return self._say(text)
+            case ToolCall():
+                if len(self._calls) < MAX_CALLS:
+                    self._calls.append(asked(self._chance.id("call"), event))
+            case Used():
+                self._used = event
+            case Failure(error_type, message, retryable):
+                return Fail(clean(error_type), clean(message), retryable, self.usage)
+            case Done(stop_reason):
+                return Finish(tuple(self._calls), self.usage, clean(stop_reason))
+            case _:
+                return Fail("bad_response", f"the provider gave a {type(event).__name__}")
+        return None
+
+    def _say(self, text: str) -> Fail | None:
+        if not text:
+            return None
+        with self._lock:
+            if self.closed:
+                return None
+            self._said.append(text)
+            self._waiting.append(text)
+            self._length += len(text)
+            if not self._begun or len(self._waiting) >= MOST:
+                self._flush()
+            elif self.flush_by is None:
+                self.flush_by = self._clock.now() + GATHER
+                self._clock.at(self.flush_by, lambda: self._tell(FLUSH))
+            elif self._clock.now() >= self.flush_by:
+                self._flush()
+        if self._length > MAX_TEXT:
+            return Fail("endless", f"the answer is over {MAX_TEXT:,} characters long")
+        return None
+
+    def _flush(self) -> None:
+        """Write what is waiting as one rune. Holds the lock."""
+        self.flush_by = None
+        if not self._waiting:
+            return
+        text = "".join(self._waiting)
+        self._waiting.clear()
+        self._begun = True
+        rune = AssistantDelta(text=clean(text))
+        agent, turn = self._context
+        change = Change(self._call, None, [rune], agent=agent, turn=turn)
+        appended = self._log.append(self._conversation, [change], durable=False)
+        self._hear(appended.first, rune)
+
+
+class Flush:
+    """What was said a moment ago must go to the log now."""
+
+
+FLUSH: Final = Flush()
+
+
+def clean(text: str) -> str:
+    """Return a text that can be stored: what a provider gives may hold halves of characters."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def asked(call_id: str, event: ToolCall) -> AskedCall:
+    """Return a call as it is kept: its arguments read or, if they cannot be, as they are."""
+    name, raw = clean(event.name)[:MAX_NAME], clean(event.arguments)[:MAX_INLINE]
+    try:
+        if len(event.arguments) > MAX_INLINE or _depth(raw) > MAX_NESTED:
+            return AskedCall(call_id, name, raw=raw)
+        found = msgspec.json.decode(raw or "{}")
+        # Numbers may be larger than what can be stored.
+        msgspec.msgpack.encode(found)
+    except (msgspec.DecodeError, UnicodeError, OverflowError, RecursionError):
+        return AskedCall(call_id, name, raw=raw)
+    if not isinstance(found, dict):
+        return AskedCall(call_id, name, raw=raw)
+    return AskedCall(call_id, name, found)
+
+
+def _depth(text: str) -> int:
+    """Return how deeply JSON is nested, without reading it."""
+    if text.count("[") + text.count("{") <= MAX_NESTED:
+        return 0
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKETS: Final = re.compile(r"[\[\]{}]")

@@ -1,0 +1,94 @@
+"""What actors need from outside, as protocols: time, ids, chance, and who runs when.
+
+Real ones run the product; hand-driven ones run the same code on one thread, from a seed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Timer(Protocol):
+    """Something that will happen at its time."""
+
+    def cancel(self) -> None:
+        """Have it not happen; does nothing if it has."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, and what is to happen when."""
+
+    def now(self) -> int:
+        """Return nanoseconds since 1970, UTC."""
+        ...
+
+    def at(self, when: int, call: Callable[[], None]) -> Timer:
+        """Call `call` once it is `when`; at once if that is past. It must be quick."""
+        ...
+
+
+class Chance(Protocol):
+    """Ids and randomness."""
+
+    def id(self, prefix: str) -> str:
+        """Return a new id: the prefix, an underscore and 16 hex digits."""
+        ...
+
+    def between(self, low: float, high: float) -> float:
+        """Return a number from `low` to `high`."""
+        ...
+
+
+class Lane(Protocol):
+    """Runs jobs one after the other, in the order they came; never two at once."""
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Run a job after those that came before it."""
+        ...
+
+    def when_dry(self, job: Callable[[], None]) -> None:
+        """Run a job once nothing else is waiting in this lane."""
+        ...
+
+
+class Job(Protocol):
+    """Work that is under way."""
+
+    def wake(self) -> None:
+        """End the pause that it takes now, if it takes one."""
+        ...
+
+
+class Awaited(Protocol):
+    """Something that somebody at the edge waits for."""
+
+    def is_there(self) -> bool:
+        """Tell whether it has come."""
+        ...
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until it has come; tell whether it has."""
+        ...
+
+
+class Scheduler(Protocol):
+    """Decides who runs when."""
+
+    def lane(self, name: str) -> Lane:
+        """Begin a lane."""
+        ...
+
+    def work(self, name: str, steps: Iterator[int | None]) -> Job:
+        """Run something that may block, beside all lanes, step by step.
+
+        A step that yields a time pauses the work until then.
+        """
+        ...
+
+    def wait(self, awaited: Awaited, timeout: float | None) -> bool:
+        """Wait at the edge for what an actor will answer; tell whether it came in time."""
+        ...

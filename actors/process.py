@@ -1,0 +1,400 @@
+"""A pykka actor with OTP manners. The only module that imports pykka.
+
+What pykka lacks is added here, once: a start that fails where it was asked for, a crash that stays
+where it happened, mailboxes with an end, a stop that goes before queued work, an answer or an error
+to every question, and monitors. Actors have no thread of their own: each message is a job of the
+lane they run on, and pykka's registry of all actors in the process is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+
+import pykka
+from pykka.messages import _ActorStop
+
+from actors.errors import Crashed, Dead, Overloaded, StartFailed, Unanswered
+from actors.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
+from actors.report import log
+from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pykka._envelope import Envelope
+    from pykka._types import OptExcInfo
+
+    from actors.ports import Lane, Scheduler
+
+__all__ = [
+    "ASK_TIMEOUT",
+    "KILLED",
+    "MAILBOX",
+    "NORMAL",
+    "SHUTDOWN",
+    "Answer",
+    "Down",
+    "Exit",
+    "Exiting",
+    "Process",
+    "Reason",
+    "Ref",
+]
+
+MAILBOX: Final = 10_000
+"""How many messages may wait before the sender is told `Overloaded`."""
+ASK_TIMEOUT: Final = 30.0
+"""How many seconds whoever asks waits for an answer, unless they say."""
+
+
+class Answer(pykka.ThreadingFuture[Any]):
+    """What whoever asked waits for. Only the first answer counts; a late one is dropped."""
+
+    def __init__(self) -> None:
+        """Begin without an answer."""
+        super().__init__()
+        self._there = threading.Lock()
+        self._there.acquire()
+        self._given = False
+
+    def set(self, value: object = None) -> None:
+        """Give the answer."""
+        # Full is what pykka says when there is one: it looks and sets under one lock.
+        with contextlib.suppress(queue.Full):
+            super().set(value)
+            self._arrive()
+
+    def set_exception(self, exc_info: OptExcInfo | None = None) -> None:
+        """Give an error as the answer, as pykka has it."""
+        with contextlib.suppress(queue.Full):
+            super().set_exception(exc_info)
+            self._arrive()
+
+    def fail(self, error: Exception) -> None:
+        """Give an error as the answer."""
+        self.set_exception((type(error), error, None))
+
+    def _arrive(self) -> None:
+        self._given = True
+        self._there.release()
+
+    def is_there(self) -> bool:
+        """Tell whether it has come."""
+        return self._given
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until it has come; tell whether it has."""
+        patience = threading.TIMEOUT_MAX if timeout is None else max(timeout, 0.0)
+        if self._there.acquire(timeout=min(patience, threading.TIMEOUT_MAX)):
+            self._there.release()
+        return self._given
+
+    def result(self) -> Any:  # noqa: ANN401 -- whatever was answered
+        """Return the answer that is there, or raise the error that is."""
+        return self.get(timeout=0)
+
+
+class _Inbox:
+    """What pykka's own references put messages into."""
+
+    def __init__(self) -> None:
+        self.process: Process
+
+    def put(self, envelope: Envelope[Any], /) -> None:
+        reply_to = envelope.reply_to
+        assert reply_to is None or isinstance(reply_to, Answer)
+        if isinstance(envelope.message, _ActorStop):
+            if reply_to is not None:
+                self.process.watch(lambda _down: reply_to.set())
+            self.process.stop()
+        else:
+            self.process.deliver(envelope.message, reply_to)
+
+    def get(self) -> Envelope[Any]:
+        msg = "messages are taken by the lane"
+        raise NotImplementedError(msg)
+
+    def empty(self) -> bool:
+        return not self.process.waiting
+
+
+class Process(pykka.Actor):
+    """An actor on a lane. Subclasses handle messages in `on_receive`."""
+
+    def __init__(self, name: str, lane: Lane, *, mailbox: int = MAILBOX) -> None:
+        """Begin before its start; `launch` starts it."""
+        super().__init__()
+        assert isinstance(self.actor_inbox, _Inbox)
+        self.actor_inbox.process = self
+        self.name = name
+        self.lane = lane
+        self.exit: Exit | None = None
+        self.ref = Ref(self)
+        self._limit = mailbox
+        self._guard = threading.Lock()
+        self._stopping: Exit | None = None
+        self._mail: deque[tuple[Any, Answer | None]] = deque()
+        self._in_hand: tuple[Any, Answer | None] | None = None
+        """The message that is being handled."""
+        self._watchers: list[Callable[[Down], None]] = []
+        self._launched = False
+        self._started = False
+
+    @classmethod
+    def start(cls, *args: Any, **kwargs: Any) -> pykka.ActorRef[Self]:  # noqa: ANN401 -- pykka's
+        """Make one and launch it, as with pykka; but no registry of the whole process has it."""
+        process = cls(*args, **kwargs)
+        process.launch()
+        return process.actor_ref
+
+    @staticmethod
+    def _create_actor_inbox() -> _Inbox:
+        return _Inbox()
+
+    @staticmethod
+    def _create_future() -> Answer:
+        return Answer()
+
+    def _start_actor_loop(self) -> None:
+        self.launch()
+
+    def __str__(self) -> str:
+        """Go by its name."""
+        return self.name
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait in the mailbox."""
+        return len(self._mail)
+
+    # -- beginning and ending -----------------------------------------------------------------
+
+    def launch(self) -> Ref:
+        """Start here, on its lane or before that is used; a start that fails raises here."""
+        with self._guard:
+            assert not self._launched, f"{self.name} was launched before"
+            self._launched = True
+        cause: BaseException | None = None
+        try:
+            if self.exit is None:
+                self.on_start()
+        except BaseException as error:  # noqa: BLE001 -- nothing escapes one actor into another
+            cause = error
+            if isinstance(error, Exiting):
+                self._leave(error.exit)
+            else:
+                self._crash(error)
+        with self._guard:
+            how = self.exit
+            self._started = True
+            jobs = len(self._mail) if self._stopping is None else 1
+        if how is not None:
+            msg = f"{self.name} could not start: {how}"
+            raise StartFailed(msg) from cause
+        for _ in range(jobs):
+            self.lane.run(self._step)
+        return self.ref
+
+    def finish(self, how: Exit = NORMAL) -> NoReturn:
+        """End, from within."""
+        raise Exiting(how)
+
+    def stop(self, how: Exit = SHUTDOWN) -> None:
+        """Ask it to end before it handles anything else; the first to ask says how."""
+        with self._guard:
+            if self.exit is not None or self._stopping is not None:
+                return
+            self._stopping = how
+            started = self._started
+        if started:
+            self.lane.run(self._step)
+
+    def kill(self) -> None:
+        """End it without asking: what it is doing now is not waited for, and no hook is called."""
+        self._end(KILLED)
+
+    def watch(self, told: Callable[[Down], None]) -> None:
+        """Call `told` once it has ended; at once if it has."""
+        with self._guard:
+            how = self.exit
+            if how is None:
+                self._watchers.append(told)
+        if how is not None:
+            self._tell_watcher(told, Down(self.name, self.ref, how))
+
+    def _tell_watcher(self, told: Callable[[Down], None], down: Down) -> None:
+        try:
+            told(down)
+        except BaseException:  # noqa: BLE001 -- the next one is to be told whatever this one does
+            log.exception("watcher_failed", actor=self.name)
+
+    def _end(self, how: Exit) -> None:
+        with self._guard:
+            if self.exit is not None:
+                return
+            self.exit = how
+            left = [*self._mail]
+            self._mail.clear()
+            in_hand = self._in_hand if how.reason is Reason.KILLED else None
+            watchers, self._watchers = self._watchers, []
+        self.actor_stopped.set()
+        if how.reason is Reason.CRASH:
+            log.error("actor_crashed", actor=self.name, exc_info=how.error)
+        if in_hand is not None:
+            self._fail(*in_hand, how)
+        for letter in left:
+            _dead_letter(self.name, *letter)
+        down = Down(self.name, self.ref, how)
+        for told in watchers:
+            self._tell_watcher(told, down)
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def deliver(
+        self, message: object, reply_to: Answer | None = None, *, limited: bool = True
+    ) -> None:
+        """Put a message into the mailbox."""
+        with self._guard:
+            gone = self.exit is not None
+            if not gone:
+                if limited and len(self._mail) >= self._limit:
+                    msg = f"{self.name} has {self._limit:,} messages waiting: send less, or later"
+                    raise Overloaded(msg)
+                self._mail.append((message, reply_to))
+            started = self._started
+        if gone:
+            _dead_letter(self.name, message, reply_to)
+        elif started:
+            self.lane.run(self._step)
+
+    def _step(self) -> None:
+        """Handle one message, or stop if that was asked. There is one such job for each."""
+        with self._guard:
+            if self.exit is not None or (self._stopping is None and not self._mail):
+                return
+            how = self._stopping
+            in_hand = self._in_hand = self._mail.popleft() if how is None else None
+        if how is not None:
+            self._leave(how)
+        elif in_hand is not None:
+            self._handle(*in_hand)
+            self._in_hand = None
+
+    def _handle(self, message: Any, reply_to: Answer | None) -> None:  # noqa: ANN401 -- anything
+        try:
+            self._reply(reply_to, self.on_receive(message))
+        except Exiting as leaving:
+            self._leave(leaving.exit)
+            if self.exit is not None and self.exit.reason is Reason.CRASH:
+                self._fail(message, reply_to, self.exit)
+            else:
+                self._reply(reply_to, None)
+        except BaseException as error:  # noqa: BLE001 -- nothing escapes one actor into another
+            self._crash(error)
+            self._fail(message, reply_to, Exit(Reason.CRASH, error))
+
+    def _reply(self, reply_to: Answer | None, answer: object) -> None:
+        """Give whoever asked the answer; a refusal is raised where it was asked."""
+        if reply_to is not None:
+            if isinstance(answer, Refused):
+                reply_to.fail(answer)
+            else:
+                reply_to.set(answer)
+
+    def _fail(self, message: object, reply_to: Answer | None, how: Exit) -> None:
+        """Tell whoever asked that it ended over their message."""
+        if reply_to is not None:
+            crashed = Crashed(f"{self.name} ended at {type(message).__name__}: {how}")
+            crashed.__cause__ = how.error
+            reply_to.fail(crashed)
+
+    def _leave(self, how: Exit) -> None:
+        if self.exit is not None:
+            return
+        try:
+            self.on_stop()
+        except Exiting as leaving:
+            how = leaving.exit
+        except BaseException as error:  # noqa: BLE001 -- as above
+            how = Exit(Reason.CRASH, error)
+        self._end(how)
+
+    def _crash(self, error: BaseException) -> None:
+        if self.exit is not None:
+            log.warning("failed_after_its_end", actor=self.name, exc_info=error)
+            return
+        try:
+            self.on_failure(type(error), error, error.__traceback__)
+        except BaseException as worse:  # noqa: BLE001 -- as above
+            log.exception("crash_handler_failed", actor=self.name, exc_info=worse)
+        self._end(Exit(Reason.CRASH, error))
+
+
+class Ref:
+    """How others reach an actor: by message only."""
+
+    __slots__ = ("_process", "name")
+
+    def __init__(self, process: Process) -> None:
+        """Refer to this actor, and to none that may come after it under the same name."""
+        self._process = process
+        self.name = process.name
+
+    def __repr__(self) -> str:
+        """Show the name and whether it is alive."""
+        return f"<{self.name}: {'alive' if self.is_alive() else self._process.exit}>"
+
+    def is_alive(self) -> bool:
+        """Tell whether it has not ended yet."""
+        return self._process.exit is None
+
+    def tell(self, message: object) -> None:
+        """Send a message; `Overloaded` if its mailbox is full. To the dead, it is a dead letter."""
+        self._process.deliver(message)
+
+    def notify(self, message: object) -> None:
+        """Send what must not be refused: news of what happened, of which there is an end."""
+        self._process.deliver(message, limited=False)
+
+    def ask(
+        self, message: object, scheduler: Scheduler, timeout: float | None = ASK_TIMEOUT
+    ) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Send a message and wait for the answer. For the edge: actors only tell each other."""
+        answer = self.ask_later(message)
+        if not scheduler.wait(answer, timeout):
+            msg = (
+                f"{self.name} gave no answer to {type(message).__name__} within {timeout} s; "
+                "it may still be handled"
+            )
+            raise Unanswered(msg)
+        return answer.result()
+
+    def ask_later(self, message: object) -> Answer:
+        """Send a message; the answer is waited for elsewhere."""
+        answer = Answer()
+        self._process.deliver(message, answer)
+        return answer
+
+    def stop(self, how: Exit = SHUTDOWN) -> None:
+        """Ask it to end before it handles anything else."""
+        self._process.stop(how)
+
+    def kill(self) -> None:
+        """End it without asking."""
+        self._process.kill()
+
+    def watch(self, told: Callable[[Down], None]) -> None:
+        """Have `told` called once it has ended. It must be quick, such as to tell somebody."""
+        self._process.watch(told)
+
+
+def _dead_letter(name: str, message: object, reply_to: Answer | None) -> None:
+    if reply_to is not None:
+        reply_to.fail(Dead(f"{name} has ended: {type(message).__name__} was not handled"))
+    else:
+        # Not `message`: the standard logger keeps that word for itself, and raises.
+        log.debug("dead_letter", actor=name, letter=type(message).__name__)

@@ -1,0 +1,247 @@
+"""Makes a session happen: has its agents live, its messages taken up, and its callers answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+
+from actors.agent.lifecycle import Terminate
+from actors.session import commands as ask
+from actors.session.lifecycle import ENTITY, message_entity
+from actors.session.runes import InputRefused
+from actors.shell import Shell
+from actors.turn import runes as turns
+from actors.turn.actor import Stop
+from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.hall import Hall
+    from actors.process import Answer
+    from actors.session.runes import Mode
+    from runelog.log import Log
+    from runelog.rune import Rune
+
+
+class Send(NamedTuple):
+    """A message for an agent. With an id of the sender's own, a resend is harmless."""
+
+    message_id: str
+    content: str
+    mode: Mode = "queue"
+    to: str = ""
+    own_id: bool = False
+
+
+class Await(NamedTuple):
+    """Answer when the turn that a message became has ended."""
+
+    message_id: str
+
+
+class Look(NamedTuple):
+    """Answer with the state."""
+
+
+class Interrupt(NamedTuple):
+    """Stop the turns that run now; answered with the messages they were about."""
+
+    reason: str
+
+
+class Forward(NamedTuple):
+    """Pass a command on to an entity of this conversation, which answers it."""
+
+    kind: str
+    entity: str
+    agent: str
+    message: object
+
+
+class Sent(NamedTuple):
+    """A message was accepted and is on disk."""
+
+    message_id: str
+    before: int
+    """An event before it: whoever follows from there misses nothing of its turn."""
+
+
+class Ended(NamedTuple):
+    """A turn has ended, and that is on disk."""
+
+    turn_id: str
+    rune: turns.Completed | turns.Interrupted | turns.Error
+
+
+class Refusal(NamedTuple):
+    """A message never became a turn."""
+
+    message_id: str
+    reason: str
+
+
+class SessionActor(Shell):
+    """A session."""
+
+    entity = ENTITY
+
+    def __init__(self, hall: Hall, me: str = "session") -> None:
+        """Begin before replay."""
+        super().__init__(hall, me)
+        self._waiting: dict[str, list[Answer]] = {}
+        self._turns: dict[str, str] = {}
+        """Which message a turn answers, of those that are running."""
+
+    def on_start(self) -> None:
+        """Take over, with the turns that are running."""
+        super().on_start()
+        self._turns = {each.turn_id: each.message_id for each in self.state.running}
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
+        """Understand a message to an agent; whether it came before is asked of the log."""
+        match message:
+            case Send(message_id, content, mode, to, own_id):
+                return ask.Accept(
+                    message_id=message_id,
+                    content=content,
+                    now=self.hall.offices.clock.now(),
+                    mode=mode,
+                    to=to,
+                    known=own_id and self._is_known(message_id),
+                )
+            case Await() | Look() | Interrupt() | Forward():
+                return None
+            case _:
+                return super().understand(message)
+
+    def _is_known(self, message_id: str) -> bool:
+        self.hall.settle()
+        return self.hall.log.version(self.hall.conversation, message_entity(message_id)) > 0
+
+    def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
+        """Carry out a command; whoever waits for a turn is answered when it has ended."""
+        before = self.event
+        answer = super().on_receive(message)
+        match message:
+            case Send(message_id, own_id=own_id) if answer is self.state:
+                return Sent(message_id, 0 if own_id else before)
+            case Await(message_id):
+                return _Later(message_id)
+            case Interrupt(reason):
+                running = self.state.running
+                for each in running:
+                    self._stop_turn(each.turn_id, reason)
+                return [each.message_id for each in running]
+            case Forward():
+                return message
+            case _:
+                return answer
+
+    def _reply(self, reply_to: Any, answer: object) -> None:  # noqa: ANN401 -- pykka's
+        if isinstance(answer, _Later):
+            self._promise(answer.message_id, reply_to)
+        elif isinstance(answer, Forward):
+            self._forward(answer, reply_to)
+        else:
+            super()._reply(reply_to, answer)
+
+    def _promise(self, message_id: str, reply_to: Any) -> None:  # noqa: ANN401 -- pykka's
+        """Answer when a message's turn has ended; now, if it has already."""
+        state = self.state
+        if any(message_id == each.message_id for each in (*state.waiting, *state.running)):
+            self._waiting.setdefault(message_id, []).append(reply_to)
+            return
+        self.hall.settle()
+        found = ended(self.hall.log, self.hall.conversation, message_id)
+        unknown = Refused(f"{self.hall.conversation} has no message {message_id}")
+        super()._reply(reply_to, unknown if found is None else found)
+
+    def _forward(self, order: Forward, reply_to: Any) -> None:  # noqa: ANN401 -- pykka's
+        """Pass a command on; an entity that is not there cannot take it."""
+        if order.agent:
+            self.hall.children.ensure(order.kind, order.entity, order.agent)
+        if not self.hall.tell(order.entity, order.message, reply_to):
+            msg = f"there is no {order.kind} {order.entity} under way in {self.hall.conversation}"
+            super()._reply(reply_to, Refused(msg))
+
+    def believed(self, rune: Rune) -> None:
+        """Answer those who wait for a turn that has ended, once that is on disk."""
+        match rune:
+            case turns.Completed() | turns.Interrupted() | turns.Error():
+                message_id = self._turns.pop(rune.turn_id, None)
+                if message_id is not None:
+                    self._tell_all(message_id, Ended(rune.turn_id, rune))
+            case turns.Started(turn_id=turn_id, message_id=message_id):
+                self._turns[turn_id] = message_id
+            case InputRefused(message_id, reason):
+                self._tell_all(message_id, Refusal(message_id, reason))
+            case _:
+                pass
+
+    def _tell_all(self, message_id: str, answer: object) -> None:
+        for waiting in self._waiting.pop(message_id, []):
+            self.hall.answer(_giving(waiting, answer), waiting.fail)
+
+    # -- effects ------------------------------------------------------------------------------
+
+    def perform(self, effect: ask.Effect) -> None:
+        """Do what is due."""
+        children = self.hall.children
+        match effect:
+            case ask.EnsureAgent(agent_id):
+                children.ensure("agent", agent_id, agent_id)
+            case ask.BeginTurn(_, message_id):
+                self.carry_out(ask.Begin(message_id, self.hall.offices.clock.now()))
+            case ask.SteerTurn(turn_id):
+                self._stop_turn(turn_id, "steer")
+            case ask.InterruptTurn(turn_id, reason):
+                self._stop_turn(turn_id, reason)
+            case ask.TerminateAgent(agent_id, reason):
+                children.ensure("agent", agent_id, agent_id)
+                self.hall.tell(agent_id, Terminate(reason))
+            case (
+                ask.Activate()
+                | ask.Suspend()
+                | ask.Unsuspend()
+                | ask.RefuseInputs()
+                | ask.CloseBudget()
+                | ask.Finish()
+            ):
+                pass  # inward
+            case _:
+                assert_never(effect)
+
+    def _stop_turn(self, turn_id: str, reason: str) -> None:
+        agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)
+        self.hall.children.ensure("turn", turn_id, agent)
+        self.hall.tell(turn_id, Stop(reason))
+
+
+def ended(log: Log, conversation: str, message_id: str) -> Ended | Refusal | None:
+    """Return what became of a message, as the log has it; None if that is still to come."""
+    turn_id = ""
+    for envelope in log.stream(conversation, message_entity(message_id)):
+        match envelope.payload:
+            case turns.Started(turn_id=turn_id):
+                pass
+            case InputRefused(reason=reason):
+                return Refusal(message_id, reason)
+    if not turn_id:
+        return None
+    version = log.version(conversation, turn_id)
+    last = next(iter(log.stream(conversation, turn_id, after=version - 1)), None)
+    rune = None if last is None else last.payload
+    return Ended(turn_id, rune) if isinstance(rune, _ENDS) else None
+
+
+_ENDS = (turns.Completed, turns.Interrupted, turns.Error)
+
+
+class _Later(NamedTuple):
+    message_id: str
+
+
+def _giving(waiting: Answer, answer: object) -> Callable[[], None]:
+    return lambda: waiting.set(answer)

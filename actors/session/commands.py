@@ -1,0 +1,204 @@
+"""What can be asked of a session, and what has to be done while it lives."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from actors.agent.runes import AgentConfig
+from actors.budget.runes import Amounts
+from actors.entity import Actor
+from actors.session.runes import BudgetInfo, Mode, SessionConfig
+
+
+class Spawn(msgspec.Struct, frozen=True):
+    """Bring an agent into the world."""
+
+    agent_id: str
+    role: str
+    model: str
+    parent_id: str | None = None
+    """The agent that spawns it; None is the root, or makes it the root if there is none."""
+    config: AgentConfig = AgentConfig()
+
+
+class Create(msgspec.Struct, frozen=True):
+    """Begin a conversation with its root agent."""
+
+    conversation_id: str
+    root: Spawn
+    config: SessionConfig = SessionConfig()
+
+
+class Accept(msgspec.Struct, frozen=True):
+    """Keep a message, and take it up at once if its agent is free."""
+
+    message_id: str
+    content: str
+    now: int
+    mode: Mode = "queue"
+    to: str = ""
+    """The agent it is for; empty for whoever speaks for the session."""
+    known: bool = False
+    """The log has a message of this id, however old: it is sent again."""
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Make a turn of a message that waits; the answer to `BeginTurn`."""
+
+    message_id: str
+    now: int
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Begin no more turns."""
+
+    reason: str = ""
+    finish: bool = True
+    """Let running turns finish; if not, interrupt them."""
+    actor: Actor = "user"
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Go on after a pause."""
+
+    actor: Actor = "user"
+
+
+class Replenish(msgspec.Struct, frozen=True):
+    """Raise the limits of the session's budget, or of an agent's."""
+
+    request_id: str
+    scope: str
+    amounts: Amounts
+    actor: Actor = "user"
+
+
+class Close(msgspec.Struct, frozen=True):
+    """Accept nothing more and bring everything to its end."""
+
+    reason: str = ""
+    actor: Actor = "user"
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """Let the closed conversation go to cold storage."""
+
+    actor: Actor = "user"
+
+
+class HandOver(msgspec.Struct, frozen=True):
+    """Let another agent take the messages that name none."""
+
+    to: str
+    sender: str = ""
+    """Who hands over; empty for whoever speaks for the session now."""
+
+
+class Reopen(msgspec.Struct, frozen=True):
+    """The log was opened and this session had work under way."""
+
+    epoch: int
+    """The writer's epoch: each open counts once."""
+    outcome: bool = False
+    """There was a result since the last open that the session does not hear of."""
+
+
+class NoteRestart(msgspec.Struct, frozen=True):
+    """A supervisor started a crashed actor again."""
+
+    child: str
+    reason: str
+    restarts: int = 1
+
+
+class AgentGone(msgspec.Struct, frozen=True):
+    """A supervisor gave an agent up: its actor cannot write its own end."""
+
+    agent_id: str
+    error: str
+
+
+# -- due, and commands at once: decided in the append that made them due ---------------------------
+
+
+class Activate(msgspec.Struct, frozen=True):
+    """The root agent is ready, or will never be: turns may begin, or somebody must look."""
+
+    trigger: str
+
+
+class Suspend(msgspec.Struct, frozen=True):
+    """Begin nothing until somebody has seen to the reason. Anybody may ask for it too."""
+
+    reason: str
+    budget_info: BudgetInfo | None = None
+    actor: Actor = "system"
+
+
+class Unsuspend(msgspec.Struct, frozen=True):
+    """Somebody has seen to it: go on."""
+
+    reason: str = ""
+    actor: Actor = "user"
+
+
+class RefuseInputs(msgspec.Struct, frozen=True):
+    """Messages wait that nobody will take up: each is told so."""
+
+
+class CloseBudget(msgspec.Struct, frozen=True):
+    """An agent is gone and its last turn has ended: its account is not needed any more."""
+
+    agent_id: str
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """Nobody is left and nothing is open: the session is closed."""
+
+
+# -- due, and done by the session's actor ----------------------------------------------------------
+
+
+class EnsureAgent(msgspec.Struct, frozen=True):
+    """The agent's actor has to be there."""
+
+    agent_id: str
+
+
+class BeginTurn(msgspec.Struct, frozen=True):
+    """A message can be taken up: ask for `Begin` with the time it is."""
+
+    agent_id: str
+    message_id: str
+
+
+class SteerTurn(msgspec.Struct, frozen=True):
+    """The turn has to stop, with reason `steer`: a message waits that takes it over."""
+
+    turn_id: str
+
+
+class InterruptTurn(msgspec.Struct, frozen=True):
+    """The turn has to stop. Its actor is started first if it is not there."""
+
+    turn_id: str
+    reason: str
+
+
+class TerminateAgent(msgspec.Struct, frozen=True):
+    """The agent has to terminate. Its actor is started first if it is not there."""
+
+    agent_id: str
+    reason: str
+
+
+Inward: TypeAlias = Activate | Suspend | Unsuspend | RefuseInputs | CloseBudget | Finish
+MessageCommand: TypeAlias = Accept | Begin | RefuseInputs
+AgentCommand: TypeAlias = Create | Spawn | HandOver | AgentGone | CloseBudget
+HaltCommand: TypeAlias = Pause | Resume | Suspend | Unsuspend | Replenish
+CourseCommand: TypeAlias = Activate | Close | Finish | Archive
+NoteCommand: TypeAlias = Reopen | NoteRestart
+Command: TypeAlias = MessageCommand | AgentCommand | HaltCommand | CourseCommand | NoteCommand
+Effect: TypeAlias = Inward | EnsureAgent | BeginTurn | SteerTurn | InterruptTurn | TerminateAgent

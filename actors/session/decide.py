@@ -1,0 +1,316 @@
+"""How a session answers: with the runes that a command leads to, or with a refusal.
+
+The time comes with commands. That a message can be taken up is due (`BeginTurn`), and the answer
+(`Begin`) says what time it is; an accepted message brings its own, and so needs no second append.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from actors.agent import runes as agents
+from actors.budget import lifecycle as budget
+from actors.budget import runes as budgets
+from actors.session import commands as ask
+from actors.session.fold import (
+    Phase,
+    State,
+    Waiting,
+    can_begin,
+    evolve,
+    has_root,
+    is_orphan,
+    member,
+    next_for,
+    refusable,
+)
+from actors.session.runes import (
+    Activated,
+    Archived,
+    ChildRestarted,
+    Closed,
+    Closing,
+    Created,
+    HandedOver,
+    InputAccepted,
+    InputRefused,
+    Paused,
+    Reopened,
+    Resumed,
+    SessionConfig,
+    Suspended,
+    Unsuspended,
+)
+from actors.turn import runes as turns
+from runelog.errors import Refused
+from runelog.lifecycle import refusal
+from runelog.rune import check_id
+
+if TYPE_CHECKING:
+    from actors.session.commands import Command
+    from runelog.rune import Rune
+
+NAME: Final = "session"
+MOST_WAITING: Final = 1_000
+"""So many messages may wait; whoever sends more is told to come back later."""
+LIVE: Final = frozenset({Phase.CREATED, Phase.ACTIVE, Phase.PAUSED, Phase.SUSPENDED})
+"""The phases in which a session takes messages and agents."""
+
+
+def decide(state: State, command: Command) -> list[Rune]:
+    """Answer a command with the runes it leads to, or refuse it."""
+    match command:
+        case ask.Accept() | ask.Begin() | ask.RefuseInputs():
+            return _about_messages(state, command)
+        case ask.Create() | ask.Spawn() | ask.HandOver() | ask.AgentGone() | ask.CloseBudget():
+            return _about_agents(state, command)
+        case ask.Pause() | ask.Resume() | ask.Suspend() | ask.Unsuspend() | ask.Replenish():
+            return _about_halts(state, command)
+        case ask.Activate() | ask.Close() | ask.Finish() | ask.Archive():
+            return _about_its_course(state, command)
+        case ask.Reopen() | ask.NoteRestart():
+            return _about_mishaps(state, command)
+        case _:
+            assert_never(command)
+
+
+def _about_messages(state: State, command: ask.MessageCommand) -> list[Rune]:
+    match command:
+        case ask.Accept(message_id=message_id, known=known):
+            return [] if known or _is_known(state, message_id) else _accept(state, command)
+        case ask.Begin(message_id, now):
+            found = next((each for each in state.waiting if each.message_id == message_id), None)
+            # What was due a moment ago may have been overtaken, by a pause or by a steer.
+            if found is None or state.phase is not Phase.ACTIVE or not _is_next(state, found):
+                return []
+            return [_begin(state, found, now)]
+        case ask.RefuseInputs():
+            closing = state.phase is Phase.CLOSING
+            return [
+                InputRefused(
+                    message_id=each.message_id,
+                    reason="the session closes" if closing else f"agent {each.to} is gone",
+                )
+                for each in refusable(state)
+            ]
+        case _:
+            assert_never(command)
+
+
+def _is_known(state: State, message_id: str) -> bool:
+    """Say whether a message is being dealt with; older ones are found by the log's index."""
+    return any(each.message_id == message_id for each in state.waiting) or any(
+        each.message_id == message_id for each in state.running
+    )
+
+
+def _accept(state: State, command: ask.Accept) -> list[Rune]:
+    check_id(command.message_id, "message id")
+    to = command.to or state.front
+    if state.phase not in LIVE or not state.conversation_id:
+        msg = f"session is {state.phase.value}: it takes no more messages; create or fork one"
+        raise Refused(msg)
+    if member(state, to) is None:
+        msg = f"there is no agent {to} any more: spawn one, or send to another"
+        raise Refused(msg)
+    if len(state.waiting) >= MOST_WAITING:
+        msg = f"{MOST_WAITING} messages wait already: send it again once some were taken up"
+        raise Refused(msg)
+    accepted = InputAccepted(
+        message_id=command.message_id, content=command.content, mode=command.mode, to=to
+    )
+    runes: list[Rune] = [accepted]
+    if state.phase is Phase.CREATED:
+        runes.insert(0, _activated(state, "first_message"))
+    state, was = evolve(state, accepted), state.phase
+    new = state.waiting[-1]
+    if was in {Phase.CREATED, Phase.ACTIVE} and _is_next(state, new):
+        runes.append(_begin(state, new, command.now))
+    return runes
+
+
+def _activated(state: State, trigger: str) -> Activated:
+    return Activated(root_agent_id=state.root, trigger=trigger)
+
+
+def _is_next(state: State, message: Waiting) -> bool:
+    return can_begin(state, message.to) and next_for(state, message.to) == message
+
+
+def _begin(state: State, message: Waiting, now: int) -> turns.Started:
+    found = member(state, message.to)
+    assert found is not None
+    return turns.Started(
+        turn_id=f"turn_{state.turns + 1}",
+        agent_id=found.agent_id,
+        input=message.content,
+        message_id=message.message_id,
+        deadline=now + found.config.turn_timeout,
+        model=found.model,
+        retries=found.config.retries,
+        on_crash=found.config.on_crash,
+        trigger="steer" if message.steer else "message",
+    )
+
+
+def _refusable(state: State) -> list[Waiting]:
+    if state.phase is Phase.CLOSING:
+        return list(state.waiting)
+    return [each for each in state.waiting if member(state, each.to) is None]
+
+
+def _about_agents(state: State, command: ask.AgentCommand) -> list[Rune]:
+    match command:
+        case ask.Create(conversation_id, root, config):
+            if state.conversation_id == conversation_id:
+                return []
+            if state.conversation_id:
+                raise refusal(NAME, state.phase, command)
+            _check(config)
+            limits = budgets.Opened(scope=NAME, limits=config.budget)
+            created = Created(conversation_id=conversation_id, config=config)
+            return [created, limits, *_spawn(root)]
+        case ask.Spawn(agent_id):
+            return [] if member(state, agent_id) is not None else _spawn_child(state, command)
+        case ask.HandOver(to, sender):
+            return _hand_over(state, command, to, sender or state.front)
+        case ask.AgentGone(agent_id, error):
+            return _bury(state, agent_id, error)
+        case ask.CloseBudget(agent_id):
+            return [budgets.Closed(scope=agent_id)] if agent_id in state.gone else []
+        case _:
+            assert_never(command)
+
+
+def _check(config: SessionConfig) -> None:
+    for name in ("failed_turns", "unclean_opens"):
+        if getattr(config, name) <= 0:
+            msg = f"{name} = {getattr(config, name)} would never let it work: give 1 or more"
+            raise Refused(msg)
+    budget.check_limits(config.budget)
+
+
+def _spawn_child(state: State, command: ask.Spawn) -> list[Rune]:
+    if state.phase not in LIVE or not state.conversation_id:
+        raise refusal(NAME, state.phase, command)
+    alive = member(state, state.root) is not None
+    parent = command.parent_id or (state.root if alive else None)
+    if parent is not None and (member(state, parent) is None or is_orphan(state, parent)):
+        msg = f"there is no agent {parent} any more that could spawn {command.agent_id}"
+        raise Refused(msg)
+    return _spawn(command, parent)
+
+
+def _spawn(command: ask.Spawn, parent: str | None = None) -> list[Rune]:
+    check_id(command.agent_id, "agent id")
+    config = command.config
+    for name in ("turn_timeout", "first_byte_timeout", "silence_timeout", "max_output_tokens"):
+        if getattr(config, name) <= 0:
+            msg = f"{name} = {getattr(config, name)} leaves no time to work: give more than 0"
+            raise Refused(msg)
+    if config.retries < 0:
+        msg = f"retries = {config.retries} cannot be counted: give 0 or more"
+        raise Refused(msg)
+    budget.check_limits(config.budget)
+    return [
+        agents.Spawning(
+            agent_id=command.agent_id,
+            role=command.role,
+            model=command.model,
+            parent_id=parent,
+            config=config,
+        ),
+        budgets.Opened(scope=command.agent_id, limits=config.budget, parent=parent or NAME),
+    ]
+
+
+def _hand_over(state: State, command: ask.HandOver, to: str, sender: str) -> list[Rune]:
+    if state.phase not in LIVE:
+        raise refusal(NAME, state.phase, command)
+    if member(state, to) is None or is_orphan(state, to):
+        msg = f"there is no agent {to} any more that could take over"
+        raise Refused(msg)
+    return [] if to == state.front else [HandedOver(sender=sender, to=to)]
+
+
+def _bury(state: State, agent_id: str, error: str) -> list[Rune]:
+    """Write the end of an agent whose actor cannot."""
+    found = member(state, agent_id)
+    if found is None:
+        return []
+    if not found.ready:
+        return [agents.Failed(agent_id=agent_id, error=error)]
+    stats = found.stats
+    return [agents.Terminated(agent_id=agent_id, reason=f"crashed: {error}", stats=stats)]
+
+
+def _about_halts(state: State, command: ask.HaltCommand) -> list[Rune]:
+    match state.phase, command:
+        case Phase.ACTIVE, ask.Pause(reason, finish, actor):
+            return [Paused(reason=reason, finish=finish, actor=actor)]
+        case Phase.PAUSED, ask.Pause(finish=finish) if finish or not state.finish:
+            return []
+        case Phase.PAUSED, ask.Resume(actor):
+            return [Resumed(actor=actor)]
+        case Phase.ACTIVE, ask.Suspend(reason, budget_info, actor):
+            return [Suspended(reason=reason, budget_info=budget_info, actor=actor)]
+        case Phase.SUSPENDED, ask.Unsuspend(reason, actor) if has_root(state):
+            return [Unsuspended(reason=reason, actor=actor)]
+        case Phase.SUSPENDED, ask.Unsuspend():
+            msg = f"session is suspended: its root agent {state.root} is gone; spawn one first"
+            raise Refused(msg)
+        case (Phase.ACTIVE, ask.Resume() | ask.Unsuspend()) | (Phase.SUSPENDED, ask.Suspend()):
+            return []
+        case _, ask.Replenish() if state.phase in LIVE:
+            return _replenish(state, command)
+        case _:
+            raise refusal(NAME, state.phase, command)
+
+
+def _replenish(state: State, command: ask.Replenish) -> list[Rune]:
+    if command.request_id in state.requests:
+        return []
+    check_id(command.request_id, "request id")
+    if command.scope != NAME and member(state, command.scope) is None:
+        msg = f"there is no agent {command.scope} any more whose budget could be raised"
+        raise Refused(msg)
+    amounts = budget.check_amounts(command.amounts)
+    return [
+        budgets.Replenished(
+            scope=command.scope,
+            amounts=amounts,
+            actor=command.actor,
+            request_id=command.request_id,
+        )
+    ]
+
+
+def _about_its_course(state: State, command: ask.CourseCommand) -> list[Rune]:
+    match state.phase, command:
+        case Phase.CREATED, ask.Activate(trigger):
+            return [_activated(state, trigger)]
+        case Phase.ACTIVE, ask.Activate():
+            return []
+        case _, ask.Close(reason, actor):
+            return [Closing(reason=reason, actor=actor)] if state.phase in LIVE else []
+        case Phase.CLOSING, ask.Finish():
+            return [Closed(final_stats=state.stats)]
+        case Phase.CLOSED, ask.Archive(actor):
+            return [Archived(actor=actor)]
+        case (Phase.ARCHIVED, ask.Archive()) | (Phase.CLOSED | Phase.ARCHIVED, ask.Finish()):
+            return []
+        case _:
+            raise refusal(NAME, state.phase, command)
+
+
+def _about_mishaps(state: State, command: ask.NoteCommand) -> list[Rune]:
+    match command:
+        case ask.Reopen(epoch, outcome):
+            if epoch == state.epoch or state.phase in {Phase.CLOSED, Phase.ARCHIVED}:
+                return []
+            return [Reopened(unclean=1 if outcome else state.unclean + 1, epoch=epoch)]
+        case ask.NoteRestart(child, reason, restarts):
+            note = ChildRestarted(child=child, reason=reason, restarts=restarts)
+            return [] if note == state.restarted else [note]
+        case _:
+            assert_never(command)

@@ -1,0 +1,375 @@
+"""What a session's runes add up to, and what can be told from it.
+
+The state holds what is under way: messages that wait, turns that run, agents that live, approvals
+that nobody has answered. It does not grow with the length of the conversation.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.agent import lifecycle as agent
+from actors.agent import runes as agents
+from actors.approval import runes as approvals
+from actors.budget import runes as budgets
+from actors.session.runes import (
+    BudgetInfo,
+    ChildRestarted,
+    Created,
+    HandedOver,
+    InputAccepted,
+    InputRefused,
+    Paused,
+    Reopened,
+    SessionConfig,
+    Stats,
+    Suspended,
+    Unsuspended,
+)
+from actors.tool import runes as tools
+from actors.turn import runes as turns
+
+if TYPE_CHECKING:
+    from runelog.rune import Rune
+
+DOUBTS: Final = 100
+"""So many calls whose outcome nobody knows are listed, the newest."""
+REQUESTS: Final = 32
+"""So many requests that were carried out are remembered, the newest."""
+
+TurnEnd: TypeAlias = turns.Completed | turns.Interrupted | turns.Error
+
+
+class Phase(StrEnum):
+    """What a session can be."""
+
+    CREATED = "created"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    SUSPENDED = "suspended"
+    CLOSING = "closing"
+    CLOSED = "closed"
+    ARCHIVED = "archived"
+
+
+class Member(msgspec.Struct, frozen=True):
+    """An agent that lives, or is about to."""
+
+    agent_id: str
+    parent_id: str | None
+    model: str
+    config: agents.AgentConfig
+    ready: bool = False
+    spent: bool = False
+    """Its own budget refused a call, and it terminates for that."""
+    stats: agents.Stats = agents.Stats()
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A message that was accepted and has not become a turn yet."""
+
+    message_id: str
+    content: str
+    to: str
+    steer: bool
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A turn that began and has not ended yet."""
+
+    turn_id: str
+    agent_id: str
+    message_id: str
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """An approval that waits for a human."""
+
+    approval_id: str
+    call_id: str
+    reason: str
+    deadline: int
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a session's runes add up to."""
+
+    phase: Phase = Phase.CREATED
+    conversation_id: str = ""
+    config: SessionConfig = SessionConfig()
+    root: str = ""
+    """The agent from which all others descend."""
+    root_end: str = ""
+    """How the root came to its end: `failed` or `terminated`; empty while it lives."""
+    front: str = ""
+    """The agent that takes messages which name none."""
+    members: tuple[Member, ...] = ()
+    gone: tuple[str, ...] = ()
+    """Agents that came to their end and whose budgets are still open."""
+    waiting: tuple[Waiting, ...] = ()
+    """In the order in which they were accepted."""
+    running: tuple[Running, ...] = ()
+    turns: int = 0
+    """How many turns began, which is also the number of the last one."""
+    finish: bool = True
+    """Whether turns may finish while the session is paused."""
+    suspension: str = ""
+    """Why the session is suspended."""
+    exhausted: BudgetInfo | None = None
+    """The limit that refused a call and was not raised since."""
+    failures: int = 0
+    """How many turns in a row ended in error."""
+    unclean: int = 0
+    """How many unclean opens there were since the last outcome."""
+    epoch: int = 0
+    """The last open that was counted as unclean."""
+    requests: tuple[str, ...] = ()
+    restarted: ChildRestarted | None = None
+    """What a supervisor reported last."""
+    approvals: tuple[Pending, ...] = ()
+    in_doubt: tuple[str, ...] = ()
+    """The calls whose outcome nobody knows, the newest at the end."""
+    stats: Stats = Stats()
+
+
+# -- what can be told --------------------------------------------------------------------------
+
+
+def member(state: State, agent_id: str) -> Member | None:
+    """Return the agent if it lives."""
+    return next((each for each in state.members if each.agent_id == agent_id), None)
+
+
+def turn_of(state: State, agent_id: str) -> Running | None:
+    """Return the turn that an agent is running."""
+    return next((each for each in state.running if each.agent_id == agent_id), None)
+
+
+def next_for(state: State, agent_id: str) -> Waiting | None:
+    """Return the message that an agent takes up next: one that steers, or else the oldest."""
+    mine = [each for each in state.waiting if each.to == agent_id]
+    return next((each for each in mine if each.steer), mine[0] if mine else None)
+
+
+def is_orphan(state: State, agent_id: str) -> bool:
+    """Say whether an agent has to go because the one that spawned it is gone."""
+    found = member(state, agent_id)
+    if found is None or found.parent_id is None:
+        return False
+    return member(state, found.parent_id) is None or is_orphan(state, found.parent_id)
+
+
+def can_begin(state: State, agent_id: str) -> bool:
+    """Say whether an agent is free to take a message up."""
+    found = member(state, agent_id)
+    return (
+        found is not None
+        and found.ready
+        and not found.spent
+        and turn_of(state, agent_id) is None
+        and not is_orphan(state, agent_id)
+    )
+
+
+def has_root(state: State) -> bool:
+    """Say whether the root agent lives."""
+    return member(state, state.root) is not None
+
+
+def refusable(state: State) -> list[Waiting]:
+    """Return the messages that nobody will ever take up."""
+    if state.phase is Phase.CLOSING:
+        return list(state.waiting)
+    return [each for each in state.waiting if member(state, each.to) is None]
+
+
+# -- the fold ----------------------------------------------------------------------------------
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take a rune's data into the state."""
+    match rune:
+        case turns.Started():
+            return _begun(state, rune)
+        case turns.Completed() | turns.Interrupted() | turns.Error():
+            return _ended(state, rune)
+        case InputAccepted() | InputRefused():
+            return _queued(state, rune)
+        case agents.Spawning() | agents.Ready() | agents.Failed() | agents.Terminated():
+            return _populated(state, rune)
+        case budgets.Exhausted() | budgets.Replenished() | budgets.Closed():
+            return _funded(state, rune)
+        case turns.ToolsFinished() | tools.Result():
+            return _worked(state, rune)
+        case approvals.Requested() | approvals.Approved() | approvals.Rejected():
+            return _asked(state, rune)
+        case _:
+            return _evolve_rarely(state, rune)
+
+
+def _evolve_rarely(state: State, rune: Rune) -> State:
+    match rune:
+        case approvals.Aborted():
+            return _asked(state, rune)
+        case Created(conversation_id, config):
+            return replace(state, conversation_id=conversation_id, config=config)
+        case Paused(finish=finish):
+            return replace(state, finish=finish)
+        case Suspended(reason):
+            return replace(state, suspension=reason)
+        case Unsuspended():
+            return replace(state, suspension="", exhausted=None, failures=0, unclean=0)
+        case HandedOver(to=to):
+            return replace(state, front=to)
+        case Reopened(unclean, epoch):
+            return replace(state, unclean=unclean, epoch=epoch)
+        case _:
+            return replace(state, restarted=rune) if isinstance(rune, ChildRestarted) else state
+
+
+def _begun(state: State, rune: turns.Started) -> State:
+    turn = Running(turn_id=rune.turn_id, agent_id=rune.agent_id, message_id=rune.message_id)
+    found = member(state, rune.agent_id)
+    if found is not None:
+        stats = replace(found.stats, turns=found.stats.turns + 1)
+        state = _with_member(state, replace(found, stats=stats))
+    return replace(
+        state,
+        waiting=tuple(each for each in state.waiting if each.message_id != rune.message_id),
+        running=(*state.running, turn),
+        turns=state.turns + 1,
+        stats=replace(state.stats, turns=state.stats.turns + 1),
+    )
+
+
+def _ended(state: State, rune: TurnEnd) -> State:
+    ended = _which(state, rune)
+    if ended is None:
+        return state
+    left = tuple(each for each in state.running if each is not ended)
+    failures = state.failures
+    if isinstance(rune, turns.Error):
+        failures += 1
+    elif isinstance(rune, turns.Completed):
+        failures = 0
+    state = replace(
+        state, running=left, failures=failures, unclean=0, stats=agent.counted(state.stats, rune)
+    )
+    found = member(state, ended.agent_id)
+    return _with_member(state, found and replace(found, stats=agent.counted(found.stats, rune)))
+
+
+def _which(state: State, rune: TurnEnd) -> Running | None:
+    return next((each for each in state.running if each.turn_id == rune.turn_id), None)
+
+
+def _queued(state: State, rune: InputAccepted | InputRefused) -> State:
+    stats = state.stats
+    match rune:
+        case InputAccepted(message_id, content, mode, to):
+            new = Waiting(message_id=message_id, content=content, to=to, steer=mode == "steer")
+            stats = replace(stats, messages=stats.messages + 1)
+            return replace(state, waiting=(*state.waiting, new), stats=stats)
+        case InputRefused(message_id):
+            left = tuple(each for each in state.waiting if each.message_id != message_id)
+            stats = replace(stats, refused=stats.refused + 1)
+            return replace(state, waiting=left, stats=stats)
+        case _:
+            assert_never(rune)
+
+
+def _populated(
+    state: State, rune: agents.Spawning | agents.Ready | agents.Failed | agents.Terminated
+) -> State:
+    match rune:
+        case agents.Spawning():
+            return _spawned(state, rune)
+        case agents.Ready(agent_id):
+            found = member(state, agent_id)
+            return _with_member(state, found and replace(found, ready=True))
+        case agents.Failed(agent_id):
+            return _left(state, agent_id, "failed")
+        case agents.Terminated(agent_id):
+            return _left(state, agent_id, "terminated")
+        case _:
+            assert_never(rune)
+
+
+def _funded(state: State, rune: budgets.Exhausted | budgets.Replenished | budgets.Closed) -> State:
+    match rune:
+        case budgets.Exhausted(scope, what, used, limit):
+            found = member(state, scope)
+            if found is not None and found.config.on_exhausted == "terminate":
+                return _with_member(state, replace(found, spent=True))
+            info = BudgetInfo(scope=scope, what=what, used=used, limit=limit)
+            return replace(state, exhausted=info)
+        case budgets.Replenished(scope, request_id=request_id):
+            helps = state.exhausted is not None and state.exhausted.scope == scope
+            requests = (*state.requests, request_id)[-REQUESTS:] if request_id else state.requests
+            exhausted = None if helps else state.exhausted
+            state = replace(state, exhausted=exhausted, requests=requests)
+            found = member(state, scope)
+            return _with_member(state, found and replace(found, spent=False))
+        case budgets.Closed(scope):
+            return replace(state, gone=tuple(each for each in state.gone if each != scope))
+        case _:
+            assert_never(rune)
+
+
+def _worked(state: State, rune: turns.ToolsFinished | tools.Result) -> State:
+    """Take in an outcome: whatever made the session fail before, it has come further now."""
+    if isinstance(rune, tools.Result) and rune.status == "unknown":
+        state = replace(state, in_doubt=(*state.in_doubt, rune.call_id)[-DOUBTS:])
+    return replace(state, unclean=0)
+
+
+def _asked(
+    state: State,
+    rune: approvals.Requested | approvals.Approved | approvals.Rejected | approvals.Aborted,
+) -> State:
+    if isinstance(rune, approvals.Requested):
+        new = Pending(
+            approval_id=rune.approval_id,
+            call_id=rune.call_id,
+            reason=rune.reason,
+            deadline=rune.deadline,
+        )
+        return replace(state, approvals=(*state.approvals, new))
+    left = tuple(each for each in state.approvals if each.approval_id != rune.approval_id)
+    return replace(state, approvals=left)
+
+
+def _with_member(state: State, changed: Member | None) -> State:
+    if changed is None:
+        return state
+    members = tuple(
+        changed if each.agent_id == changed.agent_id else each for each in state.members
+    )
+    return replace(state, members=members)
+
+
+def _spawned(state: State, rune: agents.Spawning) -> State:
+    new = Member(
+        agent_id=rune.agent_id, parent_id=rune.parent_id, model=rune.model, config=rune.config
+    )
+    stats = replace(state.stats, agents=state.stats.agents + 1)
+    state = replace(state, members=(*state.members, new), stats=stats)
+    if rune.parent_id is not None:
+        return state
+    return replace(state, root=rune.agent_id, root_end="", front=rune.agent_id)
+
+
+def _left(state: State, agent_id: str, end: str) -> State:
+    if member(state, agent_id) is None:
+        return state
+    return replace(
+        state,
+        members=tuple(each for each in state.members if each.agent_id != agent_id),
+        gone=(*state.gone, agent_id),
+        front=state.root if state.front == agent_id else state.front,
+        root_end=end if state.root == agent_id else state.root_end,
+    )

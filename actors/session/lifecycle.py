@@ -1,0 +1,271 @@
+"""The law of a session: what is accepted, who takes it up, and when nothing may begin.
+
+    created ── activated ──> active ── paused ─────> paused ── resumed ─────────> active
+       │                       │ └──── suspended ──> suspended ── unsuspended ──> active
+       │ closing               │ closing (from paused and suspended too)
+       └───────> closing <─────┘
+                    └── closed ──> closed ── archived ──> archived
+
+Accepting is separate from running. A message that was accepted waits until its agent is free and
+then becomes a turn; one that steers goes first and has the running turn stopped; one whose agent is
+gone is refused with a rune. So each has exactly one answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final, assert_never
+
+from actors.agent import runes as agents
+from actors.budget import lifecycle as budget
+from actors.budget import runes as budgets
+from actors.entity import Entity, Place
+from actors.session import commands as ask
+from actors.session.decide import NAME, decide
+from actors.session.fold import (
+    Member,
+    Phase,
+    State,
+    can_begin,
+    evolve,
+    has_root,
+    is_orphan,
+    member,
+    next_for,
+    refusable,
+    turn_of,
+)
+from actors.session.runes import (
+    Activated,
+    Archived,
+    Closed,
+    Closing,
+    Created,
+    InputAccepted,
+    InputRefused,
+    Paused,
+    Resumed,
+    Suspended,
+    Unsuspended,
+)
+from actors.turn import runes as turns
+from runelog.lifecycle import Lifecycle, Table
+
+if TYPE_CHECKING:
+    from actors.session.commands import Effect, Inward
+    from runelog.rune import Rune
+
+TABLE: Table[Phase] = {
+    Phase.CREATED: {Activated: Phase.ACTIVE, Closing: Phase.CLOSING},
+    Phase.ACTIVE: {
+        turns.Started: Phase.ACTIVE,
+        turns.Completed: Phase.ACTIVE,
+        turns.Interrupted: Phase.ACTIVE,
+        turns.Error: Phase.ACTIVE,
+        Paused: Phase.PAUSED,
+        Suspended: Phase.SUSPENDED,
+        Closing: Phase.CLOSING,
+    },
+    Phase.PAUSED: {Resumed: Phase.ACTIVE, Closing: Phase.CLOSING},
+    Phase.SUSPENDED: {Unsuspended: Phase.ACTIVE, Closing: Phase.CLOSING},
+    Phase.CLOSING: {Closed: Phase.CLOSED},
+    Phase.CLOSED: {Archived: Phase.ARCHIVED},
+    Phase.ARCHIVED: {},
+}
+
+BUDGET: Final = "budget_exhausted"
+ERRORS: Final = "error_threshold"
+"""Reasons for which a session is suspended; the others name the root agent's end."""
+
+
+# -- due ---------------------------------------------------------------------------------------
+
+
+def due(state: State) -> list[Effect]:
+    """Say what has to be done while the state is this one."""
+    if not state.conversation_id:
+        return []
+    at_once: list[Effect] = [*_at_once(state)]
+    if at_once:
+        return at_once
+    match state.phase:
+        case Phase.ACTIVE:
+            return [*_leaving(state), *_steered(state), *_begun(state), *_ensured(state)]
+        case Phase.CREATED | Phase.PAUSED | Phase.SUSPENDED:
+            if _is_stuck(state):
+                # What went wrong again and again is left alone until somebody has looked.
+                return []
+            stopped = _stopped(state, "pause") if _is_stopped(state) else []
+            return [*_leaving(state), *stopped, *_ensured(state)]
+        case Phase.CLOSING:
+            ending = [
+                ask.TerminateAgent(each.agent_id, "session closed")
+                for each in state.members
+                if turn_of(state, each.agent_id) is None
+            ]
+            return [*_stopped(state, "closing"), *ending]
+        case Phase.CLOSED | Phase.ARCHIVED:
+            return []
+        case _:
+            assert_never(state.phase)
+
+
+def _is_stuck(state: State) -> bool:
+    return state.unclean >= state.config.unclean_opens
+
+
+def _is_stopped(state: State) -> bool:
+    return state.phase is Phase.PAUSED and not state.finish
+
+
+def _at_once(state: State) -> list[Inward]:
+    """Return what is decided in the append that made it due."""
+    if state.phase in {Phase.CLOSED, Phase.ARCHIVED}:
+        return []
+    found: list[Inward] = []
+    if refusable(state):
+        found.append(ask.RefuseInputs())
+    found += [ask.CloseBudget(each) for each in state.gone if turn_of(state, each) is None]
+    match state.phase:
+        case Phase.CREATED:
+            found += _activation(state)
+        case Phase.ACTIVE:
+            found += _suspension(state)
+        case Phase.SUSPENDED if state.suspension == BUDGET:
+            if state.exhausted is None and has_root(state):
+                found.append(ask.Unsuspend(reason="budget_replenished", actor="system"))
+        case Phase.CLOSING if not (state.members or state.running or found):
+            found.append(ask.Finish())
+        case _:
+            pass
+    return found
+
+
+def _activation(state: State) -> list[ask.Activate]:
+    root = member(state, state.root)
+    if root is None:
+        # There is no way from created to suspended but through active.
+        return [ask.Activate(trigger=f"root_agent_{state.root_end}")]
+    if root.ready:
+        return [ask.Activate(trigger="agent_ready")]
+    if _is_stuck(state):
+        return [ask.Activate(trigger=ERRORS)]
+    return []
+
+
+def _suspension(state: State) -> list[ask.Suspend]:
+    if not has_root(state):
+        return [ask.Suspend(reason=f"root_agent_{state.root_end}")]
+    if state.exhausted is not None:
+        return [ask.Suspend(reason=BUDGET, budget_info=state.exhausted)]
+    if state.failures >= state.config.failed_turns or _is_stuck(state):
+        return [ask.Suspend(reason=ERRORS)]
+    return []
+
+
+def _leaving(state: State) -> list[Effect]:
+    """Return what follows from agents that are gone: their turns stop, their children go too."""
+    found: list[Effect] = []
+    for turn in state.running:
+        if member(state, turn.agent_id) is None:
+            found.append(ask.InterruptTurn(turn.turn_id, "agent_terminated"))
+        elif is_orphan(state, turn.agent_id):
+            found.append(ask.InterruptTurn(turn.turn_id, "parent_closed"))
+    found += [
+        ask.TerminateAgent(each.agent_id, "parent closed")
+        for each in state.members
+        if is_orphan(state, each.agent_id) and turn_of(state, each.agent_id) is None
+    ]
+    return found
+
+
+def _stopped(state: State, reason: str) -> list[Effect]:
+    return [ask.InterruptTurn(turn.turn_id, reason) for turn in state.running]
+
+
+def _steered(state: State) -> list[Effect]:
+    return [
+        ask.SteerTurn(turn.turn_id)
+        for turn in state.running
+        if (message := next_for(state, turn.agent_id)) is not None and message.steer
+    ]
+
+
+def _begun(state: State) -> list[Effect]:
+    return [
+        ask.BeginTurn(each.agent_id, message.message_id)
+        for each in state.members
+        if can_begin(state, each.agent_id)
+        and (message := next_for(state, each.agent_id)) is not None
+    ]
+
+
+def _ensured(state: State) -> list[Effect]:
+    """Return the agents that have something to do, or have to become ready."""
+
+    def is_needed(each: Member) -> bool:
+        waits = state.phase is Phase.ACTIVE and next_for(state, each.agent_id) is not None
+        runs = turn_of(state, each.agent_id) is not None
+        return runs or waits or each.spent or not each.ready
+
+    return [ask.EnsureAgent(each.agent_id) for each in state.members if is_needed(each)]
+
+
+# -- where runes belong ------------------------------------------------------------------------
+
+
+def message_entity(message_id: str) -> str:
+    """Return the stream in which the log's index finds a message, whatever its age.
+
+    >>> message_entity("first")
+    'msg_a2a8c2514ffc1da3'
+    """
+    return "msg_" + hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()
+
+
+def place(_state: State, rune: Rune) -> Place:
+    """Say where a rune that this session decided belongs."""
+    match rune:
+        case InputAccepted(message_id) | InputRefused(message_id):
+            return Place(NAME, (message_entity(message_id),))
+        case turns.Started(turn_id, agent_id, _, message_id):
+            return Place(turn_id, (agent_id, NAME, message_entity(message_id)))
+        case agents.Spawning(agent_id) | agents.Failed(agent_id) | agents.Terminated(agent_id):
+            return Place(agent_id, (NAME,))
+        case budgets.Opened() | budgets.Replenished() | budgets.Closed():
+            return budget.place(budget.State(), rune)
+        case _:
+            return Place(NAME)
+
+
+def is_open(state: State) -> bool:
+    """Say whether something is left to do; a session that waits for a human is not open.
+
+    That the actors of its agents have to be there does not count: agents and turns that have work
+    left are open by themselves, and say so in the append that makes it so.
+    """
+    waits = bool(state.waiting) and state.phase in {Phase.CREATED, Phase.ACTIVE}
+    return waits or any(not isinstance(each, ask.EnsureAgent) for each in due(state))
+
+
+INWARD: Final = frozenset[type](
+    {ask.Activate, ask.Suspend, ask.Unsuspend, ask.RefuseInputs, ask.CloseBudget, ask.Finish}
+)
+OUTSIDE: Final = frozenset[type]()
+LIFECYCLE: Final = Lifecycle(
+    name=NAME,
+    table=TABLE,
+    initial=State(),
+    decide=decide,
+    evolve=evolve,
+    due=due,
+    observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
+)
+ENTITY: Final = Entity(
+    lifecycle=LIFECYCLE,
+    place=place,
+    births=(Created,),
+    is_open=is_open,
+    inward=INWARD,
+    outside=OUTSIDE,
+)

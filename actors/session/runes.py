@@ -1,0 +1,143 @@
+"""What happens to a session, and how one is configured."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from actors.agent import runes as agents
+from actors.budget.runes import Limits, What
+from actors.entity import Moved
+from runelog.rune import Rune
+
+Mode: TypeAlias = Literal["queue", "steer"]
+"""Whether a message waits for the running turn to end, or takes it over."""
+
+
+class SessionConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How a session works."""
+
+    budget: Limits = Limits()
+    """What all its agents may spend together."""
+    failed_turns: int = 5
+    """So many turns in a row that end in error suspend it."""
+    unclean_opens: int = 3
+    """So many unclean opens without a new outcome suspend it."""
+    labels: dict[str, str] = {}
+    """Whatever the app wants to find it by."""
+
+
+class Stats(agents.Stats, frozen=True, gc=False, omit_defaults=True):
+    """What a session's life adds up to."""
+
+    messages: int = 0
+    """Accepted."""
+    refused: int = 0
+    """Accepted, and refused later because nobody was left to take them."""
+    agents: int = 0
+
+
+class BudgetInfo(msgspec.Struct, frozen=True, gc=False):
+    """Which limit stands in the way."""
+
+    scope: str
+    what: What
+    used: int
+    limit: int
+
+
+class Created(Rune, frozen=True, gc=False, tag="session.created"):
+    """A conversation begins: the session's birth."""
+
+    conversation_id: str
+    config: SessionConfig = SessionConfig()
+
+
+class Activated(Moved, frozen=True, gc=False, tag="session.activated"):
+    """Turns may begin."""
+
+    root_agent_id: str
+
+
+class InputAccepted(Rune, frozen=True, gc=False, tag="session.input_accepted"):
+    """A message is kept: it becomes a turn or is refused, and is never lost."""
+
+    message_id: str
+    content: str
+    mode: Mode = "queue"
+    to: str = ""
+    """The agent it is for."""
+
+
+class InputRefused(Rune, frozen=True, gc=False, tag="session.input_refused"):
+    """An accepted message never becomes a turn: its agent is gone, or the session closes."""
+
+    message_id: str
+    reason: str
+
+
+class Paused(Moved, frozen=True, gc=False, tag="session.paused"):
+    """No turn begins until the session is resumed."""
+
+    reason: str = ""
+    finish: bool = True
+    """Running turns may finish; if not, they are interrupted."""
+
+
+class Resumed(Moved, frozen=True, gc=False, tag="session.resumed"):
+    """Turns may begin again."""
+
+
+class Suspended(Moved, frozen=True, gc=False, tag="session.suspended"):
+    """No turn begins until somebody has seen to the reason."""
+
+    reason: str
+    budget_info: BudgetInfo | None = None
+
+
+class Unsuspended(Moved, frozen=True, gc=False, tag="session.unsuspended"):
+    """Somebody has seen to it: failures are counted from nought again."""
+
+    reason: str = ""
+
+
+class Closing(Moved, frozen=True, gc=False, tag="session.closing"):
+    """Nothing more is accepted; turns are interrupted and agents terminate."""
+
+    reason: str = ""
+
+
+class Closed(Moved, frozen=True, gc=False, tag="session.closed"):
+    """All agents are gone, every turn has ended and every message has its answer."""
+
+    final_stats: Stats = Stats()
+
+
+class Archived(Moved, frozen=True, gc=False, tag="session.archived"):
+    """The conversation may move to cold storage."""
+
+
+class Reopened(Rune, frozen=True, gc=False, tag="session.reopened"):
+    """The log was opened and held work that nobody had ended properly."""
+
+    unclean: int
+    """The how manieth such open without a new outcome this is."""
+    epoch: int = 0
+    """The writer's epoch: one open counts once."""
+
+
+class ChildRestarted(Rune, frozen=True, gc=False, tag="session.child_restarted"):
+    """A supervisor started an actor again that had crashed."""
+
+    child: str
+    reason: str
+    restarts: int = 1
+    """How often this child was restarted since the session's actors were started."""
+
+
+class HandedOver(Rune, frozen=True, gc=False, tag="session.handed_over"):
+    """Messages that name no agent go to another one from now on."""
+
+    sender: str
+    to: str

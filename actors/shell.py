@@ -1,0 +1,309 @@
+"""The one loop: replay, then understand -> decide -> fold -> append -> believe -> act.
+
+Every entity's actor is this shell around its law. It adds two things of its own: how a message is
+understood as a command, and how an effect is performed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from actors.commands import Recover, TimeUp
+from actors.draft import Draft
+from actors.process import NORMAL, Process
+from actors.report import log, talkative
+from runelog.errors import Refused, WrongVersion
+from runelog.rune import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from actors.entity import Entity
+    from actors.hall import Hall
+    from actors.ports import Timer
+    from runelog.rune import Rune
+
+MAX_TRIES = 100
+"""How often a decision is made anew because others were faster: more would be a live-lock."""
+
+
+class Wake:
+    """Look what is due: the first message of every shell, and whenever a pause is over."""
+
+
+WAKE = Wake()
+
+
+class Shell(Process):
+    """An entity, alive."""
+
+    entity: ClassVar[Entity]
+
+    def __init__(self, hall: Hall, me: str) -> None:
+        """Begin before replay."""
+        super().__init__(f"{hall.conversation}/{me}", hall.lane)
+        self.hall = hall
+        self.me = me
+        self.state: Any = self.entity.lifecycle.initial
+        self.version = 0
+        self.event = 0
+        """The last event that was folded."""
+        self._news: deque[tuple[int, Rune]] = deque()
+        self._under_way: set[object] = set()
+        self._timer: Timer | None = None
+        self._alarm: int | None = None
+        self.noted: tuple[bool, int | None] = (False, None)
+        """What the index says of this entity: whether it has work left, and its deadline."""
+        self._in_doubt = False
+        self._woken = False
+        self.replayed = False
+        """Whether its state was read from the log, rather than handed over at birth."""
+
+    # -- for each kind of entity to say -------------------------------------------------------
+
+    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- of whichever law
+        """Return the command that a message means; None if it only asks to look what is due."""
+        return None if isinstance(message, Wake) else message
+
+    def perform(self, effect: Any) -> None:  # noqa: ANN401 -- as above
+        """Do what is due. It is not asked for again while it stays due."""
+        raise NotImplementedError
+
+    def believed(self, rune: Rune) -> None:
+        """Take notice of a rune that was folded here and now, not in a replay."""
+
+    def answered(self) -> object:
+        """Return what whoever asked is told once their command was carried out."""
+        return self.state
+
+    @property
+    def cause(self) -> int:
+        """The event that led to what is decided now: the last one it knows of."""
+        return self.event
+
+    # -- beginning ----------------------------------------------------------------------------
+
+    def on_start(self) -> None:
+        """Take over the state from whoever gave birth to the entity, or from the log."""
+        born = self.hall.newborn(self.me)
+        self.replayed = born is None
+        if born is None:
+            born = self.hall.replayed(self.entity, self.me)
+            self._in_doubt = True
+        self.state, self.version, self.event, runes = born
+        for rune in runes:
+            self.believed(rune)
+        self.noted = (self.entity.is_open(self.state), self.entity.deadline(self.state))
+        self.hall.join(self.me, self)
+        self._wake()
+
+    def on_stop(self) -> None:
+        """Leave the hall."""
+        self._part()
+
+    def on_failure(self, *_about: object) -> None:
+        """Leave the hall: the next one reads the log."""
+        self._part()
+
+    def _part(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.hall.leave(self.me, self)
+
+    # -- hearing and being told ---------------------------------------------------------------
+
+    def hear(self, event_id: int, rune: Rune) -> None:
+        """Take notice of a rune that this entity observes; it is folded before anything else."""
+        self._news.append((event_id, rune))
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self.ref.notify(WAKE)
+
+    def tell(self, message: object, reply_to: Any = None) -> None:  # noqa: ANN401 -- pykka's
+        """Send it a message; from one actor of the conversation to another."""
+        self.deliver(message, reply_to, limited=False)
+
+    def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
+        """Carry out one command, or look what is due."""
+        if message is WAKE:
+            self._woken = False
+        self.catch_up()
+        if self._in_doubt:
+            self._in_doubt = False
+            self._settle_doubts()
+        refusal: Refused | None = None
+        if isinstance(message, TimeUp):
+            message = self._if_due(message)
+        command = self.understand(message) if message is not None else None
+        if command is not None:
+            refusal = self.carry_out(command)
+        else:
+            while not self._commit([]):
+                pass
+        self.act()
+        return self.answered() if refusal is None else refusal
+
+    def _reply(self, reply_to: Any, answer: object) -> None:  # noqa: ANN401 -- pykka's
+        """Answer once everything is on disk; a refusal at once: nothing was written."""
+        if reply_to is None:
+            if isinstance(answer, Refused):
+                log.info("refused", entity=self.name, reason=str(answer))
+        elif isinstance(answer, Refused):
+            super()._reply(reply_to, answer)
+        else:
+            give = super()._reply
+            self.hall.answer(lambda: give(reply_to, answer), reply_to.fail)
+
+    def catch_up(self) -> None:
+        """Fold what was heard, in order."""
+        apply = self.entity.lifecycle.apply
+        while self._news:
+            event_id, rune = self._news.popleft()
+            if event_id > self.event:
+                self.state = apply(self.state, rune)
+                self.version += 1
+                self.event = event_id
+                self.believed(rune)
+
+    def _settle_doubts(self) -> None:
+        """After a restart: what the log says began, and not how it ended, is settled by the law."""
+        due = self.entity.lifecycle.due(self.state)
+        if any(type(effect) in self.entity.outside for effect in due):
+            self.carry_out(Recover(now=self.hall.offices.clock.now()))
+
+    def _if_due(self, message: TimeUp) -> TimeUp | None:
+        """Pass a time that is up on to the law, unless the deadline was moved meanwhile."""
+        when = self.entity.deadline(self.state)
+        if when is None or when > message.now:
+            self._alarm = None
+            return None
+        # One that is past is not armed again: what follows from it is under way by then.
+        return message
+
+    # -- deciding -----------------------------------------------------------------------------
+
+    def carry_out(self, command: object) -> Refused | None:
+        """Decide, and make it so; return the refusal if the law does not allow it here."""
+        for _ in range(MAX_TRIES):
+            try:
+                runes = self.entity.lifecycle.decide(self.state, command)
+            except Refused as refusal:
+                # A refusal is an answer, not a failure: raised, it would kill us.
+                return refusal
+            if self._commit(runes):
+                return None
+        msg = f"{self.name}: others were faster {MAX_TRIES} times in a row"
+        raise AssertionError(msg)
+
+    def _commit(self, runes: Sequence[Rune]) -> bool:
+        """Fold, append, only then believe. Tell whether it was done; if not, decide anew."""
+        before = self.state
+        state, decided = self.entity.cascade(self.me, before, runes)
+        if not decided:
+            return True
+        draft = Draft(self.hall, self, before, state, decided)
+        try:
+            appended = self.hall.append(draft.changes)
+        except WrongVersion:
+            self._refold()
+            return False
+        self.state = draft.after
+        self.version += len(draft.own)
+        self.event = appended.last if draft.own else self.event
+        self.noted = draft.noted
+        draft.believe()
+        for rune in draft.own:
+            self.believed(rune)
+        self.hall.announce(appended.first, draft.changes, draft.newborn(appended.last), self.me)
+        if talkative():
+            self._tell_operator(before, decided)
+        return True
+
+    def _refold(self) -> None:
+        """Begin again from the log: somebody else wrote to one of our streams."""
+        self._news.clear()
+        found = self.hall.replayed(self.entity, self.me)
+        self.state, self.version, self.event, _ = found
+        self.hall.forget_wards()
+
+    def _tell_operator(self, state: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
+        for rune in runes:
+            if self.entity.place(state, rune).owner != self.me:
+                continue
+            after = self.entity.lifecycle.apply(state, rune)
+            log.info(
+                "transition",
+                conversation=self.hall.conversation,
+                entity=self.me,
+                lifecycle=self.entity.name,
+                rune=kind_of(rune),
+                origin=state.phase.value,
+                to=after.phase.value,
+                trigger=getattr(rune, "trigger", ""),
+                actor=getattr(rune, "actor", "system"),
+            )
+            state = after
+
+    # -- acting -------------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Perform what is due and not under way; then see to the deadline, and to the end."""
+        lifecycle = self.entity.lifecycle
+        for _ in range(MAX_TRIES):
+            due = lifecycle.due(self.state)
+            if any(type(effect) in self.entity.inward for effect in due):
+                # A newborn was at its end as soon as it was born, for instance.
+                self._commit([])
+                continue
+            self._under_way.intersection_update(due)
+            if not self._begin(due):
+                break
+        else:
+            msg = f"{self.name}: what is due does not come to an end"
+            raise AssertionError(msg)
+        self._arm()
+        if lifecycle.is_over(self.state):
+            self.ref.stop(NORMAL)
+
+    def _begin(self, due: Sequence[Any]) -> bool:
+        """Perform what is not under way; tell whether that changed what is due."""
+        before = self.state
+        for effect in due:
+            if effect not in self._under_way:
+                self._under_way.add(effect)
+                if type(effect) in self.entity.outside:
+                    self.hall.settle()
+                self.perform(effect)
+                if self.state is not before:
+                    return True
+        return False
+
+    def is_idle(self) -> bool:
+        """Tell whether nothing goes on that would be lost if this actor stopped now."""
+        outside = self.entity.outside
+        return not self.waiting and all(type(effect) not in outside for effect in self._under_way)
+
+    def again(self, effect: object) -> None:
+        """Forget that an effect is under way: if it is still due, it is performed again."""
+        self._under_way.discard(effect)
+        self._wake()
+
+    def _arm(self) -> None:
+        when = self.entity.deadline(self.state)
+        if when == self._alarm:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._alarm = when
+        if when is not None:
+            self._timer = self.later(when, lambda now: TimeUp(now=now))
+
+    def later(self, when: int, message: Callable[[int], object]) -> Timer:
+        """Have a message sent to this actor at a time."""
+        clock = self.hall.offices.clock
+        return clock.at(when, lambda: self.ref.notify(message(clock.now())))

@@ -1,0 +1,294 @@
+"""Who runs when, on threads: lanes and blocking work share one pool of threads.
+
+A thread that has nothing to do waits for more, the one that came last first, and ends after a
+while. Starting one costs about 0.3 ms, handing a job to one that waits a tenth of that.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from actors.errors import Overloaded
+from actors.report import log
+from runelog.errors import Forked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actors.ports import Awaited, Clock
+
+MAX_LANES: Final = 32
+"""How many lanes run at once; more wait for their turn. Most of their time they wait for a sync."""
+MAX_WORK: Final = 1_000
+"""How many streams and tools run at once; beyond that, work is refused."""
+IDLE_FOR: Final = 10.0
+"""How many seconds a thread waits for more to do before it ends."""
+BURST: Final = 256
+"""How many jobs a lane runs before others get their turn."""
+
+
+class _Worker:
+    """A thread of the pool, and the job it is given next."""
+
+    __slots__ = ("gate", "job")
+
+    def __init__(self) -> None:
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.job: Callable[[], None] | None = None
+
+
+class Pool:
+    """Threads that are used again."""
+
+    def __init__(self, name: str) -> None:
+        """Begin without any."""
+        self._name = name
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._count = 0
+        self._closed = False
+        self.threads = 0
+        """How many there are now."""
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Run a job on a thread that is free, or on a new one; `RuntimeError` if there is none.
+
+        A job that comes after the close is run as well: its sender was not told otherwise.
+        """
+        if os.getpid() != self._pid:
+            # The threads stayed behind, and with them perhaps the holder of our lock.
+            msg = "these actors were started before a fork: start your own in the child"
+            raise Forked(msg)
+        with self._lock:
+            if self._idle:
+                worker = self._idle.pop()
+                worker.job = job
+                worker.gate.release()
+                return
+            self._count += 1
+            self.threads += 1
+            number = self._count
+        worker = _Worker()
+        worker.job = job
+        thread = threading.Thread(
+            target=self._live, args=(worker,), name=f"{self._name}-{number}", daemon=True
+        )
+        try:
+            thread.start()
+        except BaseException:
+            with self._lock:
+                self.threads -= 1
+            raise
+
+    def _live(self, worker: _Worker) -> None:
+        while True:
+            job, worker.job = worker.job, None
+            if job is not None:
+                try:
+                    job()
+                except BaseException:  # noqa: BLE001 -- a thread is used again whatever a job did
+                    log.exception("job_failed", pool=self._name)
+                del job
+            with self._lock:
+                if self._closed:
+                    self.threads -= 1
+                    return
+                self._idle.append(worker)
+            if worker.gate.acquire(timeout=IDLE_FOR):
+                continue
+            with self._lock:
+                if worker in self._idle:
+                    self._idle.remove(worker)
+                    self.threads -= 1
+                    return
+            # A job was given at the very last moment.
+            worker.gate.acquire()
+
+    def close(self) -> None:
+        """Let idle threads end; busy ones end when they are done."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.gate.release()
+
+
+class ThreadLane:
+    """One lane: its jobs, one after the other, on whichever thread is free."""
+
+    __slots__ = ("__weakref__", "_active", "_dry", "_jobs", "_lock", "_scheduler", "name")
+
+    def __init__(self, scheduler: ThreadScheduler, name: str) -> None:
+        """Begin with nothing to do."""
+        self.name = name
+        self._scheduler = scheduler
+        self._lock = threading.Lock()
+        # Most lanes rest most of the time, and an empty deque is the largest part of one.
+        self._jobs: deque[Callable[[], None]] | None = None
+        self._dry: deque[Callable[[], None]] | None = None
+        self._active = False
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Run a job after those that came before it."""
+        with self._lock:
+            if self._jobs is None:
+                self._jobs = deque()
+            self._jobs.append(job)
+            if self._active:
+                return
+            self._active = True
+        self._scheduler.start(self)
+
+    def when_dry(self, job: Callable[[], None]) -> None:
+        """Run a job once nothing else is waiting in this lane."""
+        with self._lock:
+            if self._dry is None:
+                self._dry = deque()
+            self._dry.append(job)
+            if self._active:
+                return
+            self._active = True
+        self._scheduler.start(self)
+
+    def drain(self) -> bool:
+        """Run what there is, but not for too long; tell whether there is more."""
+        for _ in range(BURST):
+            with self._lock:
+                # Looked at before each one: a job for the dry lane may have made it wet again.
+                todo = self._jobs or self._dry
+                if not todo:
+                    self._jobs = self._dry = None
+                    self._active = False
+                    return False
+                job = todo.popleft()
+            try:
+                job()
+            except BaseException:  # noqa: BLE001 -- the next job is not to blame
+                log.exception("job_failed", lane=self.name)
+        return True
+
+
+class ThreadJob:
+    """Work on a thread of its own."""
+
+    def __init__(self, clock: Clock, name: str, steps: Iterator[int | None]) -> None:
+        """Begin before the first step."""
+        self._clock = clock
+        self._name = name
+        self._steps = steps
+        self._woken = False
+        self._over = threading.Event()
+
+    def wake(self) -> None:
+        """End the pause that it takes now, and all to come."""
+        self._woken = True
+        self._over.set()
+
+    def go(self) -> None:
+        """Take all steps."""
+        try:
+            for until in self._steps:
+                if until is not None:
+                    self._pause(until)
+        except BaseException:  # noqa: BLE001 -- whoever wanted it hears of it from the steps
+            log.exception("work_failed", work=self._name)
+
+    def _pause(self, until: int) -> None:
+        # An event for this pause alone: the alarm of an earlier one may ring late.
+        over = self._over = threading.Event()
+        # Whoever wakes says so first and sets the event then: one of the two is seen.
+        if self._woken or until <= self._clock.now():
+            return
+        alarm = self._clock.at(until, over.set)
+        over.wait()
+        alarm.cancel()
+
+
+class ThreadScheduler:
+    """Lanes and work on real threads."""
+
+    def __init__(self, clock: Clock, *, lanes: int = MAX_LANES, work: int = MAX_WORK) -> None:
+        """Begin without any thread."""
+        self._clock = clock
+        self._pool = Pool("runefold")
+        self._lock = threading.Lock()
+        self._free = lanes
+        self._waiting: deque[ThreadLane] = deque()
+        self._work = work
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are now."""
+        return self._pool.threads
+
+    def lane(self, name: str) -> ThreadLane:
+        """Begin a lane."""
+        return ThreadLane(self, name)
+
+    def start(self, lane: ThreadLane) -> None:
+        """Run a lane, as soon as fewer than the most that may run do."""
+        with self._lock:
+            self._waiting.append(lane)
+            if self._free == 0:
+                return
+            self._free -= 1
+        try:
+            self._pool.run(self._drain)
+        except RuntimeError:
+            # What is in the lane was accepted, so it is kept: the lanes that run now see to it
+            # when they are done, and if there are none, the next to start does.
+            with self._lock:
+                self._free += 1
+            log.exception("no_thread_for_lane", lane=lane.name)
+
+    def _drain(self) -> None:
+        """Run one lane after the other, those that have more to do last."""
+        lane: ThreadLane | None = None
+        while True:
+            with self._lock:
+                if lane is not None:
+                    self._waiting.append(lane)
+                if not self._waiting:
+                    self._free += 1
+                    return
+                lane = self._waiting.popleft()
+            if not lane.drain():
+                lane = None
+
+    def work(self, name: str, steps: Iterator[int | None]) -> ThreadJob:
+        """Run something that may block, on a thread of its own."""
+        msg = f"no thread is free for {name}: too many streams and tools are running"
+        with self._lock:
+            if self._work == 0:
+                raise Overloaded(msg)
+            self._work -= 1
+        job = ThreadJob(self._clock, name, steps)
+        try:
+            self._pool.run(lambda: self._go(job))
+        except RuntimeError as error:
+            self._done()
+            raise Overloaded(msg) from error
+        return job
+
+    def _go(self, job: ThreadJob) -> None:
+        try:
+            job.go()
+        finally:
+            self._done()
+
+    def _done(self) -> None:
+        with self._lock:
+            self._work += 1
+
+    def wait(self, awaited: Awaited, timeout: float | None) -> bool:
+        """Wait at the edge for what an actor will answer; tell whether it came in time."""
+        return awaited.wait(timeout)
+
+    def close(self) -> None:
+        """Let the threads end once they are done; work that pauses is for its owner to wake."""
+        self._pool.close()

@@ -1,0 +1,1 @@
+"""One call of a tool: judged by a policy, approved where it must be, run, and answered once."""

@@ -1,0 +1,139 @@
+"""Makes a tool call happen: hands it to its adapter, and says how it came out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, assert_never
+
+from actors.budget import lifecycle as ledger
+from actors.budget.runes import Amounts
+from actors.clock import SECOND
+from actors.commands import Cancel, TimeUp
+from actors.shell import Shell
+from actors.tool.commands import (
+    Abandon,
+    Answer,
+    Approve,
+    Begin,
+    Deny,
+    Effect,
+    Fail,
+    Finish,
+    Probe,
+    Probed,
+    Report,
+    RunTool,
+)
+from actors.tool.context import Call, Cancellation
+from actors.tool.lifecycle import ENTITY
+from actors.tool.spec import asked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actors.hall import Hall
+    from actors.tool.outcome import Outcome
+    from actors.tool.spec import Tool
+
+
+class Word(NamedTuple):
+    """What a human says about a call that waits for one."""
+
+    verdict: Literal["approve", "deny", "rerun", "happened", "give_up"]
+    approver: str
+    reason: str = ""
+    output: Any = None
+
+
+class ToolActor(Shell):
+    """One call of a tool."""
+
+    entity = ENTITY
+
+    def __init__(self, hall: Hall, me: str) -> None:
+        """Begin before anything runs."""
+        super().__init__(hall, me)
+        self._cancellation = Cancellation()
+
+    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
+        """Have whatever runs stop where the law is about to give it up."""
+        match message:
+            case Cancel() | TimeUp():
+                self._cancellation.cancel()
+            case Word():
+                return self._word(message)
+        return super().understand(message)
+
+    def _word(self, word: Word) -> Approve | Deny | Answer:
+        """Understand what a human said, now, and with what the budget says to it."""
+        now, approval = self.hall.offices.clock.now(), self.state.approval_id
+        match word.verdict:
+            case "approve":
+                budget, what = self.hall.ward("budget").state, Amounts(tool_calls=1)
+                afford = ledger.check(budget, self.state.call.agent_id, what, self.me)
+                return Approve(approval, word.approver, now, afford)
+            case "deny":
+                return Deny(approval, word.approver, word.reason, now)
+            case verdict:
+                return Answer(approval, word.approver, verdict, now, word.output)
+
+    def perform(self, effect: Effect) -> None:
+        """Do what is due, on a thread of its own: a tool may block, and a probe as well."""
+        match effect:
+            case RunTool(attempt=attempt):
+                self._run(lambda tool, call: self._ran(tool.run(call), attempt))
+            case Probe(attempt=attempt):
+                self._run(lambda tool, call: self._probed(tool, call, attempt))
+            case Begin():
+                pass  # inward
+            case _:
+                assert_never(effect)
+
+    def _run(self, work: Callable[[Tool, Call], None]) -> None:
+        offices = self.hall.offices
+        what = self.state.call
+        tool = offices.tools.get(what.tool_name)
+        if tool is None:
+            self.carry_out(Abandon(f"the tool {what.tool_name} is not registered any more"))
+            return
+        # A word to stop that was meant for an earlier run does not count for this one.
+        self._cancellation = Cancellation()
+        deadline = self.entity.deadline(self.state)
+        left = None if deadline is None else max(0.0, (deadline - offices.clock.now()) / SECOND)
+        call = Call(
+            call_id=self.me,
+            arguments=what.arguments,
+            timeout=left,
+            progress=lambda stream, chunk: self.ref.notify(Report(stream, chunk)),
+            cancellation=self._cancellation,
+            secret=offices.secret,
+        )
+
+        def steps() -> Iterator[int | None]:
+            yield None
+            work(tool, call)
+
+        offices.scheduler.work(self.name, steps())
+
+    def _ran(self, outcome: Outcome, attempt: int) -> None:
+        if outcome.status == "success":
+            self.ref.notify(Finish(outcome.output, outcome.truncated))
+            return
+        self.ref.notify(
+            Fail(outcome.error, outcome.status, outcome.output, outcome.truncated, attempt)
+        )
+
+    def _probed(self, tool: Tool, call: Call, attempt: int) -> None:
+        found = asked(tool.spec, call)
+        happened = {"happened": True, "not_happened": False, "unknown": None}[found.verdict]
+        output = found.outcome.output if found.outcome is not None else None
+        self.ref.notify(Probed(attempt, happened, self.hall.offices.clock.now(), output))
+
+    def on_stop(self) -> None:
+        """Have whatever still runs stop: nobody waits for it."""
+        self._cancellation.cancel()
+        super().on_stop()
+
+    def on_failure(self, *about: object) -> None:
+        """Have whatever still runs stop: whoever comes next asks the law what to do about it."""
+        self._cancellation.cancel()
+        super().on_failure(*about)

@@ -1,0 +1,1 @@
+"""Ways to run a tool: one module each, and none knows another."""

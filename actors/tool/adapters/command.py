@@ -1,0 +1,292 @@
+"""Tools that are programs.
+
+    count = CommandTool(
+        "count_lines",
+        ["wc", "-l", "--", "{file}"],
+        description="Count the lines of a file.",
+        parameters={"file": Path},
+        root="/srv/texts",
+        side_effects=False,
+    )
+
+What holds for the program, and how:
+
+* **Arguments** fill places of the command line, each as one entry, with no shell in between.
+* **Paths** (parameters of type `Path`) are followed to where they really lead and must end up in
+  `paths`, the working directory in `root`. This holds for arguments; the program's own code can
+  open whatever the user can that runs us, and is trusted not to.
+* **Processes**: it runs in a session of its own below a *guard* process (`sandbox/guard.py`). When
+  the program ends, is out of time (SIGTERM, then SIGKILL after `grace`), is cancelled, or when we
+  die (the guard's socket to us closes), everything it started is killed with it.
+* **Limits**: CPU time, address space, file size, open files, no core dumps; see `Limits`.
+* **Network**: unless `network=True` it runs where there is none (a network namespace of Linux, with
+  privileges or in a user namespace of its own). Where that cannot be had it runs nevertheless and
+  says so on the stream `sandbox`; with `strict=True` it does not run. Sockets that are files can
+  still be reached.
+* **Environment**: only the variables listed in `inherit`, and those in `env`. Standard input is
+  empty. Secrets are given through `env`, never on the command line, which others can read.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Union, get_args, get_origin
+
+from actors.tool import secrets as secret
+from actors.tool.outcome import Outcome, in_words
+from actors.tool.sandbox import leash
+from actors.tool.sandbox.argv import Template, inside
+from actors.tool.sandbox.streams import Streams
+from actors.tool.schema import Parameter, Parameters, Unfit
+from actors.tool.spec import BadTool, ToolSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Unpack
+
+    from actors.tool.context import Call
+    from actors.tool.runes import InDoubt
+    from actors.tool.spec import Probe
+
+INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+"""The environment variables that a program inherits unless its tool says otherwise."""
+GRACE: Final = 5.0
+"""Seconds between SIGTERM and SIGKILL unless its tool says otherwise."""
+
+_LAST_WORDS = 4 << 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one process of a program may use; None is no limit of ours.
+
+    >>> Limits(memory=1 << 30).files
+    256
+    """
+
+    cpu: int | None = None
+    """Seconds of CPU time; if not said, the tool's time limit."""
+    memory: int | None = 4 << 30
+    """Bytes of address space, which some runtimes reserve far more of than they use."""
+    file_size: int | None = 1 << 30
+    """Bytes of any file that it writes."""
+    files: int | None = 256
+    """Files open at a time."""
+    processes: int | None = None
+    """Processes of the user that runs us, all taken together; not enforced for root."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is not positive."""
+        for name, value in vars(self).items():
+            if value is not None and (not isinstance(value, int) or value <= 0):
+                msg = f"limits: {name} is {value!r}: give a positive whole number, or None"
+                raise BadTool(msg)
+
+    def listed(self, timeout: float) -> dict[str, int]:
+        """Return them by the names that the operating system has for them."""
+        limits = {
+            "RLIMIT_CPU": self.cpu or math.ceil(timeout),
+            "RLIMIT_AS": self.memory,
+            "RLIMIT_FSIZE": self.file_size,
+            "RLIMIT_NOFILE": self.files,
+            "RLIMIT_NPROC": self.processes,
+        }
+        return {"RLIMIT_CORE": 0} | {key: value for key, value in limits.items() if value}
+
+
+class Options(TypedDict, total=False):
+    """What is declared of any tool; `ToolSpec` says what each means."""
+
+    description: str
+    side_effects: bool
+    idempotent: bool
+    parallel_safe: bool | None
+    requires_approval: bool
+    timeout: float
+    approval_timeout: float
+    max_output_bytes: int
+    in_doubt: InDoubt | None
+    probe: Probe | None
+    network: bool
+
+
+class CommandTool:
+    r"""A program that a model can run.
+
+    >>> from actors.tool.context import Call
+    >>> echo = CommandTool("echo", ["echo", "{text}"], root="/", side_effects=False)
+    >>> echo.run(Call(call_id="call_1", arguments={"text": "$HOME; ls"})).output
+    '$HOME; ls\n'
+    """
+
+    def __init__(  # noqa: PLR0913 -- all by name, and most left as they are
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        root: str | Path,
+        parameters: Mapping[str, Any] | None = None,
+        cwd: str = ".",
+        paths: Sequence[str | Path] | None = None,
+        env: Mapping[str, str] | None = None,
+        inherit: Sequence[str] = INHERITED,
+        limits: Limits | None = None,
+        success: Collection[int] = (0,),
+        grace: float = GRACE,
+        strict: bool = False,
+        **options: Unpack[Options],
+    ) -> None:
+        """Declare a program.
+
+        `parameters` gives each place of `argv` and `cwd` its type, or (type, default); one that is
+        left out is text. `cwd` is seen from `root`, `paths` are `root` unless given. Values of
+        `env` may be `secret:NAME`. Exit codes in `success` are no errors.
+        """
+        given: dict[str, Any] = {"network": False, **options}
+        self._root = Path(root).absolute()
+        self._paths = [self._root / path for path in ([self._root] if paths is None else paths)]
+        try:
+            self._argv, self._cwd = Template(argv), Template([cwd])
+            takes, self._is_path = _declared(argv, parameters or {}, self._argv.names, self._cwd)
+            self._parameters: Final = Parameters(takes)
+        except (TypeError, ValueError) as error:
+            msg = f"tool {name}: {error}"
+            raise BadTool(msg) from None
+        self._defaults = {one.name: one.default for one in takes if not one.required}
+        self._env, self._inherit = dict(env or {}), tuple(inherit)
+        self._limits, self._success = limits or Limits(), frozenset(success)
+        if not grace > 0:
+            msg = f"tool {name}: grace is {grace!r}: give a positive number of seconds"
+            raise BadTool(msg)
+        self._grace, self._strict = grace, strict
+        named = (secret.named(value) for value in self._env.values())
+        self.spec: Final = ToolSpec(
+            name=name,
+            parameters=self._parameters.schema,
+            paths=tuple(str(path) for path in self._paths),
+            secrets=tuple(one for one in named if one is not None),
+            **given,
+        )
+
+    def __repr__(self) -> str:
+        """Name the tool."""
+        return f"<tool {self.spec.name}>"
+
+    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the program gets them, or raise `Unfit`."""
+        return self._filled(arguments)[0]
+
+    def _filled(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], Path]:
+        values = self._defaults | self._parameters.fit(arguments)
+        cwd = inside("cwd", self._cwd.fill(values)[0], self._root, [self._root])
+        for name in self._is_path:
+            value = values[name]
+            if isinstance(value, list | tuple):
+                values[name] = [str(inside(name, str(one), cwd, self._paths)) for one in value]
+            elif value is not None:
+                values[name] = str(inside(name, str(value), cwd, self._paths))
+        return values, self._argv.fill(values), cwd
+
+    def run(self, call: Call) -> Outcome:
+        """Run the program and wait for its end. Never raises."""
+        if call.cancellation.cancelled:
+            return Outcome("cancelled", error="it was cancelled before it began")
+        try:
+            _, argv, cwd = self._filled(call.arguments)
+            env, known = self._environment(call)
+            timeout = self.spec.timeout if call.timeout is None else max(call.timeout, 0.0)
+            order = leash.Order(
+                argv=argv,
+                cwd=cwd,
+                env=env,
+                limits=self._limits.listed(timeout),
+                network=self.spec.network,
+                strict=self._strict,
+                timeout=timeout,
+                grace=self._grace,
+            )
+            streams = Streams(self.spec.max_output_bytes, call.progress, secret.Veil(known))
+            ended = leash.run(order, call.cancellation, streams)
+            if ended.network == "not blocked":
+                call.progress("sandbox", "network access could not be blocked here")
+        except Unfit as unfit:
+            return Outcome("error", error=f"the arguments do not fit: {unfit}")
+        except BaseException as error:  # noqa: BLE001 -- nothing may end the thread it runs on
+            return Outcome("error", error=in_words(error))
+        return self._outcome(ended, streams, timeout)
+
+    def _environment(self, call: Call) -> tuple[dict[str, str], dict[str, str]]:
+        env = {name: os.environ[name] for name in self._inherit if name in os.environ}
+        known = {}
+        for variable, value in self._env.items():
+            env[variable] = value
+            if (name := secret.named(value)) is not None:
+                known[name] = env[variable] = secret.revealed(name, call.secret)
+        return env, known
+
+    def _outcome(self, ended: leash.Ended, streams: Streams, timeout: float) -> Outcome:
+        output, dropped = streams.kept.text(), streams.kept.dropped
+        if ended.stopped:
+            said = f"it was stopped after {timeout:g} s"
+            error = said if ended.stopped == "timeout" else "it was cancelled, and stopped"
+            if ended.failed:
+                error += f"; {ended.failed}"
+            return Outcome(ended.stopped, output, error=error, truncated=dropped)
+        if ended.failed or ended.code is None:
+            return Outcome("error", output or None, error=ended.failed, truncated=dropped)
+        if ended.code in self._success:
+            return Outcome("success", output, truncated=dropped)
+        error = f"it exited with code {ended.code}"
+        if ended.code < 0:
+            error = f"it was killed by {_signal(-ended.code)}"
+        if last := streams.kept.tail(_LAST_WORDS).strip():
+            error += f"; its last words: {last}"
+        return Outcome("error", output, error=error, truncated=dropped)
+
+
+def _signal(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+    limits = {"SIGXCPU": "CPU time", "SIGXFSZ": "file size"}
+    return f"{name}: over its limit of {limits[name]}" if name in limits else name
+
+
+def _declared(
+    argv: Sequence[str], types: Mapping[str, Any], places: set[str], cwd: Template
+) -> tuple[list[Parameter], list[str]]:
+    """Return the parameters, and the names of those that are paths."""
+    if isinstance(argv, str) or not argv or not argv[0] or Template(argv[:1]).names:
+        msg = f"argv is {argv!r:.80}: give a list that begins with the program, ['wc', '{{file}}']"
+        raise ValueError(msg)
+    if unused := sorted(types.keys() - places - cwd.names):
+        msg = f"the parameter {unused[0]} has no place: write {{{unused[0]}}} in argv"
+        raise ValueError(msg)
+    takes, paths = [], []
+    for name in sorted(places | cwd.names):
+        declared = types.get(name, str)
+        kind, *default = declared if isinstance(declared, tuple) else (declared,)
+        plain, is_path = _without_path(kind)
+        if is_path:
+            paths.append(name)
+        if default and isinstance(default[0], Path):
+            default = [str(default[0])]
+        takes.append(Parameter(name, plain, *default))
+    return takes, paths
+
+
+def _without_path(kind: Any) -> tuple[Any, bool]:  # noqa: ANN401 -- types, of whatever kind
+    """Return a type with text in the place of paths, and whether there were any."""
+    if kind is Path:
+        return str, True
+    if get_origin(kind) is list and get_args(kind) == (Path,):
+        return list[str], True
+    if get_origin(kind) in {Union, UnionType} and set(get_args(kind)) == {Path, type(None)}:
+        return str | None, True
+    return kind, False

@@ -1,0 +1,305 @@
+"""Tools that are Python functions.
+
+    @tool(side_effects=False)
+    def weather(city: str, days: int = 3) -> str:
+        "Tell the weather of a city."
+
+The function runs on the thread that calls `run`; the runtime lends it a pooled one. A thread cannot
+be killed: a function that outlives its time limit is *abandoned* by the runtime, which records that
+it may still happen, and `run` returns to nobody. A function that can stop early asks `cancelled()`.
+
+An async function gets an event loop of its own for each call: one that blocks, or leaves tasks
+behind, then harms no other call, and its end is the loop's end. It is cancelled at its time limit
+and when the call is. What belongs to a loop, an HTTP client for instance, is made within the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import dataclasses
+import functools
+import inspect
+import typing
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
+
+from actors.tool import secrets as secret
+from actors.tool.context import CallId, Cancelled, during
+from actors.tool.outcome import Outcome, in_words
+from actors.tool.schema import Parameter, Parameters, Unfit, described
+from actors.tool.spec import BadTool, ToolSpec, returned
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import Unpack
+
+    from actors.tool.context import Call, Progress
+    from actors.tool.runes import InDoubt
+    from actors.tool.spec import Probe
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_BY_NAME: Final = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+
+
+class Options(typing.TypedDict, total=False):
+    """What `@tool` can be told; `ToolSpec` says what each means."""
+
+    name: str
+    description: str
+    side_effects: bool
+    idempotent: bool
+    parallel_safe: bool | None
+    requires_approval: bool
+    timeout: float
+    approval_timeout: float
+    max_output_bytes: int
+    in_doubt: InDoubt | None
+    probe: Probe | None
+    secrets: tuple[str, ...] | list[str]
+    call_id: str
+    """The parameter that takes the call id, where it is not annotated `CallId`."""
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    **options: Unpack[Options],
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Callable[P, R] | None = None, /, **options: Unpack[Options]) -> Any:
+    """Declare a function as a tool; it can still be called as the function it is.
+
+    >>> @tool
+    ... def shout(text: str) -> str:
+    ...     '''Say it louder.
+    ...
+    ...     Args:
+    ...         text: What to say.
+    ...     '''
+    ...     return text.upper()
+    >>> shout("hi")
+    'HI'
+    >>> shout.spec.parameters["properties"]
+    {'text': {'type': 'string', 'description': 'What to say.'}}
+
+    A service that honours idempotency keys makes a call safe to repeat after a crash:
+
+    >>> @tool(idempotent=True, timeout=20)
+    ... def pay(cents: int, key: CallId) -> str:
+    ...     "Pay an amount."
+    ...     return f"paid {cents} under {key}"
+    >>> from actors.tool.context import Call
+    >>> pay.run(Call(call_id="call_1", arguments={"cents": 5})).output
+    'paid 5 under call_1'
+    """
+    if function is not None:
+        return FunctionTool(function)
+    return functools.partial(FunctionTool, **options)
+
+
+class FunctionTool(Generic[P, R]):
+    """A function that a model can call, and everybody else as before."""
+
+    __name__: str
+
+    def __init__(self, function: Callable[P, R], /, **options: Unpack[Options]) -> None:
+        """Take schema and descriptions from the function; refuse what cannot be described."""
+        if not callable(function):
+            msg = f"{function!r:.80} is not a function: use @tool, or @tool(option=...)"
+            raise BadTool(msg)
+        given: dict[str, Any] = {**options}
+        name = str(given.pop("name", "") or getattr(function, "__name__", ""))
+        if not name or name == "<lambda>":
+            msg = f"{function!r:.80} has no name: give it one with name='...'"
+            raise BadTool(msg)
+        listed = tuple(given.pop("secrets", ()))
+        keyed = given.pop("call_id", None)
+        about, texts = described(inspect.getdoc(function))
+        self._function: Final = function
+        self._call_id, self._secrets, takes = _declared(name, function, keyed, listed)
+        try:
+            self._parameters: Final = Parameters(takes, texts)
+        except TypeError as error:
+            msg = f"tool {name}: {error}; use a type such as str, int, list[str] or a Struct"
+            raise BadTool(msg) from None
+        given.setdefault("description", about)
+        self.spec: Final = ToolSpec(
+            name=name, parameters=self._parameters.schema, secrets=listed, **given
+        )
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself: no log, no limits."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Name the tool."""
+        return f"<tool {self.spec.name}>"
+
+    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the function's types say, or raise `Unfit`."""
+        return self._parameters.fit(arguments)
+
+    def run(self, call: Call) -> Outcome:
+        """Run the function on this thread. Never raises, whatever the function does."""
+        if call.cancellation.cancelled:
+            return Outcome("cancelled", error="it was cancelled before it began")
+        veil = secret.Veil({})
+        try:
+            kwargs = self.fit(call.arguments)
+            known = self._reveal(kwargs, call)
+            veil = secret.Veil(known)
+            if self._call_id is not None:
+                kwargs[self._call_id] = CallId(call.call_id)
+            # In a context of its own: what the function sets there ends with the call.
+            voice = _Voice(call.progress, veil, self.spec.max_output_bytes)
+            value = contextvars.copy_context().run(self._called, kwargs, call, voice)
+        except Unfit as unfit:
+            return Outcome("error", error=f"the arguments do not fit: {unfit}")
+        except _OutOfTime:
+            limit = self._limit(call)
+            return Outcome("timeout", error=f"it was stopped after {limit:g} s")
+        except BaseException as error:  # noqa: BLE001 -- nothing of it may end the thread it runs on
+            asked = isinstance(error, Cancelled | asyncio.CancelledError)
+            if asked and call.cancellation.cancelled:
+                return Outcome("cancelled", error="it was cancelled")
+            return Outcome("error", error=veil.text(in_words(error)))
+        return returned(value, self.spec, veil.json if veil else None)
+
+    def _limit(self, call: Call) -> float:
+        return self.spec.timeout if call.timeout is None else max(call.timeout, 0)
+
+    def _reveal(self, kwargs: dict[str, Any], call: Call) -> dict[str, str]:
+        known = {}
+        for parameter, default in self._secrets.items():
+            name = secret.named(kwargs.get(parameter, default))
+            if name is not None:
+                known[name] = kwargs[parameter] = secret.revealed(name, call.secret)
+        return known
+
+    def _called(self, kwargs: dict[str, Any], call: Call, voice: _Voice) -> object:
+        # The function is called by name: those of its parameters were checked when it was declared.
+        function: Callable[..., object] = self._function
+        with during(dataclasses.replace(call, progress=voice)):
+            value = function(**kwargs)
+            if inspect.isawaitable(value):
+                with asyncio.Runner() as runner:
+                    return runner.run(_awaited(value, call, self._limit(call)))
+            return value
+
+
+class _Voice:
+    """What a function says on the way: without secrets, and no more than it may return."""
+
+    def __init__(self, progress: Progress, veil: secret.Veil, limit: int) -> None:
+        self._progress, self._veil, self._room = progress, veil, limit
+
+    def __call__(self, stream: str, chunk: str, /) -> None:
+        if self._room > 0:
+            chunk = self._veil.text(chunk)
+            self._room -= len(chunk.encode())
+            self._progress(stream, chunk if self._room >= 0 else "[more is not shown]")
+
+
+class _OutOfTime(BaseException):
+    """An async function was stopped at its time limit."""
+
+
+async def _awaited(awaitable: Awaitable[object], call: Call, limit: float) -> object:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    timer = asyncio.timeout(limit)
+    try:
+        async with timer:
+            with call.cancellation.calling(lambda: loop.call_soon_threadsafe(task.cancel)):
+                return await awaitable
+    except TimeoutError:
+        # A function has time-outs of its own: those are its errors.
+        if timer.expired():
+            raise _OutOfTime from None
+        raise
+
+
+# -- what a signature says ------------------------------------------------------------------------
+
+
+def _declared(
+    name: str, function: Callable[..., object], call_id: str | None, listed: tuple[str, ...]
+) -> tuple[str | None, dict[str, Any], list[Parameter]]:
+    """Return the parameter for the call id, those for secrets with defaults, and the model's."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        msg = f"tool {name} yields: return one value, and say progress(...) on the way"
+        raise BadTool(msg)
+    hints, parameters = _hints(name, function)
+    keyed, secrets, takes = call_id, dict[str, Any](), []
+    for parameter in parameters.values():
+        _check_kind(name, parameter)
+        hint = hints.get(parameter.name, parameter.empty)
+        if parameter.name == call_id or hint is CallId:
+            if keyed not in {None, parameter.name}:
+                msg = f"tool {name} takes the call id twice, as {keyed} and {parameter.name}"
+                raise BadTool(msg)
+            keyed = parameter.name
+            continue
+        if hint is parameter.empty:
+            msg = (
+                f"tool {name}: parameter {parameter.name} has no type, write {parameter.name}: str"
+            )
+            raise BadTool(msg)
+        if _takes_secret(name, parameter.name, hint):
+            secrets[parameter.name] = parameter.default
+            hint = _reference(name, listed, parameter.default)
+        takes.append(Parameter(parameter.name, hint, parameter.default))
+    if call_id is not None and call_id not in parameters:
+        msg = f"tool {name} has no parameter {call_id} that could take the call id"
+        raise BadTool(msg)
+    if listed and not secrets:
+        msg = f"tool {name} lists secrets, but no parameter takes one: annotate it as Secret"
+        raise BadTool(msg)
+    return keyed, secrets, takes
+
+
+def _hints(
+    name: str, function: Callable[..., object]
+) -> tuple[dict[str, Any], Mapping[str, inspect.Parameter]]:
+    try:
+        inner = function if inspect.isroutine(function) else type(function).__call__
+        hints = typing.get_type_hints(inner, include_extras=True)
+        return hints, inspect.signature(function).parameters
+    except (NameError, TypeError, ValueError) as error:
+        msg = f"tool {name}: {error}; its types must be known at run time, not to checkers only"
+        raise BadTool(msg) from None
+
+
+def _check_kind(name: str, parameter: inspect.Parameter) -> None:
+    if parameter.kind not in _BY_NAME:
+        stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
+        shown = stars.get(parameter.kind.name, "positional-only ") + parameter.name
+        msg = f"tool {name} takes {shown}: a model passes arguments by name, so list each by name"
+        raise BadTool(msg)
+
+
+def _takes_secret(name: str, parameter: str, hint: object) -> bool:
+    if secret.IS_SECRET in getattr(hint, "__metadata__", ()):
+        return True
+    waiting = list(typing.get_args(hint))
+    while waiting:
+        inner = waiting.pop()
+        waiting += typing.get_args(inner)
+        if secret.IS_SECRET in getattr(inner, "__metadata__", ()):
+            # Within another type nobody would put the value in the name's place.
+            msg = f"tool {name}: a secret within {parameter}: annotate a parameter of its own"
+            raise BadTool(msg)
+    return False
+
+
+def _reference(name: str, listed: tuple[str, ...], default: object) -> object:
+    usual = secret.named(default)
+    named = [*listed, usual] if usual is not None else listed
+    if not listed or set(named) != set(listed) or not all(map(secret.is_secret_name, listed)):
+        msg = f"tool {name} takes a secret: list those it may be given, secrets=['GITHUB_TOKEN']"
+        raise BadTool(msg)
+    references = tuple(secret.PREFIX + one for one in listed)
+    return typing.Literal[references]

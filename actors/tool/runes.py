@@ -1,0 +1,135 @@
+"""What happens to a call of a tool."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from actors.budget.runes import Exhausted
+from actors.entity import Moved
+from runelog.rune import Rune
+
+Ruling: TypeAlias = Literal["allow", "ask", "deny", "unknown_tool", "bad_arguments"]
+"""What is to become of a call: the policy's three answers, and two that come before any policy."""
+InDoubt: TypeAlias = Literal["rerun", "probe", "ask", "unknown"]
+"""What to do about a call that began before a crash and whose outcome nobody recorded."""
+Status: TypeAlias = Literal["success", "error", "timeout", "cancelled", "denied", "unknown"]
+"""How a call came out."""
+
+SECOND = 1_000_000_000
+"""In nanoseconds."""
+TIMEOUT = 120 * SECOND
+"""How long a tool may take unless it says otherwise."""
+APPROVAL_TIMEOUT = 24 * 3600 * SECOND
+"""How long a human has for an answer unless the tool says otherwise."""
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything a call's law knows of its tool, fixed when it is called."""
+
+    verdict: Ruling
+    reason: str = ""
+    """Why; for a call that cannot be made, words the model can act on."""
+    rules_hash: str = ""
+    """The rules that gave the verdict, so that it can be judged again under others."""
+    tools_hash: str = ""
+    """The tool list under which it was called."""
+    in_doubt: InDoubt = "unknown"
+    idempotent: bool = False
+    """Whether a second run under the same call id does no more than the first.
+
+    So it is of whatever has no side effects. Nothing else is run again without being asked about.
+    """
+    timeout: int = TIMEOUT
+    approval_timeout: int = APPROVAL_TIMEOUT
+
+
+class Called(Rune, frozen=True, tag="tool.call"):
+    """The model asked for a tool: the birth of the call."""
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    turn_id: str
+    agent_id: str
+    rule: Rule
+    at: int
+    """When, in nanoseconds: a call that begins at once counts its deadline from here."""
+    hold: bool = False
+    """Whether it waits until those before it are done."""
+    raw: str = ""
+    """The arguments as the model wrote them, where they could not be read."""
+    afford: Exhausted | None = None
+    """What the budget said against it; None if it fits."""
+
+
+class ApprovalRequested(Moved, frozen=True, tag="tool.approval_requested"):
+    """A human has to say how it goes on."""
+
+    call_id: str
+    policy_reason: str
+    deadline: int
+    approval_id: str
+
+
+class Approved(Moved, frozen=True, tag="tool.approved"):
+    """A human let it go on; `trigger` says which of the possible answers was given."""
+
+    call_id: str
+    approver: str
+    at: int = 0
+    """When, in nanoseconds: its deadline counts from here."""
+    afford: Exhausted | None = None
+    """What the budget said against it by then; None if it fits."""
+
+
+class Denied(Moved, frozen=True, tag="tool.denied"):
+    """It may not run; its result follows in the same append."""
+
+    call_id: str
+    reason: str
+    approver: str = ""
+    """The human who said so; nobody if the policy did."""
+
+
+class Started(Moved, frozen=True, tag="tool.started"):
+    """It is handed to its adapter; from here on, without a result, it is in doubt."""
+
+    call_id: str
+    deadline: int
+
+
+class Progress(Rune, frozen=True, tag="tool.progress"):
+    """It said something on the way."""
+
+    call_id: str
+    stream: str
+    chunk: str
+
+
+class Doubted(Moved, frozen=True, tag="tool.doubted"):
+    """It was found started and without a result, and its probe is asked what happened."""
+
+    call_id: str
+    deadline: int
+
+
+class Retried(Moved, frozen=True, tag="tool.retried"):
+    """It is run once more under the same id, which its service takes as idempotency key."""
+
+    call_id: str
+    reason: str
+    attempt: int
+    deadline: int
+
+
+class Result(Moved, frozen=True, tag="tool.result"):
+    """How it came out: exactly one for every call."""
+
+    call_id: str
+    status: Status
+    output: Any = None
+    error: str = ""
+    truncated: int = 0
+    """How many bytes of the output were cut out."""

@@ -1,0 +1,86 @@
+"""What a program says: shown while it runs, kept within bounds for its result."""
+
+from __future__ import annotations
+
+import codecs
+import time
+from typing import TYPE_CHECKING, Final
+
+from actors.tool.output import Clip
+
+if TYPE_CHECKING:
+    from actors.tool.context import Progress
+    from actors.tool.secrets import Veil
+
+_PAUSE: Final = 0.05
+"""Seconds between two pieces that are shown, so that a flood of lines is no flood of pieces."""
+_PIECE: Final = 16 << 10
+"""What is shown at once, whenever it comes."""
+_ENOUGH: Final = "\n[more is not shown while it runs]\n"
+
+
+class Streams:
+    """Takes in the bytes of a program's streams.
+
+    Bytes that are no UTF-8 become replacement characters. The values of secrets are hidden, also
+    where they come in two pieces.
+    """
+
+    def __init__(self, limit: int, progress: Progress, veil: Veil) -> None:
+        """Keep `limit` bytes at most, and show no more than that while it runs."""
+        self.kept: Final = Clip(limit)
+        self._room = limit
+        self._progress = progress
+        self._veil = veil
+        self._streams: dict[str, _Stream] = {}
+
+    def feed(self, name: str, data: bytes) -> None:
+        """Take in what came on one stream."""
+        stream = self._streams.setdefault(name, _Stream())
+        shown, stream.held = self._veil.split(stream.held + data)
+        self._take(name, stream, stream.decoder.decode(shown))
+
+    def _take(self, name: str, stream: _Stream, text: str) -> None:
+        self.kept.feed(text)
+        if self._room > 0:
+            stream.pending += text
+            if time.monotonic() >= stream.due or len(stream.pending) >= _PIECE:
+                self._show(name, stream)
+
+    def wait(self) -> float | None:
+        """Return the seconds until something has to be shown; None if there is nothing."""
+        due = [stream.due for stream in self._streams.values() if stream.pending]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def show(self) -> None:
+        """Show what is due by now."""
+        for name, stream in self._streams.items():
+            if stream.pending and time.monotonic() >= stream.due:
+                self._show(name, stream)
+
+    def _show(self, name: str, stream: _Stream) -> None:
+        text, stream.pending = stream.pending, ""
+        stream.due = time.monotonic() + _PAUSE
+        if not text or self._room <= 0:
+            return
+        data = text.encode()
+        self._room -= len(data)
+        if self._room < 0:
+            text = data[: self._room].decode(errors="ignore") + _ENOUGH
+        self._progress(name, text)
+
+    def finish(self) -> None:
+        """Take in what was held back, and show the rest: nothing more will come."""
+        for name, stream in self._streams.items():
+            rest = stream.decoder.decode(self._veil.data(stream.held), final=True)
+            stream.held = b""
+            self._take(name, stream, rest)
+            self._show(name, stream)
+
+
+class _Stream:
+    def __init__(self) -> None:
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.held = b""
+        self.pending = ""
+        self.due = 0.0

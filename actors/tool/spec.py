@@ -1,0 +1,243 @@
+"""What is declared of a tool: what it is called and takes, what it may do, what limits it has.
+
+A spec says everything that others need to know in order to judge a call: the model (name,
+description, schema), the policy (side effects, approval), the turn (may it run beside others?) and
+recovery (what if we crash in the middle of it?). How a call is run is known to its adapter alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import msgspec
+
+from actors.tool.outcome import Happened, Outcome, Probed, in_words
+from actors.tool.output import clip
+from actors.tool.schema import MAX_DEPTH
+from runelog.codec import check_depth
+from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actors.tool.context import Call
+    from actors.tool.runes import InDoubt
+
+    Probe: TypeAlias = Callable[[str, Mapping[str, Any]], Happened | None]
+
+TIMEOUT: Final = 120.0
+"""Seconds a tool may take unless it says otherwise."""
+APPROVAL_TIMEOUT: Final = 24 * 3600.0
+"""Seconds a human has for an answer unless the tool says otherwise."""
+MAX_OUTPUT_BYTES: Final = 256 << 10
+"""What a tool may return unless it says otherwise; more is cut in the middle."""
+
+_MOST_OUTPUT: Final = 32 << 20
+"""A rune has room for 64 MiB, and for more than an output."""
+_MOST_SECONDS: Final = 1_000_000_000
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class BadTool(Refused, ValueError):
+    """A tool that cannot be declared like this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSpec:
+    """What is declared of a tool.
+
+    What it may do is assumed to be the worst unless it says otherwise: side effects, not
+    repeatable, not beside others.
+
+    >>> look = ToolSpec(name="look_up", description="Look a word up.", side_effects=False)
+    >>> look.in_doubt, look.parallel_safe
+    ('rerun', True)
+    >>> ToolSpec(name="send_mail", description="Send a mail.").in_doubt
+    'unknown'
+    >>> ToolSpec(name="send mail", description="Send a mail.")
+    Traceback (most recent call last):
+    ...
+    actors.tool.spec.BadTool: 'send mail' cannot name a tool: use 1 to 64 of A-Z, a-z, 0-9, _ and -
+    """
+
+    name: str
+    description: str = ""
+    """What it does: read by the model."""
+    parameters: Mapping[str, Any] = field(
+        default_factory=lambda: {"type": "object", "properties": {}, "additionalProperties": False}
+    )
+    """The JSON schema of its arguments."""
+    side_effects: bool = True
+    """Whether it changes anything outside."""
+    idempotent: bool = False
+    """Whether a second run under the same call id does no more than the first."""
+    parallel_safe: bool | None = None
+    """Whether it may run beside other calls; if not said, whether it has no side effects."""
+    requires_approval: bool = False
+    """Whether a human is always asked, whatever the policy lets pass."""
+    timeout: float = TIMEOUT
+    approval_timeout: float = APPROVAL_TIMEOUT
+    max_output_bytes: int = MAX_OUTPUT_BYTES
+    in_doubt: InDoubt | None = None
+    """What to do about a call that a crash caught in the middle.
+
+    If not said: run again what is idempotent or has no side effects, and say of everything else
+    that the outcome is unknown.
+    """
+    probe: Probe | None = None
+    """Given the call id and the arguments: `Happened(output)`, or None if it did not happen.
+
+    An error means that it cannot tell, and the outcome stays unknown.
+    """
+    secrets: tuple[str, ...] = ()
+    """The names of the secrets that it may be given."""
+    paths: tuple[str, ...] = ()
+    """Where a command tool's path arguments may lead."""
+    network: bool = True
+    """Whether a command tool may use the network."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, and settle what was left open."""
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            shown = f"{clip(str(self.name), 80)[0]!r}"
+            msg = f"{shown} cannot name a tool: use 1 to 64 of A-Z, a-z, 0-9, _ and -"
+            raise BadTool(msg)
+        for limit in ("timeout", "approval_timeout", "max_output_bytes"):
+            self._check_limit(limit)
+        # The dataclass is frozen for others, not yet for itself.
+        if self.parallel_safe is None:
+            object.__setattr__(self, "parallel_safe", not self.side_effects)
+        if self.in_doubt is None:
+            object.__setattr__(self, "in_doubt", "rerun" if self._repeatable else "unknown")
+        self._check_in_doubt()
+
+    @property
+    def _repeatable(self) -> bool:
+        return self.idempotent or not self.side_effects
+
+    def _check_limit(self, limit: str) -> None:
+        value = getattr(self, limit)
+        kinds = (int,) if limit == "max_output_bytes" else (int, float)
+        most = _MOST_OUTPUT if limit == "max_output_bytes" else _MOST_SECONDS
+        if not isinstance(value, kinds) or isinstance(value, bool) or not 0 < value <= most:
+            msg = f"tool {self.name}: {limit} is {value!r}: give a positive number up to {most:,}"
+            raise BadTool(msg)
+
+    def _check_in_doubt(self) -> None:
+        if self.in_doubt not in {"rerun", "probe", "ask", "unknown"}:
+            msg = (
+                f"tool {self.name}: in_doubt is {self.in_doubt!r}: "
+                "use 'rerun', 'probe', 'ask' or 'unknown'"
+            )
+            raise BadTool(msg)
+        if self.in_doubt == "rerun" and not self._repeatable:
+            msg = (
+                f"tool {self.name} has side effects, so in_doubt='rerun' could do them twice: "
+                "declare it idempotent=True if a call id makes a second run harmless, "
+                "or use 'probe', 'ask' or 'unknown'"
+            )
+            raise BadTool(msg)
+        if self.in_doubt == "probe" and not callable(self.probe):
+            msg = (
+                f"tool {self.name}: in_doubt='probe' needs probe=, a function of call id and "
+                "arguments that returns Happened(output), or None if it did not happen"
+            )
+            raise BadTool(msg)
+        if self.probe is not None and self.in_doubt != "probe":
+            msg = f"tool {self.name} has a probe that is never asked: say in_doubt='probe' too"
+            raise BadTool(msg)
+
+    def description_for_model(self) -> dict[str, Any]:
+        """Return what a model is told: name, description and the schema of the arguments."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+        }
+
+
+class Tool(Protocol):
+    """Something that can be called by a model: what is declared of it, and how it is run."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What is declared of it."""
+        ...
+
+    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as it takes them, or raise `actors.tool.schema.Unfit`."""
+        ...
+
+    def run(self, call: Call) -> Outcome:
+        """Run it on this thread until it ends. Never raises."""
+        ...
+
+
+def asked(spec: ToolSpec, call: Call) -> Probed:
+    """Ask a tool's probe what became of a call in doubt. Never raises.
+
+    >>> from actors.tool.context import Call
+    >>> sent = {"call_1": "sent at noon"}
+    >>> def was_sent(call_id, arguments):
+    ...     return Happened(sent[call_id]) if call_id in sent else None
+    >>> spec = ToolSpec(name="send", in_doubt="probe", probe=was_sent)
+    >>> asked(spec, Call(call_id="call_1")).outcome.output
+    'sent at noon'
+    >>> asked(spec, Call(call_id="call_2")).verdict
+    'not_happened'
+    """
+    if spec.probe is None:
+        return Probed("unknown", error=f"tool {spec.name} has no probe")
+    try:
+        answer = spec.probe(call.call_id, call.arguments)
+    except BaseException as error:  # noqa: BLE001 -- an app's function must not end our thread
+        return Probed("unknown", error=f"the probe failed: {in_words(error)}")
+    if answer is None:
+        return Probed("not_happened")
+    if not isinstance(answer, Happened):
+        kind = type(answer).__name__
+        why = f"the probe returned a {kind}: it must return Happened(output) or None"
+        return Probed("unknown", error=why)
+    outcome = returned(answer.output, spec)
+    if outcome.status == "error":
+        return Probed("unknown", error=outcome.error)
+    return Probed("happened", outcome)
+
+
+def returned(
+    value: object, spec: ToolSpec, hide: Callable[[bytes], bytes] | None = None
+) -> Outcome:
+    """Make an outcome of what a function returned: as JSON knows it, and within its limit.
+
+    What is longer than that and no text is cut as the text of its JSON.
+    """
+    try:
+        if isinstance(value, str):
+            # An operating system's names need not be text; the log's must.
+            value = value.encode("utf-8", "backslashreplace").decode()
+        encoded = msgspec.json.encode(value)
+        if hide is not None:
+            encoded = hide(encoded)
+        if len(encoded) <= spec.max_output_bytes + 2 * isinstance(value, str):
+            output = msgspec.json.decode(encoded)
+            # The log is msgpack, where a whole number has 64 bits, and takes no depth without end.
+            check_depth(msgspec.msgpack.encode(output), MAX_DEPTH)
+            return Outcome("success", output)
+    except Exception as error:  # noqa: BLE001 -- whatever an app's value makes of being encoded
+        msg = (
+            f"{spec.name} ran to its end, but what it returned (a {type(value).__name__}) "
+            f"cannot be passed on as JSON: {in_words(error)}"
+        )
+        return Outcome("error", error=msg)
+    text = msgspec.json.decode(encoded) if isinstance(value, str) else encoded.decode()
+    cut, dropped = clip(text, spec.max_output_bytes)
+    return Outcome("success", cut, truncated=dropped)
+
+
+def digest(value: object) -> str:
+    """Return a hash of `value` that does not depend on the order of its keys."""
+    encoded = msgspec.json.encode(value, order="sorted")
+    return hashlib.blake2b(encoded, digest_size=16).hexdigest()

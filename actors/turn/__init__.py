@@ -1,0 +1,1 @@
+"""One turn of an agent: it asks the model, has its tools run, and asks again until all is said."""

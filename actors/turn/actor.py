@@ -1,0 +1,289 @@
+"""Makes a turn happen: asks the model, has its calls made, and ends when there are no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from actors.agent.history import History
+from actors.budget import lifecycle as ledger
+from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
+from actors.clock import SECOND
+from actors.commands import Cancel, TimeUp
+from actors.model import runes as model
+from actors.model.lifecycle import TIMEOUT
+from actors.model.provider import Request
+from actors.shell import Shell
+from actors.tool.commands import Go
+from actors.turn.commands import (
+    Ask,
+    AskModel,
+    CloseRound,
+    Complete,
+    Effect,
+    EnsureModel,
+    EnsureTool,
+    Fail,
+    FinishEarly,
+    FinishTurn,
+    GiveUp,
+    Interrupt,
+    ReceiveCalls,
+    Release,
+    RestartStream,
+    TakeCalls,
+)
+from actors.turn.lifecycle import ENTITY
+from actors.turn.state import Phase, under_way
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.agent.actor import Kit
+    from actors.hall import Hall
+    from actors.model.provider import Provider
+    from runelog.rune import Rune
+
+CHARACTERS: Final = 4
+"""About so many make a token."""
+FIRST_PAUSE: Final = 0.5
+"""Seconds before a model is asked again for the first time; then twice as long each time."""
+LONGEST_PAUSE: Final = 30.0
+
+
+class Stop(Cancel, frozen=True):
+    """Stop the turn at the next safe boundary; answered once it has ended."""
+
+
+class Prompted:
+    """A request that is laid out for the model call that sends it."""
+
+    __slots__ = ("_facts", "_history", "provider", "silence")
+
+    def __init__(
+        self, provider: Provider, history: History, silence: int, facts: dict[str, Any]
+    ) -> None:
+        """Keep what is sent until it is sent."""
+        self.provider = provider
+        self.silence = silence
+        self._history = history
+        self._facts = facts
+
+    def request(self, cancelled: Callable[[], bool]) -> Request:
+        """Return the request as it is sent."""
+        return Request(messages=tuple(self._history.messages), cancelled=cancelled, **self._facts)
+
+
+class TurnActor(Shell):
+    """One turn of an agent."""
+
+    entity = ENTITY
+
+    def __init__(self, hall: Hall, me: str) -> None:
+        """Begin before anything is asked."""
+        super().__init__(hall, me)
+        self._rested: AskModel | None = None
+        self._asked: dict[str, tuple[model.AskedCall, ...]] = {}
+        self._halting = ""
+        """Why it is to end as soon as nothing is under way; nothing if it is not."""
+
+    # -- history ------------------------------------------------------------------------------
+
+    def on_start(self) -> None:
+        """Take over; after a crash the history is read from the log again."""
+        super().on_start()
+        if self.replayed:
+            self.hall.at_hand.pop(("history", self.state.agent_id), None)
+
+    @property
+    def _kit(self) -> Kit:
+        kit: Kit = self.hall.at_hand["kit", self.state.agent_id]
+        return kit
+
+    def _history(self) -> History:
+        key = ("history", self.state.agent_id)
+        history: History | None = self.hall.at_hand.get(key)
+        if history is None:
+            self.hall.settle()
+            history = History.read(
+                self.hall.log, self.hall.conversation, self.state.agent_id, self.event
+            )
+            self.hall.at_hand[key] = history
+        return history
+
+    def born(self, runes: list[Rune]) -> None:
+        """Take the runes of the birth into the history, if that is at hand."""
+        for rune in runes:
+            self.believed(rune)
+
+    def believed(self, rune: Rune) -> None:
+        """Take what happened into the history, if that is at hand."""
+        if isinstance(rune, model.Completed):
+            self._asked = {rune.model_call_id: rune.calls}
+        history: History | None = self.hall.at_hand.get(("history", self.state.agent_id))
+        if history is not None:
+            history.take(rune, self._text)
+
+    def _text(self, call: str) -> str:
+        """Return what a model call said: as it is remembered, or as the log has it."""
+        stream = self.hall.at_hand.get(("text", call))
+        if stream is not None:
+            return str(stream.text)
+        if not call:
+            return ""
+        self.hall.settle()
+        found = self.hall.log.stream(self.hall.conversation, call)
+        return "".join(
+            rune.text
+            for envelope in found
+            if isinstance(rune := envelope.payload, model.AssistantDelta)
+        )
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
+        """Understand a wish to stop as cancelling what is under way; the law does the rest."""
+        match message:
+            case Stop(reason):
+                return self._halt(reason)
+            case TimeUp() if under_way(self.state):
+                return self._halt(TIMEOUT)
+            case _:
+                return super().understand(message)
+
+    def _halt(self, reason: str) -> Interrupt | None:
+        """Cancel what is under way, and remember why: it may come to its end by itself before."""
+        going = under_way(self.state)
+        for entity in going:
+            self.hall.tell(entity, Cancel(reason))
+        if not going:
+            return Interrupt(reason, self._text_so_far())
+        self._halting = self._halting or reason
+        return None
+
+    def _is_halted(self) -> bool:
+        """End now if that was asked for and nothing is under way any more."""
+        if not self._halting or under_way(self.state) or not self.entity.is_open(self.state):
+            return False
+        reason, self._halting = self._halting, ""
+        text = self._text_so_far()
+        if reason == TIMEOUT:
+            self.carry_out(Fail(TIMEOUT, "the turn took longer than it may", text))
+        else:
+            self.carry_out(Interrupt(reason, text))
+        return True
+
+    def _text_so_far(self) -> str:
+        return self._text(self.state.model_call_id) if self.state.model_call_id else ""
+
+    # -- effects ------------------------------------------------------------------------------
+
+    def perform(self, effect: Effect) -> None:
+        """Do what is due."""
+        match effect:
+            case AskModel():
+                self._ask(effect)
+            case EnsureModel(model_call_id):
+                self.hall.children.ensure("model", model_call_id, self.state.agent_id)
+            case ReceiveCalls(model_call_id):
+                self._receive(model_call_id)
+            case EnsureTool(call_id):
+                self.hall.children.ensure("tool", call_id, self.state.agent_id)
+            case Release(call_id):
+                self._release(call_id)
+            case FinishTurn(model_call_id):
+                self.carry_out(Complete(self._text(model_call_id)))
+            case FinishEarly(model_call_id, reason, actor):
+                self.carry_out(Interrupt(reason, self._text(model_call_id), actor))
+            case GiveUp(model_call_id, error_type, message):
+                self.carry_out(Fail(error_type, message, self._text(model_call_id)))
+            case CloseRound() | RestartStream():
+                pass  # inward
+            case _:
+                assert_never(effect)
+
+    def _ask(self, effect: AskModel) -> None:
+        clock = self.hall.offices.clock
+        if effect.attempt and self._rested != effect:
+            self._rested = effect
+            longest = min(FIRST_PAUSE * 2 ** (effect.attempt - 1), LONGEST_PAUSE)
+            pause = self.hall.offices.chance.between(longest / 2, longest)
+            clock.at(clock.now() + round(pause * SECOND), lambda: self.again(effect))
+            return
+        kit = self._kit
+        provider = kit.provider
+        if provider is None:
+            self.carry_out(Fail("unknown_model", kit.missing))
+            return
+        history = self._history()
+        tokens = history.characters // CHARACTERS + len(kit.system) // CHARACTERS
+        reserved = Amounts(
+            tokens=tokens + kit.config.max_output_tokens, retries=1 if effect.attempt else 0
+        )
+        exhausted, warnings = self._afford(effect.model_call_id, reserved)
+        now = clock.now()
+        facts = {
+            "model": kit.model,
+            "system": kit.system,
+            "tools": kit.tools,
+            "max_output_tokens": kit.config.max_output_tokens,
+            "conversation": self.hall.conversation,
+            "agent_id": self.state.agent_id,
+            "turn_id": self.me,
+            "round": effect.round,
+            "attempt": effect.attempt,
+        }
+        prompted = Prompted(provider, history, kit.config.silence_timeout, facts)
+        self.hall.at_hand["prompt", effect.model_call_id] = prompted
+        self.carry_out(
+            Ask(
+                model_call_id=effect.model_call_id,
+                upto=self.event,
+                prompt=kit.hash,
+                reserved=reserved,
+                first_byte_by=now + kit.config.first_byte_timeout,
+                turn_by=now + kit.config.turn_timeout,
+                exhausted=exhausted,
+                warnings=warnings,
+            )
+        )
+
+    def _afford(self, key: str, amounts: Amounts) -> tuple[Exhausted | None, tuple[Warning, ...]]:
+        """Ask the budget; return what it says against it, or what it warns of."""
+        found = ledger.reserve(self.hall.ward("budget").state, key, self.state.agent_id, amounts)
+        if isinstance(found, Exhausted):
+            return found, ()
+        assert all(isinstance(rune, Reserved | Warning) for rune in found)
+        return None, tuple(rune for rune in found if isinstance(rune, Warning))
+
+    def _receive(self, model_call_id: str) -> None:
+        asked = self._asked.get(model_call_id)
+        if asked is None:
+            self.hall.settle()
+            runes = (e.payload for e in self.hall.log.stream(self.hall.conversation, model_call_id))
+            asked = next(rune.calls for rune in runes if isinstance(rune, model.Completed))
+        plans = self._kit.rulings(
+            asked, self.me, self.hall.offices.clock.now(), self.hall.ward("budget").state
+        )
+        refused = self.carry_out(TakeCalls(plans))
+        assert refused is None, refused
+
+    def _release(self, call_id: str) -> None:
+        budget = self.hall.ward("budget").state
+        afford = ledger.check(budget, self.state.agent_id, Amounts(tool_calls=1), call_id)
+        self.hall.tell(call_id, Go(now=self.hall.offices.clock.now(), afford=afford))
+
+    def is_idle(self) -> bool:
+        """Tell whether it waits for nothing but a human, or others."""
+        return super().is_idle() and not any(isinstance(e, AskModel) for e in self._under_way)
+
+    def act(self) -> None:
+        """Do what is due; once it is over, forget the words of its model calls."""
+        self._is_halted()
+        super().act()
+        if self.state.phase not in {Phase.STREAMING, Phase.TOOL_EXECUTING}:
+            for key in [k for k in self.hall.at_hand if k[0] == "text" and _of(k[1], self.me)]:
+                del self.hall.at_hand[key]
+
+
+def _of(call: str, turn: str) -> bool:
+    return call.startswith(f"{turn}-")

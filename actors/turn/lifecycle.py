@@ -1,0 +1,357 @@
+"""The law of a turn.
+
+    idle ── started ──> streaming ── completed ────> completed ─ ─ ─┐
+                        │ ^ │ ^ │                                   │
+     tool_calls_received│ │ └─┘ ├──── interrupted ─> interrupted ─ ─┤ the engine is free again:
+                        │ │stream_restarted                         │ printed, not folded
+                        v │tools_finished                           │
+                  tool_executing ──── error ───────> error ─ ─ ─ ─ ─┴─> idle
+                      │   ^
+                      └───┘ tool.result
+
+A round is one answer of the model and the calls it asks for. Every call has its result before the
+model is asked again, and no turn ends while a model call or a tool call of it is without an end.
+So whoever wants to stop a turn tells what is `under_way` to cancel, with the reason; what is due
+once the last of them has ended carries that reason on, also if everybody was killed in between.
+A call whose actor is gone for good is ended under its own law by whoever stands in for it, like a
+ward (a tool call by `Abandon`, a model call by `Recover`): the turn hears of it as of any end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from msgspec.structs import replace
+
+from actors.budget import lifecycle as ledger
+from actors.budget import runes as budget
+from actors.commands import Recover, TimeUp
+from actors.entity import Entity, Place
+from actors.model import runes as model
+from actors.model.lifecycle import CRASH, TIMEOUT
+from actors.tool import runes as tool
+from actors.turn.commands import (
+    INWARD,
+    OUTSIDE,
+    Ask,
+    AskModel,
+    CloseRound,
+    Command,
+    Complete,
+    Effect,
+    EnsureModel,
+    EnsureTool,
+    Fail,
+    FinishEarly,
+    FinishTurn,
+    GiveUp,
+    Interrupt,
+    ReceiveCalls,
+    Release,
+    RestartStream,
+    TakeCalls,
+)
+from actors.turn.runes import (
+    Completed,
+    Error,
+    Interrupted,
+    Started,
+    StreamRestarted,
+    Summary,
+    ToolCallsReceived,
+    ToolsFinished,
+)
+from actors.turn.state import MAX_CALLS, Answer, Phase, State, evolve, expected, under_way
+from runelog.errors import Refused
+from runelog.lifecycle import Lifecycle, Row, Table, refusal
+from runelog.rune import Rune, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAME: Final = "turn"
+TOO_MANY_CALLS: Final = "too_many_calls"
+BUDGET_EXHAUSTED: Final = "budget_exhausted"
+
+
+TABLE: Table[Phase] = {
+    Phase.IDLE: {Started: Phase.STREAMING},
+    Phase.STREAMING: {
+        StreamRestarted: Phase.STREAMING,
+        ToolCallsReceived: Phase.TOOL_EXECUTING,
+        Completed: Phase.COMPLETED,
+        Interrupted: Phase.INTERRUPTED,
+        Error: Phase.ERROR,
+    },
+    Phase.TOOL_EXECUTING: {
+        tool.Result: Phase.TOOL_EXECUTING,
+        ToolsFinished: Phase.STREAMING,
+        Completed: Phase.COMPLETED,
+        Interrupted: Phase.INTERRUPTED,
+        Error: Phase.ERROR,
+    },
+    Phase.COMPLETED: {},
+    Phase.INTERRUPTED: {},
+    Phase.ERROR: {},
+}
+
+
+# -- where it stands ---------------------------------------------------------------------------
+
+
+def is_open(state: State) -> bool:
+    """Say whether there is work left that a restart must see to."""
+    return state.phase in _RUNNING
+
+
+def deadline(state: State) -> int | None:
+    """Say when the turn's time is up; never while it waits for a human, or is about to end.
+
+    A human has the time that the approval says. An end that is due is reached whatever the clock
+    says: an answer that is all there is not thrown away for being a moment late.
+    """
+    if not is_open(state) or state.waited or isinstance(_next(state), _ENDINGS):
+        return None
+    return state.deadline
+
+
+_RUNNING: Final = frozenset({Phase.STREAMING, Phase.TOOL_EXECUTING})
+_ENDINGS: Final = (FinishTurn, FinishEarly, GiveUp)
+
+
+# -- decide ------------------------------------------------------------------------------------
+
+
+def decide(state: State, command: Command) -> list[Rune]:  # noqa: PLR0911 -- one for each command
+    """Answer a command with the runes it leads to, or refuse it."""
+    match state.phase, command:
+        case _, Recover():
+            # Nothing of the turn's own is ever in doubt: calls and model calls settle theirs.
+            return []
+        case _, TimeUp(now):
+            return _time_up(state, now, command)
+        case Phase.STREAMING, Ask():
+            return _ask(state, command)
+        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), TakeCalls(plans)):
+            return _take(state, plans, command)
+        case Phase.STREAMING, RestartStream() if _next(state) == command:
+            return _restart(state)
+        case Phase.TOOL_EXECUTING, CloseRound() if _next(state) == command:
+            results = tuple(Summary(at.call_id, at.status) for at in state.calls if at.status)
+            return [ToolsFinished(results)]
+        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Complete(final_output)):
+            return _complete(state, final_output, command)
+        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Interrupt(reason, partial_output, actor)):
+            _check_still(state, command)
+            me = state.turn_id
+            return [Interrupted(reason, partial_output, me, trigger=reason, actor=actor)]
+        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Fail(error_type, message, partial_output)):
+            _check_still(state, command)
+            return [_error(state, error_type, message, partial_output)]
+        case _:
+            raise refusal(NAME, state.phase, command)
+
+
+def _check_still(state: State, command: Command) -> None:
+    """Refuse to end while something of the turn goes on: it would be left without an end."""
+    going = under_way(state)
+    if going:
+        shown = ", ".join(going[:3]) + (f" and {len(going) - 3} more" if len(going) > 3 else "")
+        msg = (
+            f"{NAME} {state.turn_id} is {state.phase.value}: it cannot take "
+            f"{type(command).__name__} while {shown} goes on; cancel first"
+        )
+        raise Refused(msg)
+
+
+def _error(state: State, error_type: str, message: str, partial_output: str = "") -> Error:
+    return Error(
+        error_type,
+        message,
+        partial_output,
+        state.turn_id,
+        trigger=error_type,
+        actor="timeout" if error_type == TIMEOUT else "system",
+    )
+
+
+def _time_up(state: State, now: int, command: Command) -> list[Rune]:
+    """End the turn where it would otherwise begin something new.
+
+    What goes on already is cancelled first, with `TIMEOUT` as the reason: then every call has its
+    result, and what the model said so far is kept.
+    """
+    by = deadline(state)
+    if by is None or now < by:
+        return []
+    _check_still(state, command)
+    return [_error(state, TIMEOUT, "the turn took longer than it may")]
+
+
+def _ask(state: State, command: Ask) -> list[Rune]:
+    if command.model_call_id != expected(state):
+        raise refusal(NAME, state.phase, command)
+    if state.model_call_id:
+        return []
+    if command.exhausted is not None:
+        spent = command.exhausted
+        message = f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
+        return [spent, _error(state, BUDGET_EXHAUSTED, message)]
+    called = model.Called(
+        model_call_id=command.model_call_id,
+        turn_id=state.turn_id,
+        agent_id=state.agent_id,
+        model=state.model,
+        round=state.round,
+        attempt=state.attempt,
+        upto=command.upto,
+        prompt=command.prompt,
+        reserved=command.reserved,
+        first_byte_by=command.first_byte_by,
+        turn_by=command.turn_by if state.waited else None,
+    )
+    key, scope, amounts = command.model_call_id, state.agent_id, command.reserved
+    return [called, budget.Reserved(key, scope, amounts), *command.warnings]
+
+
+def _take(state: State, plans: Sequence[tool.Called], command: Command) -> list[Rune]:
+    ids = tuple(plan.call_id for plan in plans)
+    if state.phase is Phase.TOOL_EXECUTING and ids == tuple(at.call_id for at in state.calls):
+        return []
+    if not isinstance(_next(state), ReceiveCalls):
+        raise refusal(NAME, state.phase, command)
+    assert state.answer is not None
+    owners = {(plan.turn_id, plan.agent_id) for plan in plans}
+    if ids != state.answer.asked or owners != {(state.turn_id, state.agent_id)}:
+        msg = f"{NAME} {state.turn_id}: these are not the calls that {state.model_call_id} asks for"
+        raise Refused(msg)
+    if all(plan.hold for plan in plans):
+        # Nobody goes before the first one.
+        plans = (replace(plans[0], hold=False), *plans[1:])
+    return [ToolCallsReceived(ids, state.round), *plans]
+
+
+def _restart(state: State) -> list[Rune]:
+    assert state.answer is not None
+    reason = state.answer.error_type
+    attempt = state.attempt + 1
+    return [StreamRestarted(state.round, attempt, reason, state.model_call_id, trigger=reason)]
+
+
+def _complete(state: State, final_output: str, command: Command) -> list[Rune]:
+    _check_still(state, command)
+    if not isinstance(_next(state), FinishTurn | CloseRound):
+        raise refusal(NAME, state.phase, command)
+    return [Completed(final_output, state.used, state.turn_id)]
+
+
+# -- due ---------------------------------------------------------------------------------------
+
+
+def due(state: State) -> list[Effect]:
+    """Say what has to be done while the state is this one."""
+    if state.phase is Phase.TOOL_EXECUTING and under_way(state):
+        effects: list[Effect] = [EnsureTool(call_id) for call_id in under_way(state)]
+        return effects + _released(state)
+    following = _next(state)
+    return [] if following is None else [following]
+
+
+def _released(state: State) -> list[Effect]:
+    """Let the first of those on hold go, alone: not safe in parallel is not safe with anybody."""
+    waiting = [call for call in state.calls if call.status is None]
+    return [Release(waiting[0].call_id)] if all(call.hold for call in waiting) else []
+
+
+def _next(state: State) -> Effect | None:
+    """Say what the turn does next of itself; nothing while it waits for its tools."""
+    if state.phase is Phase.STREAMING:
+        if not state.model_call_id:
+            return AskModel(expected(state), state.round, state.attempt)
+        if state.answer is None:
+            return EnsureModel(state.model_call_id)
+        return _after(state, state.answer)
+    if state.phase is Phase.TOOL_EXECUTING and not under_way(state):
+        return _stop(state, state.stopped) if state.stopped else CloseRound()
+    return None
+
+
+def _after(state: State, answer: Answer) -> Effect:
+    """Say what follows from the way the model call ended."""
+    call, crashed = state.model_call_id, answer.error_type == CRASH
+    match answer.how:
+        case "completed" if not answer.asked:
+            return FinishTurn(call)
+        case "completed" if len(answer.asked) > MAX_CALLS:
+            message = f"the model asked for more than {MAX_CALLS} calls at once"
+            return GiveUp(call, TOO_MANY_CALLS, message)
+        case "completed":
+            return ReceiveCalls(call)
+        case "cancelled":
+            return _stop(state, answer.error_type)
+        case "failed" if crashed and state.on_crash == "interrupt":
+            return FinishEarly(call, CRASH, "system")
+        case "failed" if answer.retryable and state.attempt < state.retries:
+            return RestartStream()
+        case "failed":
+            return GiveUp(call, answer.error_type, answer.message)
+        case _:
+            assert_never(answer.how)
+
+
+def _stop(state: State, reason: str) -> Effect:
+    if reason == TIMEOUT:
+        return GiveUp(state.model_call_id, TIMEOUT, "the turn took longer than it may")
+    return FinishEarly(state.model_call_id, reason, "user")
+
+
+def place(state: State, rune: Rune) -> Place:
+    """Say where a rune that this law decides belongs, its own birth included."""
+    match rune:
+        case Started(turn_id, agent_id):
+            return Place(turn_id, (agent_id, "session"))
+        case model.Called(model_call_id):
+            return Place(model_call_id, (state.turn_id,))
+        case tool.Called(call_id):
+            return Place(call_id, (state.turn_id,))
+        case budget.Reserved() | budget.Warning() | budget.Exhausted():
+            return ledger.place(ledger.LIFECYCLE.initial, rune)
+        case _:
+            return Place(state.turn_id, (state.agent_id, "session"))
+
+
+_FREE: Final = "finalized"
+
+
+def context(state: State) -> tuple[str | None, str | None]:
+    """Return the agent and the turn that its runes belong to."""
+    return state.agent_id, state.turn_id
+
+
+LIFECYCLE: Final = Lifecycle(
+    name=NAME,
+    table=TABLE,
+    initial=State(),
+    decide=decide,
+    evolve=evolve,
+    due=due,
+    observed=frozenset({tool.Result}),
+    printed=(
+        Row(Phase.STREAMING.value, Phase.STREAMING.value, kind_of(model.AssistantDelta)),
+        *(
+            Row(phase.value, Phase.IDLE.value, _FREE)
+            for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
+        ),
+    ),
+)
+
+ENTITY: Final = Entity(
+    lifecycle=LIFECYCLE,
+    place=place,
+    births=(Started,),
+    is_open=is_open,
+    deadline=deadline,
+    context=context,
+    inward=INWARD,
+    outside=OUTSIDE,
+)

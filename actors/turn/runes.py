@@ -1,0 +1,88 @@
+"""What happens in a turn. Its fragments of text belong to its model calls."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from actors.budget.runes import Amounts
+from actors.entity import Moved
+from actors.tool.runes import Status
+
+OnCrash: TypeAlias = Literal["retry", "interrupt"]
+"""What becomes of a turn whose model call was cut off by a crash."""
+
+RETRIES = 3
+"""How often a model is asked again in one round unless the agent says otherwise."""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """How one call came out."""
+
+    call_id: str
+    status: Status
+
+
+class Started(Moved, frozen=True, tag="turn.started"):
+    """An agent takes a message up: the birth of the turn."""
+
+    turn_id: str
+    agent_id: str
+    input: str
+    message_id: str = ""
+    deadline: int | None = None
+    """When it must be over, in nanoseconds; None if it may take as long as it likes."""
+    model: str = ""
+    retries: int = RETRIES
+    """How often the model is asked again in one round."""
+    on_crash: OnCrash = "retry"
+
+
+class ToolCallsReceived(Moved, frozen=True, tag="turn.tool_calls_received"):
+    """The model asked for these; their births are in the same append."""
+
+    call_ids: tuple[str, ...]
+    round: int
+
+
+class ToolsFinished(Moved, frozen=True, tag="turn.tools_finished"):
+    """Every call of the round has its result; the model may be asked again."""
+
+    results: tuple[Summary, ...]
+
+
+class Completed(Moved, frozen=True, tag="turn.completed"):
+    """The model had nothing more to ask for."""
+
+    final_output: str
+    usage: Amounts = Amounts()
+    turn_id: str = ""
+
+
+class Interrupted(Moved, frozen=True, tag="turn.interrupted"):
+    """It was stopped; what there is stays."""
+
+    reason: str
+    partial_output: str = ""
+    turn_id: str = ""
+
+
+class Error(Moved, frozen=True, tag="turn.error"):
+    """It could not go on; what there is stays."""
+
+    error_type: str
+    message: str = ""
+    partial_output: str = ""
+    turn_id: str = ""
+
+
+class StreamRestarted(Moved, frozen=True, tag="turn.stream_restarted"):
+    """The model is asked once more in this round."""
+
+    round: int
+    attempt: int
+    """The attempt that follows."""
+    reason: str
+    dropped: str
+    """The model call whose fragments do not count."""

@@ -1,0 +1,178 @@
+"""What a turn's runes add up to.
+
+Of earlier rounds only sums are kept, and of the current one so much as its limit on calls allows:
+a turn's state does not grow with its length.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.budget import lifecycle as ledger
+from actors.budget import runes as budget
+from actors.model import runes as model
+from actors.tool import runes as tool
+from actors.turn.runes import (
+    RETRIES,
+    OnCrash,
+    Started,
+    StreamRestarted,
+    ToolCallsReceived,
+    ToolsFinished,
+)
+
+if TYPE_CHECKING:
+    from runelog.rune import Rune
+
+MAX_CALLS: Final = 128
+"""How many tools a model may ask for in one round. Beyond that it is not working, it is stuck."""
+
+
+class Phase(StrEnum):
+    """What a turn can be."""
+
+    IDLE = "idle"
+    STREAMING = "streaming"
+    TOOL_EXECUTING = "tool_executing"
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """How the round's model call ended."""
+
+    how: Literal["completed", "failed", "cancelled"]
+    asked: tuple[str, ...] = ()
+    """The calls it asks for; cut off just beyond the limit, for there they are all the same."""
+    error_type: str = ""
+    """What went wrong; of a cancelled one, the reason."""
+    message: str = ""
+    retryable: bool = False
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call of the round."""
+
+    call_id: str
+    hold: bool = False
+    """Whether it waits for the others."""
+    status: tool.Status | None = None
+    """How it came out; None until it did."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a turn's runes add up to. Of earlier rounds only sums are kept."""
+
+    phase: Phase = Phase.IDLE
+    turn_id: str = ""
+    agent_id: str = ""
+    model: str = ""
+    on_crash: OnCrash = "retry"
+    retries: int = RETRIES
+    deadline: int | None = None
+    round: int = 0
+    attempt: int = 0
+    """How often the model was asked in vain in this round: so many retries are gone."""
+    model_call_id: str = ""
+    """The model call of this attempt; nothing until it was made."""
+    answer: Answer | None = None
+    calls: tuple[Call, ...] = ()
+    stopped: str = ""
+    """Why a call of this round was cancelled, which only happens to a turn that is to end."""
+    waited: bool = False
+    """Whether a human was asked something since the model was: a human's time is not the turn's."""
+    used: budget.Amounts = budget.Amounts()
+
+
+def under_way(state: State) -> tuple[str, ...]:
+    """Name what has not ended yet: the model call, or the tool calls without a result."""
+    match state.phase:
+        case Phase.STREAMING if state.model_call_id and state.answer is None:
+            return (state.model_call_id,)
+        case Phase.TOOL_EXECUTING:
+            return tuple(call.call_id for call in state.calls if call.status is None)
+        case _:
+            return ()
+
+
+def expected(state: State) -> str:
+    """Return the id of this attempt's model call."""
+    return f"{state.turn_id}-r{state.round}-a{state.attempt}"
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take a rune's data into the state."""
+    match rune:
+        case Started():
+            return State(
+                phase=state.phase,
+                turn_id=rune.turn_id,
+                agent_id=rune.agent_id,
+                model=rune.model,
+                on_crash=rune.on_crash,
+                retries=rune.retries,
+                deadline=rune.deadline,
+            )
+        case model.Called(model_call_id, turn_by=turn_by) if _is_awaited(state, model_call_id):
+            by = state.deadline if turn_by is None else turn_by
+            return replace(state, model_call_id=model_call_id, deadline=by, waited=False)
+        case model.Completed() | model.Failed() | model.Cancelled():
+            return _answered(state, rune)
+        case ToolCallsReceived(call_ids):
+            calls = tuple(Call(call_id) for call_id in call_ids)
+            used = ledger.plus(state.used, budget.Amounts(tool_calls=len(calls)))
+            return replace(state, calls=calls, used=used)
+        case tool.Called() | tool.ApprovalRequested() | tool.Result():
+            return _with_call(state, rune)
+        case ToolsFinished():
+            fresh = replace(state, attempt=0, model_call_id="", answer=None, calls=())
+            return replace(fresh, round=state.round + 1)
+        case StreamRestarted(attempt=attempt):
+            return replace(state, attempt=attempt, model_call_id="", answer=None)
+        case _:
+            return state
+
+
+def _is_awaited(state: State, model_call_id: str) -> bool:
+    return not state.model_call_id and model_call_id == expected(state)
+
+
+def _answered(state: State, rune: model.Completed | model.Failed | model.Cancelled) -> State:
+    """Note how the round's model call ended; other model calls do not count any more."""
+    if under_way(state) != (rune.model_call_id,):
+        return state
+    answer: Answer
+    match rune:
+        case model.Completed(calls=calls):
+            asked = tuple(call.call_id for call in calls[: MAX_CALLS + 1])
+            answer = Answer("completed", asked)
+        case model.Failed():
+            kind, message, retryable = rune.error_type, rune.message, rune.retryable
+            answer = Answer("failed", error_type=kind, message=message, retryable=retryable)
+        case model.Cancelled(reason=reason):
+            answer = Answer("cancelled", error_type=reason)
+    return replace(state, answer=answer, used=ledger.plus(state.used, rune.usage))
+
+
+def _with_call(state: State, rune: tool.Called | tool.ApprovalRequested | tool.Result) -> State:
+    """Note what became of a call of this round; others do not count any more."""
+    at = next((n for n, call in enumerate(state.calls) if call.call_id == rune.call_id), None)
+    if at is None or state.calls[at].status is not None:
+        return state
+    call = state.calls[at]
+    match rune:
+        case tool.Called(rule=rule, hold=hold):
+            call = replace(call, hold=hold)
+            state = replace(state, waited=state.waited or rule.verdict == "ask")
+        case tool.ApprovalRequested():
+            return replace(state, waited=True)
+        case tool.Result(status=status):
+            call = replace(call, status=status)
+            if status == "cancelled" and not state.stopped:
+                state = replace(state, stopped=rune.trigger or "interrupt")
+    return replace(state, calls=(*state.calls[:at], call, *state.calls[at + 1 :]))

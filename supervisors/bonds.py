@@ -1,0 +1,84 @@
+"""What ends with a supervisor, however it ends: its children, and the patience of whoever asked.
+
+A supervisor that is killed does nothing any more, so this is done for it, on whichever thread
+killed it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from actors.errors import Dead
+
+if TYPE_CHECKING:
+    from actors.process import Answer, Down, Ref
+
+
+class Promise:
+    """The answer to one request, which may come after later messages were taken."""
+
+    __slots__ = ("is_kept", "to", "value")
+
+    def __init__(self) -> None:
+        """Begin without an answer, and without anybody who waits for it."""
+        self.value: object = None
+        self.is_kept = False
+        self.to: Answer | None = None
+
+
+class Bonds:
+    """Children that must not outlive their supervisor, and questions it has not answered."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._lock = threading.Lock()
+        self._children: dict[Ref, None] = {}
+        self._questions: dict[Answer, None] = {}
+        self._over = False
+
+    def __len__(self) -> int:
+        """Count them, children and questions."""
+        return len(self._children) + len(self._questions)
+
+    def adopt(self, child: Ref) -> None:
+        """Have a child end with the supervisor; at once if that has ended."""
+        with self._lock:
+            if not self._over:
+                self._children[child] = None
+                return
+        child.kill()
+
+    def release(self, child: Ref) -> None:
+        """Let go of a child that has ended."""
+        with self._lock:
+            self._children.pop(child, None)
+
+    def owe(self, question: Answer, supervisor: str) -> None:
+        """Have a question fail if the supervisor ends first; at once if it has ended."""
+        with self._lock:
+            if not self._over:
+                self._questions[question] = None
+                return
+        question.fail(_gone(supervisor))
+
+    def answered(self, question: Answer) -> None:
+        """Let go of a question."""
+        with self._lock:
+            self._questions.pop(question, None)
+
+    def end(self, down: Down) -> None:
+        """End what is left: nobody is there to wait for it."""
+        with self._lock:
+            self._over = True
+            children, self._children = [*self._children], {}
+            questions, self._questions = [*self._questions], {}
+        # Those started last go first; killed, they cannot be waited for one by one.
+        for child in reversed(children):
+            child.kill()
+        for question in questions:
+            question.fail(_gone(down.name))
+
+
+def _gone(supervisor: str) -> Dead:
+    return Dead(f"{supervisor} ended before it answered")

@@ -1,0 +1,189 @@
+"""Who keeps the actors of one conversation alive.
+
+    house ─┬─ session
+           ├─ agt_1 ─┬─ agt_1
+           │         ├─ turn_1
+           │         ├─ turn_1-r0-a0      the model call of its first round
+           │         └─ call_1
+           └─ agt_2 ─── …
+
+Each agent has a supervisor of its own, so that what crashes again and again under one costs that
+agent and nobody else. A house whose session cannot be kept alive falls, and says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from actors.process import Down, Process, Reason
+from actors.report import log as operator
+from actors.session.commands import AgentGone, NoteRestart
+from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
+from supervisors.messages import StartChild, StartDynamic
+from supervisors.strategy import AutoShutdown, Restart, Strategy
+from supervisors.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actors.hall import Hall
+    from actors.ports import Scheduler
+    from actors.process import Exit, Ref
+    from actors.shell import Shell
+    from supervisors.registry import Registry
+
+SESSION = "session"
+_LOOKS = 100
+_PAUSE = 0.02
+
+
+class House:
+    """The supervisors of one conversation. All of it runs on the conversation's lane."""
+
+    def __init__(
+        self, hall: Hall, shells: Mapping[str, type[Shell]], registry: Registry | None = None
+    ) -> None:
+        """Begin with nobody at home."""
+        self.hall = hall
+        hall.children = self
+        self._shells = shells
+        self._registry = registry
+        self._agents: dict[str, Ref] = {}
+        self._waiting: dict[str, list[StartDynamic]] = {}
+        self.left = False
+        """Whether it was told to end; otherwise its end is a fall."""
+        self.session: Ref
+        """The session's actor: the last one there was."""
+        offices = hall.offices
+        self.supervisor = Supervisor(
+            hall.conversation,
+            hall.lane,
+            offices.clock,
+            [ChildSpec(SESSION, self._session, restart=Restart.TRANSIENT, significant=True)],
+            Flags(auto_shutdown=AutoShutdown.ANY_SIGNIFICANT),
+            chance=offices.chance,
+            on_restart=self._restarted,
+        )
+        self.gone = Gone(self.supervisor)
+
+    def leave(self) -> None:
+        """Have everybody stop, in order."""
+        self.left = True
+        self.supervisor.ref.stop()
+
+    # -- children -----------------------------------------------------------------------------
+
+    def replaced(self, old: Ref, scheduler: Scheduler) -> None:
+        """Wait until a session that just ended has been replaced, or the house is gone."""
+        for _ in range(_LOOKS):
+            if self.session is not old or not self.supervisor.ref.is_alive():
+                return
+            scheduler.wait(self.gone, _PAUSE)
+
+    def _session(self) -> Process:
+        shell = self._shells[SESSION](self.hall, SESSION)
+        self.session = shell.ref
+        return self._watched(shell, SESSION)
+
+    def ensure(self, kind: str, entity: str, agent: str) -> None:
+        """Have an actor run for an entity of an agent, if none does; it may take a moment."""
+        if entity in self.hall or entity in self.hall.awaited or self.left:
+            return
+        self.hall.awaited.add(entity)
+        request = StartDynamic(entity, (kind,))
+        supervisor = self._agents.get(agent)
+        if supervisor is not None and supervisor.is_alive():
+            supervisor.notify(request)
+            return
+        waiting = self._waiting.setdefault(agent, [])
+        waiting.append(request)
+        if len(waiting) == 1:
+            spec = ChildSpec(
+                agent,
+                lambda: self._agent(agent),
+                restart=Restart.TEMPORARY,
+                type=Kind.SUPERVISOR,
+            )
+            self.supervisor.ref.notify(StartChild(spec))
+
+    def _agent(self, agent: str) -> Process:
+        """Make the supervisor of an agent, with what it is to start waiting in its mailbox."""
+        offices = self.hall.offices
+        supervisor = Supervisor(
+            f"{self.hall.conversation}/{agent}/",
+            self.hall.lane,
+            offices.clock,
+            [
+                ChildSpec(
+                    "entity", self._entity, restart=Restart.TRANSIENT, backoff=Backoff(first=0.05)
+                )
+            ],
+            Flags(strategy=Strategy.SIMPLE_ONE_FOR_ONE),
+            chance=offices.chance,
+            on_restart=self._restarted,
+        )
+        self._agents[agent] = supervisor.ref
+        supervisor.watch(lambda down: self._given_up(agent, down))
+        for request in self._waiting.pop(agent, ()):
+            supervisor.ref.notify(request)
+        return supervisor
+
+    def _entity(self, entity: str, kind: str) -> Process:
+        return self._watched(self._shells[kind](self.hall, entity), entity)
+
+    def _watched(self, shell: Shell, entity: str) -> Process:
+        def ended(down: Down) -> None:
+            # One that could not even start will not be joined by anybody.
+            self.hall.awaited.discard(entity)
+            if entity == SESSION and down.exit.reason is Reason.NORMAL:
+                # It came to its end, and with it the house.
+                self.left = True
+            if down.exit.reason is Reason.CRASH:
+                self.hall.leave(entity, shell)
+
+        shell.watch(ended)
+        return shell
+
+    # -- mishaps ------------------------------------------------------------------------------
+
+    def _restarted(self, child: str, how: Exit, count: int) -> None:
+        """Have the session record what was done, so that a crash loop is seen across restarts."""
+        operator.warning(
+            "child_restarted",
+            conversation=self.hall.conversation,
+            child=child,
+            reason=str(how),
+            restarts=count,
+        )
+        if child != SESSION:
+            self.hall.awaited.add(child)
+            self.hall.tell(SESSION, NoteRestart(child, str(how)[:MAX_REASON], count))
+
+    def _given_up(self, agent: str, down: Down) -> None:
+        """Tell the session that an agent could not be kept alive."""
+        if self._agents.get(agent) is down.ref:
+            del self._agents[agent]
+        if not self.left:
+            self.hall.tell(SESSION, AgentGone(agent, f"its actors kept crashing ({down.exit})"))
+
+
+MAX_REASON = 500
+"""Characters of an error that are recorded."""
+
+
+class Gone:
+    """The end of an actor, to wait for."""
+
+    def __init__(self, process: Process) -> None:
+        """Wait for this one."""
+        self._event = threading.Event()
+        process.watch(lambda _: self._event.set())
+
+    def is_there(self) -> bool:
+        """Tell whether it has come."""
+        return self._event.is_set()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until it has come; tell whether it has."""
+        return self._event.wait(timeout)

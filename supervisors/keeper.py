@@ -1,0 +1,283 @@
+"""Starting children, stopping them, and starting them again: what a supervisor does, as plans.
+
+A *plan* is a generator that yields the children whose end it waits for. It never waits on its lane:
+the children may run on the same one. Who carries plans out, one at a time, is `supervisor`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+from actors.clock import SECOND
+from actors.process import MAILBOX, SHUTDOWN, Down, Exit, Process, Reason, Ref
+from actors.report import log
+from runelog.errors import Refused
+from supervisors.bonds import Bonds, Promise
+from supervisors.child import Child
+from supervisors.child_spec import Flags, Shutdown, check_child, check_children
+from supervisors.errors import BadSpec, ChildNotStarted
+from supervisors.intensity import Intensity
+from supervisors.messages import State
+from supervisors.strategy import Strategy, Verdict, concerned, ends_too, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from actors.ports import Chance, Clock, Lane, Timer
+    from supervisors.child_spec import ChildSpec
+    from supervisors.registry import Registry
+
+T = TypeVar("T")
+Plan: TypeAlias = Generator[set[Ref], None, T]
+"""What is done in several steps; each yields those whose end it waits for."""
+
+
+class TryAgain(NamedTuple):
+    """A child could not be started again."""
+
+    child: Child
+
+
+class PauseOver(NamedTuple):
+    """A child has waited long enough for its restart."""
+
+    child: Child
+
+
+class Keeper(Process):
+    """Has children, and keeps them alive."""
+
+    def __init__(
+        self,
+        name: str,
+        lane: Lane,
+        clock: Clock,
+        children: Iterable[ChildSpec] = (),
+        flags: Flags | None = None,
+        *,
+        chance: Chance | None = None,
+        registry: Registry | None = None,
+        on_restart: Callable[[str, Exit, int], None] | None = None,
+        mailbox: int = MAILBOX,
+    ) -> None:
+        """Begin before its start; `BadSpec` if the children do not make sense.
+
+        `on_restart` is told of each restart that is counted: which child, how it ended or what its
+        start failed of, and how often that has been. `registry` learns of each child by the name
+        of its actor. `chance` is needed if a child's restarts have pauses.
+        """
+        super().__init__(name, lane, mailbox=mailbox)
+        specs = tuple(children)
+        self.flags = flags if flags is not None else Flags()
+        self._chance = chance
+        check_children(specs, self.flags)
+        for spec in specs:
+            self._check(spec)
+        self._dynamic = self.flags.strategy == Strategy.SIMPLE_ONE_FOR_ONE
+        self._specs = specs
+        """Of the children it begins with; of a dynamic one, the template."""
+        self._children: dict[str, Child] = {}
+        """By id, or by key, in the order of their start."""
+        self._living: dict[Ref, Child] = {}
+        self._clock = clock
+        self._registry = registry
+        self._on_restart = on_restart
+        self._intensity = Intensity(self.flags.intensity, round(self.flags.period * SECOND))
+        self._plan: Plan[None] | None = None
+        """What is under way."""
+        self._awaited: set[Ref] = set()
+        """Those whose end it waits for."""
+        self._later: deque[tuple[object, Promise]] = deque()
+        """What has come in since."""
+        self._starting = True
+        self.failed: ChildNotStarted | None = None
+        """Why its start failed. It lives on until the children that did start have ended."""
+        self._bonds = Bonds()
+        self.watch(self._bonds.end)
+
+    def _check(self, spec: ChildSpec) -> None:
+        check_child(spec, self.flags)
+        if spec.backoff is not None and self._chance is None:
+            why = "leaves its pauses to chance: give the supervisor one"
+            raise BadSpec.of_child(spec.id, "backoff", "invalid_backoff", why)
+
+    def _start_all(self) -> Plan[None]:
+        """Start the children it begins with; if one fails, stop the others and end."""
+        if not self._dynamic:
+            self._children = {spec.id: Child(spec.id, spec) for spec in self._specs}
+        for child in [*self._children.values()]:
+            error = yield from self._start(child)
+            if error is not None:
+                yield from self._leave_all(Exit(Reason.SHUTDOWN, self.failed))
+
+    def _leave_all(self, how: Exit) -> Plan[None]:
+        """Stop all children, last started first, and end. Dynamic ones owe each other nothing."""
+        children = [*reversed(self._children.values())]
+        if self._dynamic:
+            yield from self._stop_them(children)
+        else:
+            for child in children:
+                yield from self._stop_them([child])
+        self.finish(how)
+
+    # -- children that end --------------------------------------------------------------------
+
+    def _hear(self, down: Down) -> Plan[None]:
+        """Do what follows from the end of a child."""
+        child = self._living.get(down.ref)
+        if child is None:
+            return  # it was stopped, or never got started
+        child.last = down.exit
+        if verdict(child.spec.restart, down.exit.reason) is Verdict.RESTART:
+            yield from self._restart(child)
+            return
+        self._part(child)
+        if child.spec.significant and self._ends_with_it():
+            log.info("auto_shutdown", supervisor=self.name, child=child.id)
+            yield from self._leave_all(SHUTDOWN)
+
+    def _ends_with_it(self) -> bool:
+        others = any(other.spec.significant and other.counts for other in self._children.values())
+        return ends_too(self.flags.auto_shutdown, others=others)
+
+    def _restart(self, child: Child) -> Plan[None]:
+        """Start a child again, and those that go with it, unless it has been too often."""
+        assert child.last is not None
+        now = self._clock.now()
+        self._intensity = self._intensity.counting(now)
+        if self._intensity.exceeded:
+            log.error(
+                "too_many_restarts", supervisor=self.name, child=child.id, exit=str(child.last)
+            )
+            self._part(child)
+            yield from self._leave_all(SHUTDOWN)
+            return
+        self._count(child, now)
+        members = [
+            self._children[id_]
+            for id_ in concerned(self.flags.strategy, [*self._children], child.id)
+        ]
+        if child.ref is not None:
+            self._living.pop(child.ref, None)
+        child.state = State.RESTARTING
+        for member in reversed(members):
+            if member is not child:
+                yield from self._stop_them([member])
+        if child.spec.backoff is None or self._chance is None:
+            yield from self._start_group(child)
+            return
+        longest = child.spec.backoff.pause(child.in_a_row)
+        shortest = longest * (1 - child.spec.backoff.jitter)
+        until = self._clock.now() + round(self._chance.between(shortest, longest) * SECOND)
+        child.pause = self._clock.at(until, lambda: self.ref.notify(PauseOver(child)))
+
+    def _count(self, child: Child, now: int) -> None:
+        calm = child.spec.backoff.calm if child.spec.backoff is not None else 0
+        if child.state is State.RUNNING and now - child.since >= calm * SECOND:
+            child.in_a_row = 0
+        child.in_a_row += 1
+        child.restarts += 1
+        assert child.last is not None
+        log.warning(
+            "child_restarts",
+            supervisor=self.name,
+            child=child.id,
+            exit=str(child.last),
+            restarts=child.restarts,
+        )
+        if self._on_restart is not None:
+            try:
+                self._on_restart(child.id, child.last, child.restarts)
+            except Exception:  # noqa: BLE001 -- whoever writes it down does not decide about it
+                log.exception("restart_not_noted", supervisor=self.name, child=child.id)
+
+    def _start_group(self, failed: Child) -> Plan[None]:
+        """Start those again that go with a child, in order; what fails is tried again."""
+        for id_ in concerned(self.flags.strategy, [*self._children], failed.id):
+            member = self._children[id_]
+            if member.state is State.RUNNING:
+                continue  # somebody added it while the others waited
+            error = yield from self._start(member)
+            if error is not None:
+                member.state = State.RESTARTING
+                member.last = Exit(Reason.CRASH, error)
+                # Behind what has come in: it may be that this child is to be stopped, or we are.
+                self.ref.notify(TryAgain(member))
+                return
+
+    # -- starting and stopping ----------------------------------------------------------------
+
+    def _start(self, child: Child) -> Plan[Exception | None]:
+        """Start a child here and now; return what it failed of."""
+        child.end_pause()
+        process: Process | None = None
+        try:
+            process = child.spec.start(*child.args)
+            if process is None:
+                self._part(child)
+                return None
+            self._attach(process)
+            process.launch()
+        except Exception as error:  # noqa: BLE001 -- whatever a start fails of is the same to us
+            log.warning("start_failed", supervisor=self.name, child=child.id, error=str(error))
+            if self._starting:
+                self.failed = ChildNotStarted(child.id, error)
+            if isinstance(process, Keeper) and process.failed and process.exit is None:
+                yield {process.ref}
+            return error
+        child.state, child.ref, child.since = State.RUNNING, process.ref, self._clock.now()
+        child.asks = isinstance(process, Keeper)
+        self._living[process.ref] = child
+        return None
+
+    def _attach(self, process: Process) -> None:
+        """Hear of its end, and have it end with us; make it known by its name."""
+        if self._registry is not None:
+            try:
+                # Before its start, so that what it is told meanwhile waits in its mailbox; before
+                # we watch it, so that its name is free by the time we hear of its end.
+                self._registry.register(process.name, process.ref)
+            except Refused:
+                process.kill()
+                raise
+        self._bonds.adopt(process.ref)
+        process.watch(self._told)
+
+    def _told(self, down: Down) -> None:
+        self._bonds.release(down.ref)
+        self.ref.notify(down)
+
+    def _stop_them(self, children: Sequence[Child]) -> Plan[None]:
+        """Stop children and wait for their end, each no longer than it may take."""
+        awaited: set[Ref] = set()
+        timers: list[Timer] = []
+        for child in children:
+            if child.state is State.RUNNING and child.ref is not None and child.ref.is_alive():
+                child.state = State.STOPPING
+                awaited.add(child.ref)
+                patience = child.spec.patience
+                if patience == Shutdown.BRUTAL_KILL:
+                    child.ref.kill()
+                    continue
+                child.ref.stop(SHUTDOWN)
+                if not isinstance(patience, str):
+                    until = self._clock.now() + round(patience * SECOND)
+                    timers.append(self._clock.at(until, child.ref.kill))
+        if awaited:
+            yield awaited
+        for timer in timers:
+            timer.cancel()
+        for child in children:
+            self._part(child)
+
+    def _part(self, child: Child) -> None:
+        """Take notice that a child does not run; forget it if nothing is to be remembered."""
+        child.end_pause()
+        child.state = State.STOPPED
+        if child.ref is not None:
+            self._living.pop(child.ref, None)
+            child.ref = None
+        if not child.is_kept and self._children.get(child.id) is child:
+            del self._children[child.id]

@@ -1,0 +1,64 @@
+"""Conversations that sleep: their actors stop when nothing happens, and come back when it does.
+
+Waiting for a human is nothing happening. Whatever has a deadline has it in the log's index too, so
+that a conversation that sleeps is woken in time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actors.clock import SECOND
+from actors.report import log as operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.hall import Offices
+    from runelog.log import Log
+    from supervisors.house import House
+
+IDLE_AFTER: Final = 60.0
+"""How many seconds nothing happens before a conversation goes to sleep."""
+
+
+class Bedtime:
+    """Sends conversations to sleep, and sets their alarms."""
+
+    def __init__(
+        self, log: Log, offices: Offices, idle_after: float, rouse: Callable[[str], None]
+    ) -> None:
+        """Have `rouse` called for a conversation whose deadline has come."""
+        self._log = log
+        self._clock = offices.clock
+        self._idle_after = round(idle_after * SECOND)
+        self._rouse = rouse
+
+    def woken(self, house: House) -> None:
+        """Look after a house that was just started."""
+        self._look_at(house, self._clock.now() + self._idle_after)
+
+    def _look_at(self, house: House, when: int) -> None:
+        self._clock.at(when, lambda: house.hall.lane.run(lambda: self._look(house)))
+
+    def _look(self, house: House) -> None:
+        """Send a house to sleep if nothing happened for long enough. Runs on its lane."""
+        if house.left or not house.supervisor.ref.is_alive():
+            return
+        due = house.hall.active_at + self._idle_after
+        now = self._clock.now()
+        if now < due:
+            self._look_at(house, due)
+        elif not house.hall.is_idle():
+            self._look_at(house, now + self._idle_after)
+        else:
+            operator.debug("session_sleeps", conversation=house.hall.conversation)
+            house.leave()
+
+    def asleep(self, conversation: str) -> None:
+        """Set the alarm of a conversation that has gone to sleep, if it has a deadline."""
+        deadlines = [
+            work.deadline for work in self._log.open_work(conversation) if work.deadline is not None
+        ]
+        if deadlines:
+            self._clock.at(min(deadlines), lambda: self._rouse(conversation))

@@ -1,0 +1,241 @@
+"""The supervisor, in the manner of OTP: the mailbox, one plan at a time, and what it can be asked.
+
+While a plan is under way, everything else that comes in waits its turn, as it would in a mailbox of
+OTP: ends of children that nobody waits for, requests, and the wish that it stop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from actors.errors import Overloaded, StartFailed
+from actors.process import SHUTDOWN, Answer, Down, Exit, Ref
+from actors.report import log
+from runelog.errors import Refused
+from supervisors.bonds import Promise
+from supervisors.child import Child, count
+from supervisors.errors import BadSpec, NotDone, Why
+from supervisors.keeper import Keeper, PauseOver, TryAgain
+from supervisors.messages import (
+    CountChildren,
+    DeleteChild,
+    Look,
+    RestartChild,
+    StartChild,
+    StartDynamic,
+    State,
+    TerminateChild,
+    WhichChildren,
+)
+
+if TYPE_CHECKING:
+    from supervisors.child_spec import ChildSpec
+    from supervisors.keeper import Plan
+
+
+class _Leave(NamedTuple):
+    """Stop all children, then end."""
+
+    how: Exit
+
+
+class Supervisor(Keeper):
+    """Keeps its children alive, and does with them what it is asked to."""
+
+    # -- beginning and ending -----------------------------------------------------------------
+
+    def launch(self) -> Ref:
+        """Start all children, in order; if one fails to start, so does the supervisor.
+
+        It then lives until the children that were started before that one have ended.
+        """
+        try:
+            super().launch()
+        except StartFailed:
+            if self.failed is None:
+                raise
+        if self.failed is not None:
+            msg = f"{self.name} could not start: {self.failed}"
+            raise StartFailed(msg) from self.failed
+        return self.ref
+
+    def on_start(self) -> None:
+        """Start all children, in order."""
+        self._begin(self._start_all())
+        self._starting = False
+
+    def stop(self, how: Exit = SHUTDOWN) -> None:
+        """Ask it to stop its children and end, after what came before."""
+        self.deliver(_Leave(how), limited=False)
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
+        """Take the next message, or have it wait until what is under way is done."""
+        if isinstance(message, Look):
+            return [child.view() for child in self._children.values()]
+        if isinstance(message, Down) and message.ref in self._awaited:
+            self._awaited.discard(message.ref)
+            if not self._awaited:
+                self._go_on()
+            return None
+        promise = Promise()
+        if self._plan is None:
+            self._begin(self._plan_for(message, promise))
+        elif len(self._later) < self._limit or isinstance(message, _NEWS):
+            self._later.append((message, promise))
+        else:
+            return Overloaded(f"{self.name} has {self._limit:,} requests waiting: ask later")
+        return promise
+
+    def _begin(self, plan: Plan[None]) -> None:
+        self._plan = plan
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Carry on with the plan; once it is done, with what came in meanwhile."""
+        while self._plan is not None:
+            try:
+                self._awaited = next(self._plan)
+            except StopIteration:
+                self._plan = self._plan_for(*self._later.popleft()) if self._later else None
+            else:
+                return
+
+    def _plan_for(self, message: object, promise: Promise) -> Plan[None]:
+        match message:
+            case Down():
+                yield from self._hear(message)
+            case _Leave(how):
+                yield from self._leave_all(how)
+            case TryAgain(child):
+                if self._is_restarting(child) and child.pause is None:
+                    yield from self._restart(child)
+            case PauseOver(child):
+                if self._is_restarting(child) and child.pause is not None:
+                    yield from self._start_group(child)
+            case _:
+                answer = yield from self._serve(message)
+                if isinstance(answer, Refused):
+                    log.info("refused", supervisor=self.name, reason=str(answer))
+                self._keep(promise, answer)
+
+    def _is_restarting(self, child: Child) -> bool:
+        return self._children.get(child.id) is child and child.state is State.RESTARTING
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def _reply(self, reply_to: Answer | None, answer: object) -> None:
+        """Give whoever asked the answer; if it is not there yet, remember whom to give it."""
+        if not isinstance(answer, Promise):
+            super()._reply(reply_to, answer)
+        elif answer.is_kept:
+            super()._reply(reply_to, answer.value)
+        elif reply_to is not None:
+            answer.to = reply_to
+            self._bonds.owe(reply_to, self.name)
+
+    def _keep(self, promise: Promise, value: object) -> None:
+        promise.value, promise.is_kept = value, True
+        if promise.to is not None:
+            self._bonds.answered(promise.to)
+            super()._reply(promise.to, value)
+
+    def _serve(self, request: object) -> Plan[object]:
+        """Do what somebody asked for; return the answer."""
+        try:
+            match request:
+                case StartChild(spec):
+                    return (yield from self._start_child(spec))
+                case StartDynamic(key, args):
+                    return (yield from self._start_dynamic(key, args))
+                case TerminateChild(name):
+                    yield from self._terminate(name)
+                case RestartChild(name):
+                    return (yield from self._restart_by_hand(name))
+                case DeleteChild(name):
+                    del self._children[self._at_rest(name).id]
+                case WhichChildren():
+                    return [child.view() for child in reversed(self._children.values())]
+                case CountChildren():
+                    return count(self._children.values(), dynamic=self._dynamic)
+                case _:
+                    name = type(request).__name__
+                    return Refused(f"{self.name} is a supervisor and knows no {name}")
+        except Refused as refusal:
+            # A refusal is an answer, not a failure: raised, it would end us.
+            return refusal
+        return None
+
+    def _start_child(self, spec: ChildSpec) -> Plan[Ref | None]:
+        if self._dynamic:
+            raise self._not_done(spec.id, Why.SIMPLE_ONE_FOR_ONE)
+        self._check(spec)
+        old = self._children.get(spec.id)
+        if old is not None:
+            runs = old.state is State.RUNNING
+            raise self._not_done(spec.id, Why.ALREADY_STARTED if runs else Why.ALREADY_PRESENT)
+        return (yield from self._start_new(Child(spec.id, spec)))
+
+    def _start_dynamic(self, key: str, args: tuple[Any, ...]) -> Plan[Ref | None]:
+        if not self._dynamic:
+            why = f"is missing: {self.name} has no template that children could be made from"
+            raise BadSpec.of_child(key, "spec", "missing_start", why)
+        if key in self._children:
+            raise self._not_done(key, Why.ALREADY_STARTED)
+        child = Child(key, self._specs[0], (key, *args), dynamic=True)
+        return (yield from self._start_new(child))
+
+    def _start_new(self, child: Child) -> Plan[Ref | None]:
+        self._children[child.id] = child
+        error = yield from self._start(child)
+        if error is not None:
+            del self._children[child.id]
+            raise self._not_done(child.id, Why.START_FAILED, error) from error
+        return child.ref
+
+    def _restart_by_hand(self, name: str | Ref) -> Plan[Ref | None]:
+        child = self._at_rest(name)
+        error = yield from self._start(child)
+        if error is not None:
+            raise self._not_done(child.id, Why.START_FAILED, error) from error
+        return child.ref
+
+    def _at_rest(self, name: str | Ref) -> Child:
+        """Return a child with a spec of its own that does not run."""
+        if self._dynamic:
+            raise self._not_done(name, Why.SIMPLE_ONE_FOR_ONE)
+        child = self._find(name)
+        if child is None:
+            raise self._not_done(name, Why.NOT_FOUND)
+        if child.state is not State.STOPPED:
+            restarting = child.state is State.RESTARTING
+            raise self._not_done(name, Why.RESTARTING if restarting else Why.RUNNING)
+        return child
+
+    def _terminate(self, name: str | Ref) -> Plan[None]:
+        child = self._find(name)
+        if child is not None:
+            yield from self._stop_them([child])
+        elif self._dynamic and name == self._specs[0].id:
+            raise self._not_done(name, Why.SIMPLE_ONE_FOR_ONE)
+        elif not (self._dynamic and isinstance(name, Ref) and not name.is_alive()):
+            raise self._not_done(name, Why.NOT_FOUND)
+
+    def _find(self, name: str | Ref) -> Child | None:
+        """Find a child by its id or key; a dynamic one also by its ref, the last one it had."""
+        if isinstance(name, str):
+            return self._children.get(name)
+        if not self._dynamic:
+            return None
+        return self._living.get(name) or next(
+            (child for child in self._children.values() if child.ref is name), None
+        )
+
+    def _not_done(self, child: str | Ref, why: Why, error: BaseException | None = None) -> NotDone:
+        name = child if isinstance(child, str) else child.name
+        return NotDone(self.name, name, why, "" if error is None else str(error))
+
+
+_NEWS = (Down, _Leave, TryAgain, PauseOver)
+"""What is not asked for: there is an end of it, and none may be lost."""

@@ -1,0 +1,208 @@
+"""The one tree we run: what is alive, and who keeps it so.
+
+    runtime ── sessions ─┬─ conv_1     a house: see `supervisors.house`
+                         └─ conv_2
+
+A conversation is woken when somebody has something for it, or when its deadline comes; it goes to
+sleep when nothing has happened in it for a while. Asleep it costs nothing but its place in the log.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from actors.errors import Crashed, Dead
+from actors.hall import Hall, Offices
+from actors.process import ASK_TIMEOUT
+from actors.report import log as operator
+from runelog.errors import Closed
+from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
+from supervisors.errors import NotDone
+from supervisors.house import Gone, House
+from supervisors.messages import StartDynamic
+from supervisors.passivation import IDLE_AFTER, Bedtime
+from supervisors.registry import Registry
+from supervisors.strategy import Restart, Strategy
+from supervisors.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actors.entity import Entity
+    from actors.process import Down, Process, Ref
+    from actors.shell import Shell
+    from runelog.log import Log
+    from runelog.rune import Rune
+
+
+class Tree:
+    """Everything that is alive in one runtime."""
+
+    def __init__(
+        self,
+        log: Log,
+        offices: Offices,
+        shells: Mapping[str, type[Shell]],
+        births: Mapping[type[Rune], Entity],
+        wards: Mapping[str, Entity],
+        fallen: Callable[[str, BaseException | None], None],
+        idle_after: float = IDLE_AFTER,
+    ) -> None:
+        """Begin with nobody alive; `fallen` is told of a conversation that cannot be kept so.
+
+        A conversation in which nothing happened for `idle_after` seconds goes to sleep.
+        """
+        self.log = log
+        self.offices = offices
+        self._shells = shells
+        self._births = births
+        self._wards = wards
+        self._fallen = fallen
+        self._lock = threading.Lock()
+        self._houses: dict[str, House] = {}
+        self._closed = False
+        self._bedtime = Bedtime(log, offices, idle_after, self._rouse)
+        self.registry = Registry()
+        scheduler, clock = offices.scheduler, offices.clock
+        self._sessions = Supervisor(
+            "sessions",
+            scheduler.lane("sessions"),
+            clock,
+            [ChildSpec("session", self._house, restart=Restart.TEMPORARY, type=Kind.SUPERVISOR)],
+            Flags(strategy=Strategy.SIMPLE_ONE_FOR_ONE),
+        )
+        self.top = Supervisor(
+            "runtime",
+            scheduler.lane("runtime"),
+            clock,
+            [
+                ChildSpec(
+                    "sessions",
+                    lambda: self._sessions,
+                    restart=Restart.TEMPORARY,
+                    type=Kind.SUPERVISOR,
+                    shutdown=Shutdown.INFINITY,
+                )
+            ],
+        )
+        self.top.launch()
+
+    def _house(self, conversation: str) -> Process:
+        lane = self.offices.scheduler.lane(conversation)
+        hall = Hall(conversation, self.log, lane, self.offices, self._births, self._wards)
+        house = House(hall, self._shells)
+        with self._lock:
+            self._houses[conversation] = house
+        house.supervisor.watch(lambda down: self._down(conversation, house, down))
+        self._bedtime.woken(house)
+        return house.supervisor
+
+    def _rouse(self, conversation: str) -> None:
+        """Have a conversation wake, without waiting for it."""
+        if not self._closed and self.house(conversation) is None:
+            self._sessions.ref.notify(StartDynamic(conversation))
+
+    def _down(self, conversation: str, house: House, down: Down) -> None:
+        with self._lock:
+            if self._houses.get(conversation) is house:
+                del self._houses[conversation]
+        if self._closed:
+            return
+        if house.left:
+            self._bedtime.asleep(conversation)
+        else:
+            operator.error("session_fell", conversation=conversation, reason=str(down.exit))
+            self._fallen(conversation, down.exit.error)
+
+    # -- reaching a conversation ----------------------------------------------------------------
+
+    def awake(self) -> list[str]:
+        """Name the conversations that are awake."""
+        with self._lock:
+            return sorted(self._houses)
+
+    def house(self, conversation: str) -> House | None:
+        """Return the house of a conversation that is awake."""
+        with self._lock:
+            return self._houses.get(conversation)
+
+    def wake(self, conversation: str) -> House:
+        """Return the house of a conversation; start it if it sleeps. For the edge: it may wait."""
+        if self._closed:
+            msg = "this runtime has been closed: open it again"
+            raise Closed(msg)
+        house = self.house(conversation)
+        if house is not None and house.left:
+            self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
+        elif house is not None and house.supervisor.ref.is_alive():
+            return house
+        self.registry.ensure(conversation, lambda: self._start(conversation))
+        found = self.house(conversation)
+        if found is None:
+            msg = f"{conversation} ended as soon as it was started"
+            raise Dead(msg)
+        return found
+
+    def _start(self, conversation: str) -> Ref:
+        for _ in range(_TRIES):
+            try:
+                ref: Ref = self._sessions.ref.ask(
+                    StartDynamic(conversation), self.offices.scheduler
+                )
+            except NotDone:
+                # It is on its way out: wait until it is gone.
+                house = self.house(conversation)
+                if house is not None:
+                    self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
+                continue
+            return ref
+        msg = f"{conversation} can neither be started nor found"
+        raise Dead(msg)
+
+    def ask(
+        self,
+        conversation: str,
+        message: object,
+        timeout: float | None = ASK_TIMEOUT,
+        before: Callable[[], object] | None = None,
+    ) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Ask the session of a conversation, awake or not. For the edge: it waits.
+
+        If the session ends before it answers, it is asked again, unless `before` has the answer.
+        """
+        for left in reversed(range(_TRIES)):
+            if before is not None and left < _TRIES - 1 and (found := before()) is not None:
+                return found
+            house = self.wake(conversation)
+            session = house.session
+            try:
+                return session.ask(message, self.offices.scheduler, timeout)
+            except (Dead, Crashed):
+                # Gone to sleep, or crashed and about to be started again.
+                if left == 0:
+                    raise
+                house.replaced(session, self.offices.scheduler)
+        raise AssertionError
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def sleep(self, conversation: str) -> None:
+        """Have the actors of a conversation stop, and wait until they have."""
+        house = self.house(conversation)
+        if house is not None:
+            house.leave()
+            self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
+
+    def close(self, timeout: float | None = ASK_TIMEOUT) -> None:
+        """Have everybody stop."""
+        self._closed = True
+        with self._lock:
+            houses = [*self._houses.values()]
+        for house in houses:
+            house.left = True
+        self.top.ref.stop()
+        self.offices.scheduler.wait(Gone(self.top), timeout)
+
+
+_TRIES = 10

@@ -1,0 +1,1 @@
+"""Rules about the agent's law."""

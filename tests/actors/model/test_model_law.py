@@ -1,0 +1,297 @@
+"""Rules about the law of a model call."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.budget.runes import Amounts, Settled
+from actors.commands import Cancel, Recover, TimeUp
+from actors.entity import Place
+from actors.model.lifecycle import (
+    ENTITY,
+    LIFECYCLE,
+    BreakOff,
+    CallProvider,
+    Command,
+    Fail,
+    Finish,
+    Phase,
+    State,
+)
+from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
+from runefold.testing.spec import Given
+from runelog.errors import IllegalTransition, Refused
+from runelog.lifecycle import describe, fold, state_hash
+from runelog.rune import Rune, kind_of
+
+DRAWN = """
+calling   | calling   | turn.assistant_delta
+calling   | completed | model.completed
+calling   | failed    | model.failed
+calling   | cancelled | model.cancelled
+"""
+ROWS = {tuple(cell.strip() for cell in row.split("|")) for row in DRAWN.strip().splitlines()}
+
+ID = "turn_1-r0-a0"
+RESERVED = Amounts(tokens=5_000, cost=70)
+USED = Amounts(tokens=120, cost=2)
+BY = 60_000
+BORN = Called(
+    model_call_id=ID,
+    turn_id="turn_1",
+    agent_id="agt_1",
+    model="scripted",
+    round=0,
+    attempt=0,
+    upto=7,
+    prompt="hash",
+    reserved=RESERVED,
+    first_byte_by=BY,
+)
+COMPLETED = Completed(model_call_id=ID, usage=USED)
+FAILED = Failed(model_call_id=ID, error_type="overloaded", retryable=True)
+CANCELLED = Cancelled(model_call_id=ID, reason="steer")
+
+PAST: dict[Phase, tuple[Rune, ...]] = {
+    Phase.CALLING: (BORN,),
+    Phase.COMPLETED: (BORN, AssistantDelta("hello"), COMPLETED),
+    Phase.FAILED: (BORN, FAILED),
+    Phase.CANCELLED: (BORN, AssistantDelta("hel"), CANCELLED),
+}
+"""One way into each phase."""
+SAMPLES: tuple[Rune, ...] = (AssistantDelta("x"), COMPLETED, FAILED, CANCELLED)
+LATE = AssistantDelta
+
+ENDS: tuple[Command, ...] = (
+    Finish(),
+    Finish(usage=USED, stop_reason="end"),
+    Finish(calls=(AskedCall("call_a", "add"), AskedCall("call_b", "add")), usage=USED),
+    Fail("overloaded", "try later", retryable=True, usage=USED),
+    Fail("refused"),
+    BreakOff("interrupt", USED),
+    Cancel("interrupt"),
+    TimeUp(BY),
+    Recover(),
+)
+"""Each of these ends a call that is under way."""
+NEVER_TOO_LATE = TimeUp | Recover
+
+
+def test_the_printed_table_is_the_one_drawn() -> None:
+    """The picture and the law are the same, row for row."""
+    shown = describe(LIFECYCLE)
+
+    assert {(row.origin, row.to, row.on) for row in shown.transitions} == ROWS
+    assert shown.initial == "calling"
+    assert set(shown.terminal) == {"completed", "failed", "cancelled"}
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("rune", SAMPLES, ids=kind_of)
+def test_a_rune_leads_where_the_table_says_or_is_illegal(phase: Phase, rune: Rune) -> None:
+    """In every phase every rune has its row, is a late fragment, or cannot be folded."""
+    state = fold(LIFECYCLE, PAST[phase])
+    drawn = {to for origin, to, on in ROWS if (origin, on) == (phase.value, kind_of(rune))}
+
+    assert state.phase is phase
+    if drawn:
+        assert {LIFECYCLE.apply(state, rune).phase.value} == drawn
+    elif isinstance(rune, LATE):
+        assert LIFECYCLE.apply(state, rune) == state
+    else:
+        with pytest.raises(IllegalTransition):
+            LIFECYCLE.apply(state, rune)
+
+
+@pytest.mark.parametrize("command", ENDS, ids=repr)
+def test_every_end_is_settled_with_it_and_comes_once(command: Command) -> None:
+    """What was reserved is settled in the same append as the end, and neither comes again."""
+    call = Given(LIFECYCLE, BORN)
+    end, settled = call.when(command)
+    over = call.having(end)
+
+    assert isinstance(end, Completed | Failed | Cancelled)
+    assert isinstance(settled, Settled)
+    assert (settled.key, settled.used) == (end.model_call_id, end.usage) == (ID, end.usage)
+    assert over.due == []
+    assert not ENTITY.is_open(over.state)
+    for late in ENDS:
+        if isinstance(late, NEVER_TOO_LATE):
+            assert over.when(late) == []
+        else:
+            with pytest.raises(Refused, match=r"^model is "):
+                over.when(late)
+
+
+@pytest.mark.parametrize("command", ENDS, ids=repr)
+def test_what_is_not_known_counts_as_reserved(command: Command) -> None:
+    """A known amount is charged as it is; otherwise the reservation is, marked as estimated."""
+    usage = getattr(command, "usage", None)
+    end, settled = Given(LIFECYCLE, BORN).when(command)
+
+    assert isinstance(settled, Settled)
+    assert isinstance(end, Completed | Failed | Cancelled)
+    assert settled.used == end.usage == (RESERVED if usage is None else USED)
+    assert settled.estimated == (usage is None)
+
+
+def test_an_amount_that_cannot_be_is_not_known() -> None:
+    """A provider that says it used less than nothing is charged for as one that says nothing."""
+    [_, settled] = Given(LIFECYCLE, BORN).when(Finish(usage=Amounts(tokens=-1)))
+
+    assert settled == Settled(key=ID, used=RESERVED, estimated=True)
+
+
+def test_nothing_used_is_an_amount_too() -> None:
+    """A call that never reached its provider is settled at nothing, and that is no estimate."""
+    [_, settled] = Given(LIFECYCLE, BORN).when(Fail("unreachable", usage=Amounts()))
+
+    assert settled == Settled(key=ID, used=Amounts())
+
+
+def test_a_call_in_doubt_has_failed_and_may_be_made_again() -> None:
+    """After a crash nobody knows what the provider did: the call is over, its turn may retry."""
+    [failed, settled] = Given(LIFECYCLE, BORN, AssistantDelta("he")).when(Recover())
+
+    assert isinstance(failed, Failed)
+    assert (failed.error_type, failed.retryable) == ("crash", True)
+    assert settled == Settled(key=ID, used=RESERVED, estimated=True)
+
+
+def test_the_first_byte_has_a_deadline() -> None:
+    """Without a byte by then the call has failed and may be made again; before, nothing happens."""
+    call = Given(LIFECYCLE, BORN)
+    [failed, _] = call.when(TimeUp(BY))
+
+    assert ENTITY.deadline(call.state) == BY
+    assert call.when(TimeUp(BY - 1)) == []
+    assert isinstance(failed, Failed)
+    assert (failed.error_type, failed.retryable, failed.actor) == ("timeout", True, "timeout")
+
+
+@pytest.mark.parametrize("text", ["", "h"])
+def test_a_byte_that_came_meets_the_deadline(text: str) -> None:
+    """Once a fragment is there, be it empty, a clock that strikes late does no harm."""
+    call = Given(LIFECYCLE, BORN, AssistantDelta(text))
+
+    assert ENTITY.deadline(call.state) is None
+    assert call.when(TimeUp(BY + 1)) == []
+
+
+def test_silence_is_a_failure_like_any_other() -> None:
+    """A watch that is in no log says `Fail`, and the log says that time was the cause."""
+    call = Given(LIFECYCLE, BORN, AssistantDelta("h"))
+    [failed, _] = call.when(Fail("timeout", "silent for 60 s", retryable=True))
+
+    assert isinstance(failed, Failed)
+    assert failed.actor == "timeout"
+
+
+@pytest.mark.parametrize("ids", [("call_a", "call_a"), ("",), ("call a",), ("x" * 65,)])
+def test_calls_without_ids_of_their_own_are_a_bad_answer(ids: tuple[str, ...]) -> None:
+    """Such calls could not be told apart, so that the answer counts as a failure, not as calls."""
+    asked = tuple(AskedCall(call_id, "add") for call_id in ids)
+    [failed, settled] = Given(LIFECYCLE, BORN).when(Finish(asked, USED))
+
+    assert isinstance(failed, Failed)
+    assert (failed.error_type, failed.retryable) == ("bad_response", True)
+    assert settled == Settled(key=ID, used=USED)
+
+
+def test_the_provider_is_asked_until_there_is_an_end() -> None:
+    """The effect stays due, fragment for fragment, and nothing is due before the birth."""
+    assert Given(LIFECYCLE).due == []
+    assert not ENTITY.is_open(State())
+    assert Given(LIFECYCLE, BORN).due == [CallProvider(ID)]
+    assert Given(LIFECYCLE, BORN, AssistantDelta("he")).due == [CallProvider(ID)]
+    assert ENTITY.outside == {CallProvider}
+
+
+@pytest.mark.parametrize("command", ENDS, ids=repr)
+def test_nothing_is_decided_before_the_birth(command: Command) -> None:
+    """A call that nobody made cannot end."""
+    with pytest.raises(Refused):
+        Given(LIFECYCLE).when(command)
+
+
+def test_runes_go_to_the_call_its_turn_and_the_budget() -> None:
+    """The turn hears of birth and end and not of fragments; the budget owns what is settled."""
+    state = fold(LIFECYCLE, [BORN])
+
+    assert ENTITY.births == (Called,)
+    assert ENTITY.place(State(), BORN) == Place(ID, ("turn_1",))
+    assert ENTITY.place(state, AssistantDelta("x")) == Place(ID)
+    assert ENTITY.place(state, COMPLETED) == Place(ID, ("turn_1",))
+    assert ENTITY.place(state, FAILED) == Place(ID, ("turn_1",))
+    assert ENTITY.place(state, CANCELLED) == Place(ID, ("turn_1",))
+    assert ENTITY.place(state, Settled(key=ID, used=USED)) == Place("budget")
+
+
+def cut(text: str, at: set[int]) -> list[Rune]:
+    """Return `text` as fragments that end at these places."""
+    places = [0, *sorted(n for n in at if 0 < n < len(text)), len(text)]
+    return [AssistantDelta(text[a:b]) for a, b in pairwise(places)]
+
+
+cuts = st.sets(st.integers(0, 40))
+
+
+@given(st.text(min_size=1, max_size=40), cuts, cuts)
+def test_nothing_depends_on_how_fragments_are_grouped(
+    text: str, one: set[int], other: set[int]
+) -> None:
+    """The same text in other pieces is the same state, hash for hash."""
+    first = fold(LIFECYCLE, [BORN, *cut(text, one)])
+    second = fold(LIFECYCLE, [BORN, *cut(text, other)])
+
+    assert state_hash(first) == state_hash(second)
+
+
+def test_a_long_answer_is_no_larger_than_a_short_one() -> None:
+    """The state does not grow with the fragments."""
+    short = fold(LIFECYCLE, [BORN, AssistantDelta("x")])
+    long = fold(LIFECYCLE, (AssistantDelta("word ") for _ in range(50_000)), short)
+
+    assert long == short
+
+
+histories = st.tuples(
+    st.lists(st.builds(AssistantDelta, st.text(max_size=5)), max_size=5),
+    st.one_of(st.none(), st.sampled_from(SAMPLES[1:])),
+    st.lists(st.builds(AssistantDelta, st.text(max_size=5)), max_size=2),
+).map(lambda parts: [BORN, *parts[0], *([] if parts[1] is None else [parts[1]]), *parts[2]])
+
+
+@given(histories, st.data())
+def test_folding_in_two_goes_is_folding_in_one(past: list[Rune], data: st.DataObject) -> None:
+    """A fold that goes on from a state ends where one from the beginning does; so what is due."""
+    at = data.draw(st.integers(0, len(past)))
+    whole = fold(LIFECYCLE, past)
+    halves = fold(LIFECYCLE, past[at:], fold(LIFECYCLE, past[:at]))
+
+    assert state_hash(halves) == state_hash(whole)
+    assert LIFECYCLE.due(halves) == LIFECYCLE.due(whole)
+
+
+@given(histories, st.sampled_from(ENDS))
+def test_whatever_happened_a_command_is_carried_out_once(past: list[Rune], end: Command) -> None:
+    """A command leads to runes that can be folded, to none, or to a refusal; then to no more."""
+    call = Given(LIFECYCLE, *past)
+    try:
+        runes = call.when(end)
+    except Refused:
+        runes = []
+    over = call.having(*runes)
+
+    assert len(runes) in {0, 2}
+    if runes:
+        try:
+            again = over.when(end)
+        except Refused:
+            again = []
+        assert again == []
+        assert ENTITY.lifecycle.is_over(over.state)

@@ -1,0 +1,189 @@
+"""Rules about a session's agents and about its end, told as small stories."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.agent.lifecycle import Terminate
+from actors.agent.runes import Failed, Terminated
+from actors.budget import runes as budgets
+from actors.session import commands as ask
+from actors.session import runes
+from actors.session.fold import Phase
+from runelog.errors import Refused
+from runelog.rune import kind_of
+from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
+from tests.actors.session.world import ROOT, World
+
+# -- agents ------------------------------------------------------------------------------------
+
+
+def test_a_root_that_is_gone_suspends_until_there_is_another() -> None:
+    """Nobody can unsuspend a session that has nobody to speak for it."""
+    world = ready()
+    world.tell(ROOT, Terminate("kill"))
+
+    assert world.session.suspension == "root_agent_terminated"
+    with pytest.raises(Refused, match="spawn one first"):
+        world.tell("session", ask.Unsuspend())
+    with pytest.raises(Refused, match="no agent"):
+        send(world, "m1")
+    world.tell("session", ask.Spawn("agt_new", "root", "echo"))
+    world.tell("session", ask.Unsuspend())
+    send(world, "m1")
+    world.settle()
+    assert inputs(world) == ["m1"]
+    assert world.session.root == "agt_new"
+
+
+def test_the_turn_of_an_agent_that_was_killed_still_ends() -> None:
+    """It is interrupted by the session, also while that is suspended."""
+    world = ready()
+    send(world, "m1")
+    world.tell(ROOT, Terminate("kill", force=True))
+
+    assert world.is_in(Phase.SUSPENDED)
+    assert world.due == [ask.InterruptTurn("turn_1", "agent_terminated")]
+    assert ROOT in world.session.gone
+    world.settle()
+    assert world.session.running == ()
+    assert world.log[-1] == budgets.Closed(scope=ROOT)
+
+
+def test_children_follow_their_parent() -> None:
+    """However deep: running turns are interrupted, then the agents terminate."""
+    world = ready()
+    spawn(world)
+    spawn(world, "agt_grandchild", CHILD)
+    spawn(world, "agt_youngest", "agt_grandchild")
+    send(world, "m1", to="agt_grandchild")
+    send(world, "m2", to="agt_grandchild")
+    world.tell(CHILD, Terminate("kill"))
+
+    assert world.due[:2] == [
+        ask.InterruptTurn("turn_1", "parent_closed"),
+        ask.TerminateAgent("agt_youngest", "parent closed"),
+    ]
+    world.end(world.session.running[0])
+    assert not any(isinstance(effect, ask.BeginTurn) for effect in world.due)
+    with pytest.raises(Refused, match="could spawn"):
+        world.tell("session", ask.Spawn("agt_late", "clerk", "echo", "agt_grandchild"))
+    world.settle()
+    assert [each.agent_id for each in world.session.members] == [ROOT]
+    assert world.is_in(Phase.ACTIVE)
+
+
+def test_an_agent_without_a_named_parent_is_the_roots_child() -> None:
+    """Everybody descends from the root."""
+    world = ready()
+    spawn(world, CHILD, None)
+
+    assert world.session.members[-1].parent_id == ROOT
+    assert world.session.root == ROOT
+
+
+def test_an_agent_whose_supervisor_gave_it_up_is_buried_by_the_session() -> None:
+    """It cannot write its own end, so that the session does, with its sums."""
+    world = ready()
+    spawn(world)
+    send(world, "m1", to=CHILD)
+    world.end(world.session.running[0])
+    world.tell("session", ask.Spawn("agt_young", "clerk", "echo"))
+    [ended, *_] = world.tell("session", ask.AgentGone(CHILD, "boom"))
+    [failed, *_] = world.tell("session", ask.AgentGone("agt_young", "boom"))
+
+    assert isinstance(ended, Terminated)
+    assert ended.reason == "crashed: boom"
+    assert (ended.stats.turns, ended.stats.completed) == (1, 1)
+    assert failed == Failed(agent_id="agt_young", error="boom")
+    assert world.tell("session", ask.AgentGone(CHILD, "boom")) == []
+
+
+def test_a_conversation_can_be_handed_over() -> None:
+    """Messages that name nobody go to the new agent, and back to the root when that is gone."""
+    world = ready()
+    spawn(world)
+    [handed] = world.tell("session", ask.HandOver(CHILD))
+    send(world, "m1")
+
+    assert handed == runes.HandedOver(sender=ROOT, to=CHILD)
+    assert world.session.running[0].agent_id == CHILD
+    world.tell(CHILD, Terminate("kill", force=True))
+    assert world.session.front == ROOT
+    with pytest.raises(Refused, match="take over"):
+        world.tell("session", ask.HandOver(CHILD))
+
+
+def test_a_restart_is_noted_once() -> None:
+    """The same report twice is one rune; the next restart is another."""
+    world = ready()
+    note = ask.NoteRestart("turn_1", "crash", 1)
+
+    assert world.tell("session", note) == [
+        runes.ChildRestarted(child="turn_1", reason="crash", restarts=1)
+    ]
+    assert world.tell("session", note) == []
+    assert len(world.tell("session", ask.NoteRestart("turn_1", "crash", 2))) == 1
+
+
+# -- the end -----------------------------------------------------------------------------------
+
+
+def test_closing_ends_turns_then_agents_then_the_session() -> None:
+    """Every message has its answer, and the last rune has the sums."""
+    world = ready()
+    spawn(world)
+    world.tell("session", ask.Spawn("agt_young", "clerk", "echo"))
+    send(world, "m1")
+    send(world, "m2")
+    closing = [kind_of(rune) for rune in world.tell("session", ask.Close("done"))]
+
+    assert closing == ["session.closing", "session.input_refused"]
+    assert world.due == [
+        ask.InterruptTurn("turn_1", "closing"),
+        ask.TerminateAgent(CHILD, "session closed"),
+        ask.TerminateAgent("agt_young", "session closed"),
+    ]
+    world.settle()
+    assert world.log[-1] == runes.Closed(
+        final_stats=runes.Stats(turns=1, interrupted=1, messages=2, refused=1, agents=3)
+    )
+    assert world.tell("session", ask.Archive()) == [runes.Archived(actor="user")]
+
+
+def test_a_session_is_not_closed_before_the_turns_of_killed_agents_ended() -> None:
+    """Nobody is left, but something still runs."""
+    world = ready()
+    send(world, "m1")
+    world.tell("session", ask.Close())
+    world.tell(ROOT, Terminate("kill", force=True))
+
+    assert world.session.members == ()
+    assert world.is_in(Phase.CLOSING)
+    assert world.due == [ask.InterruptTurn("turn_1", "closing")]
+    world.settle()
+    assert world.is_in(Phase.CLOSED)
+
+
+def test_a_session_that_was_never_used_can_be_closed() -> None:
+    """The root is not even ready."""
+    world = World()
+    world.tell("session", ask.Close())
+    world.settle()
+
+    assert world.is_in(Phase.CLOSED)
+
+
+def test_the_state_does_not_grow_with_the_conversation() -> None:
+    """Hundreds of messages, turns and agents leave as much behind as a few."""
+    sizes = []
+    for length in (3, 60):
+        world = ready()
+        for number in range(length):
+            send(world, f"m{number}")
+            world.end(world.session.running[0])
+            spawn(world, f"agt_c{number}")
+            world.tell(f"agt_c{number}", Terminate("done"))
+        sizes.append(len(repr(world.session)) + len(repr(world.states["budget"])))
+
+    assert abs(sizes[1] - sizes[0]) < 50

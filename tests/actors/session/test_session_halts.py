@@ -1,0 +1,203 @@
+"""Rules about pauses, suspensions and what leads to them, told as small stories."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.agent.lifecycle import BecomeReady, Terminate
+from actors.agent.runes import AgentConfig
+from actors.budget import runes as budgets
+from actors.budget.runes import Amounts
+from actors.session import commands as ask
+from actors.session import runes
+from actors.session.fold import Phase
+from actors.session.lifecycle import is_open
+from actors.turn import runes as turns
+from runelog.errors import Refused
+from runelog.rune import kind_of
+from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
+from tests.actors.session.world import ROOT, World
+
+
+def test_a_pause_lets_turns_finish_or_interrupts_them() -> None:
+    """The caller chooses; in neither case does another turn begin."""
+    for finish in (True, False):
+        world = ready()
+        send(world, "m1")
+        send(world, "s1", "steer")
+        world.tell("session", ask.Pause(finish=finish))
+
+        assert world.due == [
+            *([] if finish else [ask.InterruptTurn("turn_1", "pause")]),
+            ask.EnsureAgent(ROOT),
+        ]
+        world.settle()
+        assert inputs(world) == ["m1"]
+
+
+def test_a_pause_that_waits_cannot_be_made_a_hard_one() -> None:
+    """The table has no way for it; whoever wants it interrupts the turn."""
+    world = ready()
+    world.tell("session", ask.Pause())
+
+    with pytest.raises(Refused):
+        world.tell("session", ask.Pause(finish=False))
+
+
+def test_five_failed_turns_in_a_row_suspend_the_session() -> None:
+    """A turn that completes begins the count anew; one that is interrupted says nothing."""
+    world = ready()
+    ends = [turns.Error] * 4 + [turns.Completed] + [turns.Error] * 3 + [turns.Interrupted]
+    for number, end in enumerate((*ends, turns.Error)):
+        send(world, f"m{number}")
+        world.end(world.session.running[0], end)
+
+    assert world.is_in(Phase.ACTIVE)
+    send(world, "last")
+    world.end(world.session.running[0], turns.Error)
+    assert world.is_in(Phase.SUSPENDED)
+    assert world.session.suspension == "error_threshold"
+    world.tell("session", ask.Unsuspend())
+    assert world.session.failures == 0
+
+
+def test_three_unclean_opens_without_an_outcome_suspend_the_session() -> None:
+    """From then on the session is left alone: what crashed three times is not tried again."""
+    world = ready()
+    send(world, "m1")
+    world.tell("session", ask.Reopen(1))
+    world.tell("session", ask.Reopen(2))
+    counted = world.tell("session", ask.Reopen(2))
+
+    assert counted == []
+    assert world.due == [ask.EnsureAgent(ROOT)]
+    assert [kind_of(rune) for rune in world.tell("session", ask.Reopen(3))] == [
+        "session.reopened",
+        "session.suspended",
+    ]
+    assert world.due == []
+    assert not is_open(world.session)
+    world.tell("session", ask.Unsuspend())
+    assert world.due == [ask.EnsureAgent(ROOT)]
+
+
+def test_an_outcome_begins_the_count_of_opens_anew() -> None:
+    """A turn's end, a finished round, or a result that only the log has."""
+    world = ready()
+    send(world, "m1")
+    for epoch in (1, 2):
+        world.tell("session", ask.Reopen(epoch))
+    [again] = world.tell("session", ask.Reopen(3, outcome=True))
+    lifecycle = world.law("session").lifecycle
+    after_round = lifecycle.apply(world.session, turns.ToolsFinished(results=()))
+    world.end(world.session.running[0])
+
+    assert again == runes.Reopened(unclean=1, epoch=3)
+    assert after_round.unclean == 0
+    assert world.session.unclean == 0
+
+
+def test_a_session_that_cannot_even_begin_is_suspended() -> None:
+    """Three unclean opens while the root was spawning lead through active to suspended."""
+    world = World()
+    for epoch in (1, 2, 3):
+        world.tell("session", ask.Reopen(epoch))
+
+    assert world.is_in(Phase.SUSPENDED)
+    assert world.due == []
+
+
+def test_a_paused_session_that_keeps_crashing_is_left_alone() -> None:
+    """It cannot be suspended from there; resumed, it is."""
+    world = ready()
+    send(world, "m1")
+    world.tell("session", ask.Pause())
+    for epoch in (1, 2, 3):
+        world.tell("session", ask.Reopen(epoch))
+
+    assert world.is_in(Phase.PAUSED)
+    assert world.due == []
+    world.tell("session", ask.Resume())
+    assert world.is_in(Phase.SUSPENDED)
+
+
+def test_an_exhausted_budget_suspends_until_it_is_replenished() -> None:
+    """The rune says which limit it was; raising another one does not help."""
+    world = ready()
+    spawn(world)
+    send(world, "m1")
+    send(world, "m2")
+    world.end(world.session.running[0], turns.Error, world.exhaust(ROOT))
+    info = runes.BudgetInfo(scope=ROOT, what="tokens", used=10, limit=10)
+
+    assert world.log[-1] == runes.Suspended(reason="budget_exhausted", budget_info=info)
+    world.tell("session", ask.Replenish("r1", CHILD, Amounts(tokens=5)))
+    assert world.is_in(Phase.SUSPENDED)
+    world.tell("session", ask.Replenish("r2", ROOT, Amounts(tokens=5)))
+    assert world.is_in(Phase.ACTIVE)
+    assert world.tell("session", ask.Replenish("r2", ROOT, Amounts(tokens=5))) == []
+    world.settle()
+    assert inputs(world) == ["m1", "m2"]
+
+
+def test_replenishing_does_not_wake_a_session_without_a_root() -> None:
+    """The budget was seen to, and nobody is there to go on."""
+    world = ready()
+    send(world, "m1")
+    world.end(world.session.running[0], turns.Error, world.exhaust("session"))
+    world.tell(ROOT, Terminate("kill"))
+    world.tell("session", ask.Replenish("r1", "session", Amounts(tokens=5)))
+
+    assert world.is_in(Phase.SUSPENDED)
+
+
+def test_messages_for_who_is_gone_are_refused_during_a_pause_too() -> None:
+    """An answer that is certain does not wait."""
+    world = ready()
+    spawn(world)
+    world.tell("session", ask.Pause())
+    send(world, "m1", to=CHILD)
+    world.tell(CHILD, Terminate("kill"))
+
+    assert world.answers() == {"m1": 1}
+
+
+def test_replenishing_what_is_not_there_is_refused() -> None:
+    """Nor can anything be taken away."""
+    world = ready()
+
+    for scope, amount in (("agt_nobody", 1), ("session", -1)):
+        with pytest.raises(Refused):
+            world.tell("session", ask.Replenish("r1", scope, Amounts(tokens=amount)))
+
+
+def test_a_spent_agent_that_terminates_leaves_the_session_going() -> None:
+    """As configured for the agent; what waited for it is refused, and no turn begins for it."""
+    world = ready()
+    spend = AgentConfig(on_exhausted="terminate")
+    world.tell("session", ask.Spawn(CHILD, "clerk", "echo", ROOT, spend))
+    world.tell(CHILD, BecomeReady())
+    send(world, "m1", to=CHILD)
+    send(world, "m2", to=CHILD)
+    world.end(world.session.running[0], turns.Error, world.exhaust(CHILD))
+
+    assert world.is_in(Phase.ACTIVE)
+    assert [each.agent_id for each in world.session.members] == [ROOT]
+    assert inputs(world) == ["m1"]
+    assert world.answers() == {"m1": 1, "m2": 1}
+
+
+def test_no_turn_begins_for_an_agent_that_is_about_to_terminate() -> None:
+    """Between its refusal and its end the session gives it nothing, and wants it to be there."""
+    law = World().law("session").lifecycle
+    world = ready(root=AgentConfig(on_exhausted="terminate"))
+    send(world, "m1")
+    alone = law.apply(world.session, world.exhaust(ROOT))
+    alone = law.apply(alone, turns.Error(error_type="budget", turn_id="turn_1"))
+    send(world, "m2")
+    state = law.apply(world.session, world.exhaust(ROOT))
+    state = law.apply(state, turns.Error(error_type="budget", turn_id="turn_1"))
+    saved = law.apply(state, budgets.Replenished(scope=ROOT, amounts=Amounts(tokens=1)))
+
+    assert law.due(alone) == law.due(state) == [ask.EnsureAgent(ROOT)]
+    assert ask.BeginTurn(ROOT, "m2") in law.due(saved)

@@ -1,0 +1,235 @@
+"""What an entity decides at once, and which of it is in its own stream."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+import pytest
+
+from actors.entity import Entity, Moved, Place
+from runelog.errors import IllegalTransition, Refused
+from runelog.lifecycle import Lifecycle, fold, refusal
+from runelog.rune import Rune
+
+LAMP = "lamp"
+BULB = "bulb"
+
+
+class Phase(StrEnum):
+    """What a lamp can be."""
+
+    OFF = "off"
+    WARMING = "warming"
+    ON = "on"
+
+
+class Switched(Moved, frozen=True, tag="lamp.switched"):
+    """Somebody pressed the button."""
+
+
+class Warmed(Rune, frozen=True, tag="lamp.warmed"):
+    """A bulb is warmer by one degree."""
+
+
+class Lit(Rune, frozen=True, tag="lamp.lit"):
+    """It shines."""
+
+
+class Used(Rune, frozen=True, tag="bulb.used"):
+    """A rune of the bulb, which the lamp decides; it observes it if it counts."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a lamp's runes add up to."""
+
+    phase: Phase = Phase.OFF
+    degrees: int = 0
+    used: int = 0
+
+
+class Press(msgspec.Struct, frozen=True):
+    """Switch it on."""
+
+
+class Warm(msgspec.Struct, frozen=True):
+    """Become warmer: a command, and due while it warms up."""
+
+
+class Light(msgspec.Struct, frozen=True):
+    """Shine: a command, and due once it is warm."""
+
+
+class Show(msgspec.Struct, frozen=True):
+    """Due outside while it is on."""
+
+
+Command: TypeAlias = Press | Warm | Light
+
+
+def decide(state: State, command: Command) -> list[Rune]:
+    """Answer a command."""
+    match state.phase, command:
+        case Phase.OFF, Press():
+            return [Switched(actor="user"), Used()]
+        case Phase.WARMING, Warm():
+            return [Warmed()]
+        case Phase.WARMING, Light():
+            return [Lit(), Used()]
+        case _:
+            raise refusal(LAMP, state.phase, command)
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take in a rune."""
+    match rune:
+        case Warmed():
+            return msgspec.structs.replace(state, degrees=state.degrees + 1)
+        case Used():
+            return msgspec.structs.replace(state, used=state.used + 1)
+        case _:
+            return state
+
+
+def due(state: State) -> list[object]:
+    """Say what is due."""
+    match state.phase:
+        case Phase.WARMING:
+            return [Show(), Warm() if state.degrees < 3 else Light()]
+        case Phase.ON:
+            return [Show()]
+        case _:
+            return []
+
+
+def place(_state: State, rune: Rune) -> Place:
+    """Keep the lamp's own, and leave the bulb's to the bulb."""
+    return Place(BULB) if isinstance(rune, Used) else Place(LAMP, ("room",))
+
+
+def seen(_state: State, rune: Rune) -> Place:
+    """Place them where the lamp sees what becomes of the bulb."""
+    return Place(BULB, (LAMP,)) if isinstance(rune, Used) else Place(LAMP)
+
+
+LIFECYCLE: Lifecycle[Phase, State, Command, object] = Lifecycle(
+    name=LAMP,
+    table={
+        Phase.OFF: {Switched: Phase.WARMING},
+        Phase.WARMING: {Warmed: Phase.WARMING, Lit: Phase.ON},
+        Phase.ON: {},
+    },
+    initial=State(),
+    decide=decide,
+    evolve=evolve,
+    due=due,
+)
+ENTITY = Entity(
+    lifecycle=LIFECYCLE,
+    place=place,
+    births=(Switched,),
+    is_open=lambda state: state.phase is Phase.WARMING,
+    inward=frozenset({Warm, Light}),
+    outside=frozenset({Show}),
+)
+WHOLE = [Switched(actor="user"), Used(), Warmed(), Warmed(), Warmed(), Lit(), Used()]
+
+
+def test_what_is_due_inward_is_decided_at_once() -> None:
+    """One command leads to all the runes that follow from it, in order, as one decision."""
+    state, runes = ENTITY.cascade(LAMP, State(), decide(State(), Press()))
+
+    assert runes == WHOLE
+    assert state == State(phase=Phase.ON, degrees=3)
+
+
+def test_nothing_decided_may_still_leave_something_due() -> None:
+    """A newborn has no runes to add, and what is due inward then is decided all the same."""
+    born = ENTITY.folded(LAMP, State(), [Switched()])
+    state, runes = ENTITY.cascade(LAMP, born, [])
+
+    assert runes == [*[Warmed()] * 3, Lit(), Used()]
+    assert ENTITY.cascade(LAMP, state, []) == (state, [])
+
+
+def test_a_cascade_folds_as_a_replay_does() -> None:
+    """Runes for others are folded only if the entity observes them: then a replay sees them too."""
+    watching = msgspec.structs.replace(State(), phase=Phase.ON, degrees=3, used=2)
+    entity = Entity(
+        lifecycle=LIFECYCLE,
+        place=seen,
+        births=(),
+        is_open=bool,
+        inward=frozenset({Warm, Light}),
+    )
+    blind, _ = ENTITY.cascade(LAMP, State(), decide(State(), Press()))
+    state, runes = entity.cascade(LAMP, State(), decide(State(), Press()))
+
+    assert state == watching == fold(LIFECYCLE, runes)
+    assert blind == fold(LIFECYCLE, [rune for rune in runes if not isinstance(rune, Used)])
+
+
+def test_what_belongs_to_others_moves_nothing_here() -> None:
+    """Folded on behalf of an entity whose stream they are not in, runes leave its state alone."""
+    assert ENTITY.folded("room", State(), []) == State()
+    assert ENTITY.folded(BULB, State(), [Switched()]) == State()
+    assert ENTITY.folded("room", State(), [Switched()]).phase is Phase.WARMING
+
+
+def test_a_rune_that_cannot_be_folded_never_gets_further() -> None:
+    """A decision against the table is found out before anything is appended."""
+    with pytest.raises(IllegalTransition):
+        ENTITY.cascade(LAMP, State(), [Lit()])
+
+
+def changed(**changes: object) -> Entity:
+    """Return the lamp with another law."""
+    known = {
+        "name": LAMP,
+        "table": LIFECYCLE.table,
+        "initial": State(),
+        "decide": decide,
+        "evolve": evolve,
+        "due": due,
+    }
+    law: Lifecycle[Phase, State, Command, object] = Lifecycle(**{**known, **changes})  # type: ignore[arg-type]  # as above, by name
+    return Entity(
+        lifecycle=law, place=place, births=(), is_open=bool, inward=frozenset({Warm, Light})
+    )
+
+
+def test_a_law_that_goes_round_in_circles_is_a_bug() -> None:
+    """What is due inward for ever, or due and decides nothing, is found out instead of hanging."""
+    for_ever = changed(evolve=lambda state, _rune: state)
+    nothing = changed(decide=lambda _state, _command: [])
+
+    with pytest.raises(AssertionError, match="lamp: what is due inward does not come to an end"):
+        for_ever.cascade(LAMP, State(), [Switched()])
+    with pytest.raises(AssertionError, match="lamp: Warm is due and decides nothing"):
+        nothing.cascade(LAMP, State(), [Switched()])
+
+
+def test_an_inward_decision_that_is_refused_is_raised() -> None:
+    """A law that calls for what it then refuses contradicts itself; nothing is half decided."""
+    moody = changed(due=lambda state: [Light()] if state.phase is not Phase.WARMING else [])
+
+    with pytest.raises(Refused, match="lamp is off: it cannot take Light now"):
+        moody.cascade(LAMP, State(), [])
+
+
+def test_an_entity_goes_by_the_name_of_its_law_and_has_no_deadline_unless_said() -> None:
+    """What is not said is nothing: no deadline, nothing inward, nothing outside."""
+    plain = Entity(lifecycle=LIFECYCLE, place=place, births=(), is_open=bool)
+
+    assert plain.name == LAMP
+    assert plain.deadline(State()) is None
+    assert plain.inward == plain.outside == frozenset()
+
+
+def test_a_transition_says_what_caused_it() -> None:
+    """By default the system did, for no reason that was given."""
+    assert Switched() == Switched(trigger="", actor="system")
+    assert msgspec.json.decode(msgspec.json.encode(Switched(actor="user")), type=Switched) == (
+        Switched(actor="user")
+    )

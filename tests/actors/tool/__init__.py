@@ -1,0 +1,1 @@
+"""Rules about tools: their calls, and the policy that judges them."""

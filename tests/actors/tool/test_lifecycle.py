@@ -1,0 +1,173 @@
+"""Rules about a tool call's table, and about what its shell must know."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from actors.approval import runes as approval
+from actors.entity import Place
+from actors.tool.lifecycle import (
+    ENTITY,
+    INWARD,
+    LIFECYCLE,
+    OUTSIDE,
+    TABLE,
+    Begin,
+    Phase,
+    Probe,
+    RunTool,
+    State,
+)
+from actors.tool.runes import Called, Progress, Result, Status
+from runelog.errors import IllegalTransition
+from runelog.lifecycle import describe, fold, step
+from runelog.rune import Rune, kind_of
+from tests.actors.tool.calls import (
+    AGENT,
+    APPROVED,
+    APR,
+    AWAITING,
+    DENIED,
+    DOUBTED,
+    ID,
+    PAST,
+    RESERVED,
+    RETRIED,
+    RUNNING,
+    SETTLED,
+    SPENT,
+    STARTED,
+    asked,
+    called,
+    given_call,
+)
+
+ROWS = {
+    ("pending_call", "awaiting_approval", "tool.approval_requested"),
+    ("pending_call", "executing", "tool.started"),
+    ("awaiting_approval", "executing", "tool.approved"),
+    ("awaiting_approval", "denied", "tool.denied"),
+    ("awaiting_approval", "timeout_result", "tool.result"),
+    ("executing", "executing", "tool.progress"),
+    ("executing", "completed_result", "tool.result"),
+    ("executing", "error_result", "tool.result"),
+    ("executing", "timeout_result", "tool.result"),
+    ("executing", "cancelled_result", "tool.result"),
+    ("pending_call", "cancelled_result", "tool.result"),
+    ("pending_call", "error_result", "tool.result"),
+    ("pending_call", "denied", "tool.denied"),
+    ("awaiting_approval", "cancelled_result", "tool.result"),
+    ("executing", "executing", "tool.started"),
+    ("executing", "executing", "tool.retried"),
+    ("executing", "awaiting_approval", "tool.approval_requested"),
+    ("executing", "unknown_result", "tool.result"),
+}
+"""The table, written down a second time and by hand."""
+
+LEADS: dict[Status, Phase] = {
+    "success": Phase.COMPLETED_RESULT,
+    "error": Phase.ERROR_RESULT,
+    "timeout": Phase.TIMEOUT_RESULT,
+    "cancelled": Phase.CANCELLED_RESULT,
+    "denied": Phase.DENIED,
+    "unknown": Phase.UNKNOWN_RESULT,
+}
+
+SAMPLES: tuple[Rune, ...] = (
+    asked(),
+    APPROVED,
+    DENIED,
+    STARTED,
+    Progress(call_id=ID, stream="stdout", chunk="…"),
+    RETRIED,
+    *(Result(call_id=ID, status=status) for status in LEADS),
+)
+
+
+def shown(rune: Rune) -> str:
+    """Name a sample."""
+    return f"{kind_of(rune)}-{getattr(rune, 'status', '')}"
+
+
+def test_the_printed_table_is_the_one_asked_for() -> None:
+    """Row for row, each of them once; a denial is printed by the rune that moves the phase."""
+    printed = describe(LIFECYCLE)
+    rows = [(row.origin, row.to, row.on) for row in printed.transitions]
+
+    assert sorted(rows) == sorted(ROWS)
+    assert printed.name == "tool"
+    assert printed.initial == "pending_call"
+    assert set(printed.terminal) == set(LEADS.values())
+    assert {(each.state, each.seconds, each.to) for each in printed.timeouts} == {
+        ("awaiting_approval", 86_400.0, "timeout_result"),
+        ("executing", 120.0, "timeout_result"),
+    }
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("rune", SAMPLES, ids=shown)
+def test_a_rune_leads_where_the_table_says_or_nowhere(phase: Phase, rune: Rune) -> None:
+    """In every phase every rune has its row, or is illegal; so is a second result."""
+    state = fold(LIFECYCLE, PAST[phase])
+    wanted = {to for origin, to, on in ROWS if origin == phase and on == kind_of(rune)}
+    if isinstance(rune, Result):
+        wanted &= {LEADS[rune.status]}
+
+    assert state.phase is phase
+    if wanted:
+        assert {step(TABLE, phase, rune)} == wanted
+        assert {LIFECYCLE.apply(state, rune).phase} == wanted
+    else:
+        with pytest.raises(IllegalTransition):
+            step(TABLE, phase, rune)
+        with pytest.raises(IllegalTransition):
+            LIFECYCLE.apply(state, rune)
+
+
+@pytest.mark.parametrize("status", LEADS)
+def test_a_denial_takes_one_result_and_only_its_own(status: Status) -> None:
+    """Between the denial and its result nothing else fits, and after it nothing at all."""
+    denied = fold(LIFECYCLE, [*AWAITING, DENIED])
+    rune = Result(call_id=ID, status=status)
+
+    assert denied.phase is Phase.DENIED
+    assert denied.status is None
+    assert LIFECYCLE.allows(denied, rune) == (status == "denied")
+    assert not LIFECYCLE.allows(fold(LIFECYCLE, PAST[Phase.DENIED]), rune)
+    assert fold(LIFECYCLE, PAST[Phase.DENIED]).status == "denied"
+
+
+# -- what the shell must know ------------------------------------------------------------------
+
+
+def test_every_rune_has_its_place() -> None:
+    """The turn hears of calls, questions and results, the session of doubts and limits too."""
+    state = given_call(*RUNNING).state
+
+    def place(rune: Rune) -> Place:
+        return ENTITY.place(state, rune)
+
+    assert ENTITY.place(State(), called()) == Place(ID, ("turn_1",))
+    assert place(Result(call_id=ID, status="success")) == Place(ID, ("turn_1",))
+    assert place(Result(call_id=ID, status="unknown")) == Place(ID, ("turn_1", "session"))
+    assert place(RESERVED) == place(SETTLED) == Place("budget")
+    assert place(SPENT) == Place("budget", ("session",))
+    assert place(msgspec.structs.replace(SPENT, scope=AGENT)) == Place("budget", ("session", AGENT))
+    assert place(approval.Awaiting(approval_id=APR)) == Place(APR, ("session",))
+    assert place(asked()) == Place(ID, ("turn_1",))
+    for rune in (APPROVED, DENIED, STARTED, DOUBTED, RETRIED, SAMPLES[4]):
+        assert place(rune) == Place(ID)
+
+
+def test_the_shell_is_told_what_it_must_know() -> None:
+    """Beginning is decided at once, tool and probe are outside, a human keeps the call open."""
+    assert ENTITY.births == (Called,)
+    assert ENTITY.context(given_call(*RUNNING).state) == (AGENT, "turn_1")
+    assert ENTITY.context(State()) == (None, None)
+    assert ENTITY.inward == INWARD == {Begin}
+    assert ENTITY.outside == OUTSIDE == {RunTool, Probe}
+    assert ENTITY.name == "tool"
+    assert [phase for phase in Phase if ENTITY.is_open(given_call(*PAST[phase]).state)] == [
+        Phase.AWAITING_APPROVAL
+    ]

@@ -1,0 +1,184 @@
+"""Rules about what is declared of a tool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from actors.budget.runes import Amounts
+from actors.model.runes import AskedCall, Completed
+from actors.tool.context import Call
+from actors.tool.outcome import Happened, Outcome, Probed
+from actors.tool.runes import Called, Result, Rule
+from actors.tool.schema import MAX_DEPTH, check_json
+from actors.tool.spec import BadTool, ToolSpec, asked, digest, returned
+from runelog.codec import Codec
+from runelog.rune import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    ("declared", "in_doubt"),
+    [
+        ({}, "unknown"),
+        ({"idempotent": True}, "rerun"),
+        ({"side_effects": False}, "rerun"),
+        ({"side_effects": False, "in_doubt": "ask"}, "ask"),
+    ],
+)
+def test_in_doubt_is_settled_by_what_a_second_run_would_do(
+    declared: dict[str, Any], in_doubt: str
+) -> None:
+    """Only what is harmless to repeat is run again unless the tool says otherwise."""
+    assert ToolSpec(name="t", **declared).in_doubt == in_doubt
+
+
+def test_only_what_changes_nothing_runs_beside_others() -> None:
+    """Unless it says so, a tool with side effects has the turn to itself."""
+    assert ToolSpec(name="t").parallel_safe is False
+    assert ToolSpec(name="t", side_effects=False).parallel_safe is True
+    assert ToolSpec(name="t", parallel_safe=True).parallel_safe is True
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "ä", "a/b", "a\n", "a.b"])
+def test_a_name_is_an_id(name: str) -> None:
+    """Providers take no other names, and the error says which they take."""
+    with pytest.raises(BadTool, match="use 1 to 64 of A-Z"):
+        ToolSpec(name=name)
+
+
+@pytest.mark.parametrize("limit", ["timeout", "approval_timeout", "max_output_bytes"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "5", None])
+def test_a_limit_is_a_positive_number(limit: str, value: object) -> None:
+    """A limit that limits nothing, or everything, is refused by name."""
+    declared: dict[str, Any] = {limit: value}
+
+    with pytest.raises(BadTool, match=f"tool t: {limit} is .* positive"):
+        ToolSpec(name="t", **declared)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"in_doubt": "rerun"}, "could do them twice"),
+        ({"in_doubt": "probe"}, "needs probe="),
+        ({"in_doubt": "guess"}, "use 'rerun', 'probe', 'ask' or 'unknown'"),
+        ({"probe": lambda _id, _arguments: None}, "never asked"),
+    ],
+)
+def test_what_would_go_wrong_after_a_crash_is_refused_before(
+    declared: dict[str, Any], message: str
+) -> None:
+    """No side effect is repeated by a slip in a declaration."""
+    with pytest.raises(BadTool, match=message):
+        ToolSpec(name="t", **declared)
+
+
+def probing(probe: Callable[..., Any]) -> Probed:
+    """Ask a probe about a call."""
+    spec = ToolSpec(name="t", in_doubt="probe", probe=probe)
+    return asked(spec, Call(call_id="call_1", arguments={"a": 1}))
+
+
+def test_a_probe_says_whether_it_happened() -> None:
+    """It is given the call id and the arguments; a result is made an outcome, None is a no."""
+    happened = Probed("happened", Outcome("success", ["call_1", {"a": 1}]))
+
+    assert probing(lambda key, arguments: Happened((key, arguments))) == happened
+    assert probing(lambda _key, _arguments: None) == Probed("not_happened")
+
+
+def test_a_probe_that_fails_leaves_the_doubt() -> None:
+    """Neither an error, nor an exit, nor some other value is taken for a no."""
+
+    def leave(_key: str, _arguments: object) -> None:
+        raise SystemExit(3)
+
+    told = [probing(probe) for probe in (leave, lambda _k, _a: False, lambda _k, _a: 1 / 0)]
+    unstorable = probing(lambda _k, _a: Happened(object()))
+
+    assert [one.verdict for one in told] == ["unknown"] * 3
+    assert "SystemExit: 3" in told[0].error
+    assert "must return Happened" in told[1].error
+    assert unstorable.verdict == "unknown"
+    assert asked(ToolSpec(name="t"), Call(call_id="c")).verdict == "unknown"
+
+
+def nested(depth: int) -> list[Any]:
+    """Nest lists."""
+    value: list[Any] = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), {(1, 2): 3}, 1 << 70, {"deep": {"odd": 1j}}, nested(MAX_DEPTH + 1), nested(100_000)],
+    ids=range(6),
+)
+def test_what_cannot_be_stored_is_an_error_that_says_it_ran(value: object) -> None:
+    """The model must not think that nothing happened."""
+    outcome = returned(value, ToolSpec(name="t"))
+
+    assert outcome.status == "error"
+    assert "t ran to its end" in outcome.error
+
+
+def test_what_is_within_bounds_can_be_stored() -> None:
+    """The deepest arguments and the deepest result fit into every rune that holds them."""
+    log = Codec([Called, Result, Completed])
+    deepest = returned(nested(MAX_DEPTH), ToolSpec(name="t")).output
+    arguments = {"a": nested(MAX_DEPTH - 1)}
+    check_json(arguments)
+    runes = [
+        Called(
+            call_id="c",
+            tool_name="t",
+            arguments=arguments,
+            turn_id="turn_1",
+            agent_id="agt_1",
+            rule=Rule(verdict="allow"),
+            at=0,
+        ),
+        Result(call_id="c", status="success", output=deepest),
+        Completed(
+            model_call_id="m",
+            calls=(AskedCall("c", "t", arguments),),
+            usage=Amounts(),
+            stop_reason="tool_calls",
+        ),
+    ]
+
+    assert len(log.encode("conv_1", Change("call_1", 0, runes))) == 3
+
+
+def test_a_long_value_is_cut_as_text() -> None:
+    """What is over the limit is the JSON's text with its middle missing."""
+    outcome = returned(list(range(1000)), ToolSpec(name="t", max_output_bytes=40))
+
+    assert outcome.output.startswith("[0,1,2,3")
+    assert outcome.output.endswith("998,999]")
+    assert outcome.truncated == len("".join(f"{n}," for n in range(1000))) + 1 - 40
+
+
+def test_the_limit_itself_is_not_too_long() -> None:
+    """Text of exactly as many bytes as allowed is whole, one more and it is cut."""
+    spec = ToolSpec(name="t", max_output_bytes=10)
+
+    assert returned("0123456789", spec) == Outcome("success", "0123456789")
+    assert returned("0123456789a", spec).truncated == 1
+
+
+def test_half_characters_are_written_out() -> None:
+    """A file's name need not be text; the log's must."""
+    assert returned("caf\udce9", ToolSpec(name="t")).output == "caf\\udce9"
+
+
+def test_a_digest_does_not_see_the_order_of_keys() -> None:
+    """The same content has the same hash."""
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert digest({"a": 1}) != digest({"a": 2})

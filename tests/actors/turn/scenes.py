@@ -1,0 +1,254 @@
+"""Turns to tell stories about: their runes, their commands, and a world around one of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from actors.budget.runes import Amounts, Exhausted
+from actors.model import runes as model
+from actors.tool import runes as tool
+from actors.turn.commands import (
+    Ask,
+    AskModel,
+    Command,
+    Complete,
+    Effect,
+    EnsureModel,
+    EnsureTool,
+    Fail,
+    FinishEarly,
+    FinishTurn,
+    GiveUp,
+    Interrupt,
+    ReceiveCalls,
+    TakeCalls,
+)
+from actors.turn.lifecycle import ENTITY, LIFECYCLE
+from actors.turn.runes import Started, StreamRestarted, Summary, ToolCallsReceived, ToolsFinished
+from actors.turn.state import Phase, State, under_way
+from runelog.errors import Refused
+from runelog.lifecycle import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runelog.rune import Rune
+
+TURN, AGENT = "turn_1", "agt_1"
+BY = 1_000
+"""When the turn must be over."""
+USED = Amounts(tokens=10)
+BORN = Started(turn_id=TURN, agent_id=AGENT, input="hi", deadline=BY, model="scripted")
+SPENT = Exhausted(scope="session", what="tokens", used=9, limit=10, key="turn_1-r0-a0")
+
+
+def called(round_: int = 0, attempt: int = 0, turn_by: int | None = None) -> model.Called:
+    """Return the birth of a model call."""
+    return model.Called(
+        model_call_id=f"{TURN}-r{round_}-a{attempt}",
+        turn_id=TURN,
+        agent_id=AGENT,
+        model="scripted",
+        round=round_,
+        attempt=attempt,
+        upto=3,
+        prompt="hash",
+        reserved=Amounts(tokens=100),
+        first_byte_by=60,
+        turn_by=turn_by,
+    )
+
+
+def ask(round_: int = 0, attempt: int = 0, exhausted: Exhausted | None = None) -> Ask:
+    """Return the command that makes a model call."""
+    return Ask(
+        model_call_id=f"{TURN}-r{round_}-a{attempt}",
+        upto=3,
+        prompt="hash",
+        reserved=Amounts(tokens=100),
+        first_byte_by=60,
+        turn_by=9_000,
+        exhausted=exhausted,
+    )
+
+
+def answered(*ids: str, round_: int = 0, attempt: int = 0) -> model.Completed:
+    """Return an answer that asks for these calls."""
+    return model.Completed(
+        model_call_id=f"{TURN}-r{round_}-a{attempt}",
+        calls=tuple(model.AskedCall(call_id, "add") for call_id in ids),
+        usage=USED,
+    )
+
+
+def failed(error_type: str = "overloaded", attempt: int = 0, *, retry: bool = True) -> model.Failed:
+    """Return the failure of a model call in the first round."""
+    return model.Failed(
+        model_call_id=f"{TURN}-r0-a{attempt}", error_type=error_type, message="!", retryable=retry
+    )
+
+
+def plan(call_id: str, *, hold: bool = False, verdict: tool.Ruling = "allow") -> tool.Called:
+    """Return the birth of a tool call."""
+    return tool.Called(
+        call_id=call_id,
+        tool_name="add",
+        arguments={},
+        turn_id=TURN,
+        agent_id=AGENT,
+        rule=tool.Rule(verdict=verdict),
+        at=0,
+        hold=hold,
+    )
+
+
+def result(call_id: str, status: tool.Status = "success", trigger: str = "") -> tool.Result:
+    """Return the result of a tool call."""
+    return tool.Result(call_id=call_id, status=status, trigger=trigger)
+
+
+def executing(*plans: tool.Called) -> tuple[Rune, ...]:
+    """Return a turn whose first round has these calls under way."""
+    ids = tuple(each.call_id for each in plans)
+    return (BORN, called(), answered(*ids), ToolCallsReceived(ids, 0), *plans)
+
+
+STREAMING = (BORN, called())
+EXECUTING = executing(plan("a"), plan("b"))
+BACK = (*EXECUTING, result("a"), result("b"))
+SECOND_ROUND = (*BACK, ToolsFinished((Summary("a", "success"), Summary("b", "success"))))
+RESTARTED = (*STREAMING, failed(), StreamRestarted(0, 1, "overloaded", "turn_1-r0-a0"))
+
+
+class World:
+    """A turn and everything around it, played from choices that somebody draws."""
+
+    def __init__(self, born: Started = BORN) -> None:
+        """Begin with a newborn turn."""
+        self.stream: list[Rune] = []
+        """What the turn's fold sees, in order."""
+        self.state: State = LIFECYCLE.initial
+        self._add([born])
+
+    def _add(self, runes: Iterable[Rune]) -> None:
+        before = self.state
+        self.state, found = ENTITY.cascade(TURN, self.state, list(runes))
+        for rune in found:
+            owner, observers = ENTITY.place(before, rune)
+            if TURN in {owner, *observers}:
+                self._check(rune)
+                self.stream.append(rune)
+
+    def _check(self, rune: Rune) -> None:
+        """Refuse what must never be: an end, or another question, before all results are in."""
+        if isinstance(rune, model.Called) or LIFECYCLE.table.get(_leads_to(rune)) == {}:
+            calls = Counter(each.call_id for each in self.stream if isinstance(each, tool.Called))
+            back = Counter(each.call_id for each in self.stream if isinstance(each, tool.Result))
+            assert set(back) == set(calls)
+            assert set(calls.values()) <= {1}
+
+    def tell(self, command: Command) -> bool:
+        """Give a command; say whether it was carried out."""
+        try:
+            self._add(LIFECYCLE.decide(self.state, command))
+        except Refused:
+            return False
+        return True
+
+    def hear(self, rune: Rune) -> None:
+        """Let the turn hear of something, and do what is due inward."""
+        self.state = LIFECYCLE.apply(self.state, rune)
+        self.stream.append(rune)
+        self._add([])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn has come to its end."""
+        return LIFECYCLE.is_over(self.state)
+
+    def replayed(self) -> State:
+        """Return the state as the log has it."""
+        return fold(LIFECYCLE, self.stream)
+
+    def stop(self, reason: str) -> None:
+        """Cancel what goes on, as an actor does that is told to stop; then do what is due."""
+        for entity in under_way(self.state):
+            self.hear(cancelled(self.state, entity, reason))
+        for _ in range(10):
+            if self.is_over:
+                return
+            if not any(self.answer(effect) for effect in LIFECYCLE.due(self.state)):
+                assert self.tell(Interrupt(reason))
+
+    def answer(self, effect: Effect) -> bool:
+        """Perform what ends a turn; say whether it was that."""
+        match effect:
+            case FinishTurn():
+                return self.tell(Complete("done"))
+            case FinishEarly(_, reason, actor):
+                return self.tell(Interrupt(reason, "part", actor))
+            case GiveUp(_, error_type, message):
+                return self.tell(Fail(error_type, message, "part"))
+            case _:
+                return False
+
+    def perform(self, effect: Effect, choice: int) -> None:
+        """Do what is due, and have it come out in one of many ways."""
+        match effect:
+            case AskModel(_, round_, attempt):
+                assert self.tell(ask(round_, attempt, SPENT if choice % 10 == 0 else None))
+            case EnsureModel():
+                self.hear(_outcome(self.state, choice))
+            case ReceiveCalls():
+                assert self.state.answer is not None
+                verdict: tool.Ruling = "ask" if choice % 3 == 0 else "allow"
+                plans = [
+                    plan(call_id, hold=(choice + n) % 2 == 0, verdict=verdict)
+                    for n, call_id in enumerate(self.state.answer.asked)
+                ]
+                assert self.tell(TakeCalls(tuple(plans)))
+            case EnsureTool(call_id):
+                self.hear(result(call_id, STATUSES[choice % len(STATUSES)], "timeout"))
+            case _:
+                self.answer(effect)
+
+
+STATUSES: tuple[tool.Status, ...] = (
+    *("success", "error", "denied", "unknown", "timeout"),
+    *("success", "error", "denied", "cancelled", "success"),
+)
+
+
+def _leads_to(rune: Rune) -> Phase:
+    found = LIFECYCLE.table[Phase.STREAMING].get(type(rune), Phase.STREAMING)
+    assert isinstance(found, Phase)
+    return found
+
+
+def cancelled(state: State, entity: str, reason: str) -> Rune:
+    """Return what a model call or tool call of a turn says when it is told to stop."""
+    if entity == state.model_call_id:
+        return model.Cancelled(model_call_id=entity, reason=reason)
+    return result(entity, "cancelled", reason)
+
+
+def _outcome(state: State, choice: int) -> Rune:
+    ids = [f"call_{state.round}_{n}" for n in range(200)]
+    round_, attempt, me = state.round, state.attempt, state.model_call_id
+    kinds = ("answer", "calls", "calls", "calls", "fault", "crash", "fatal", "stop", "many")
+    match kinds[choice % len(kinds)]:
+        case "answer":
+            return answered(round_=round_, attempt=attempt)
+        case "calls":
+            return answered(*ids[: 1 + choice % 4], round_=round_, attempt=attempt)
+        case "many":
+            return answered(*ids[:129], round_=round_, attempt=attempt)
+        case "stop":
+            return model.Cancelled(model_call_id=me, reason="timeout" if choice % 2 else "steer")
+        case "fault":
+            return model.Failed(model_call_id=me, error_type="overloaded", retryable=True)
+        case "crash":
+            return model.Failed(model_call_id=me, error_type="crash", retryable=True)
+        case _:
+            return model.Failed(model_call_id=me, error_type="refused")

@@ -1,0 +1,325 @@
+"""Rules about what a turn does when: questions, tools, stops and ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
+from actors.commands import TimeUp
+from actors.entity import Place
+from actors.model import runes as model
+from actors.turn.commands import (
+    AskModel,
+    CloseRound,
+    Complete,
+    EnsureModel,
+    EnsureTool,
+    Fail,
+    FinishEarly,
+    FinishTurn,
+    GiveUp,
+    Interrupt,
+    ReceiveCalls,
+    Release,
+    RestartStream,
+    TakeCalls,
+)
+from actors.turn.lifecycle import ENTITY, LIFECYCLE
+from actors.turn.runes import (
+    Completed,
+    Error,
+    Interrupted,
+    StreamRestarted,
+    Summary,
+    ToolCallsReceived,
+    ToolsFinished,
+)
+from actors.turn.state import MAX_CALLS, Phase
+from runefold.testing.spec import Given
+from runelog.errors import Refused
+from runelog.lifecycle import state_hash
+from tests.actors.turn.scenes import (
+    AGENT,
+    BACK,
+    BORN,
+    BY,
+    EXECUTING,
+    RESTARTED,
+    SECOND_ROUND,
+    SPENT,
+    STREAMING,
+    TURN,
+    answered,
+    ask,
+    called,
+    executing,
+    failed,
+    plan,
+    result,
+)
+
+if TYPE_CHECKING:
+    from actors.tool import runes as tool
+    from runelog.rune import Rune
+
+FIRST = "turn_1-r0-a0"
+
+
+# -- asking ------------------------------------------------------------------------------------
+
+
+def test_a_turn_begins_by_asking_its_model() -> None:
+    """What is due says which round and which attempt, and what the model call is to be called."""
+    assert Given(LIFECYCLE, BORN).due == [AskModel(FIRST, 0, 0)]
+    assert Given(LIFECYCLE, *STREAMING).due == [EnsureModel(FIRST)]
+
+
+def test_asking_reserves_in_the_same_append() -> None:
+    """A model call is born together with its reservation, and with what the budget warns of."""
+    warning = Warning(scope=AGENT, what="tokens", used=80, limit=100)
+    runes = Given(LIFECYCLE, BORN).when(replace(ask(), warnings=(warning,)))
+
+    assert runes == [called(), Reserved(FIRST, AGENT, Amounts(tokens=100)), warning]
+
+
+def test_what_cannot_be_afforded_ends_the_turn() -> None:
+    """A refused reservation is recorded with the end it leads to, and no model call is made."""
+    [spent, error] = Given(LIFECYCLE, BORN).when(ask(exhausted=SPENT))
+
+    assert spent == SPENT
+    assert isinstance(error, Error)
+    assert error.error_type == "budget_exhausted"
+    assert error.message == "tokens of session: 9 of 10 are spoken for"
+
+
+def test_a_question_that_is_out_of_date_is_refused() -> None:
+    """An answer to an earlier `AskModel` does not make a model call of a later attempt."""
+    turn = Given(LIFECYCLE, *RESTARTED)
+
+    with pytest.raises(Refused, match="it cannot take Ask now"):
+        turn.when(ask())
+    assert turn.when(ask(0, 1))
+
+
+# -- tools -------------------------------------------------------------------------------------
+
+
+def test_calls_are_born_with_the_round() -> None:
+    """The turn says which calls it awaits in the same append in which they are born."""
+    turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
+    plans = (plan("a"), plan("b", hold=True))
+
+    assert turn.due == [ReceiveCalls(FIRST)]
+    assert turn.when(TakeCalls(plans)) == [ToolCallsReceived(("a", "b"), 0), *plans]
+
+
+def test_calls_that_were_taken_are_not_taken_again() -> None:
+    """The same calls once more lead to nothing, also when they are back; others are refused."""
+    plans = (plan("a"), plan("b"))
+
+    assert Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans)) == []
+    assert Given(LIFECYCLE, *BACK).when(TakeCalls(plans)) == []
+    with pytest.raises(Refused, match="it cannot take TakeCalls now"):
+        Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans[:1]))
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        (),
+        (plan("a"),),
+        (plan("b"), plan("a")),
+        (plan("a"), plan("b"), plan("c")),
+        (plan("a"), replace(plan("b"), turn_id="turn_2")),
+        (plan("a"), replace(plan("b"), agent_id="agt_2")),
+    ],
+)
+def test_all_calls_are_taken_and_no_others(plans: tuple[tool.Called, ...]) -> None:
+    """A call left out would never have a result, one made up was never asked for."""
+    turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
+
+    with pytest.raises(Refused, match="not the calls that turn_1-r0-a0 asks for"):
+        turn.when(TakeCalls(plans))
+
+
+def test_safe_calls_run_at_once_and_the_others_one_by_one_after_them() -> None:
+    """A call that is not safe in parallel is let go once nothing else of the round goes on."""
+    plans = (plan("w1", hold=True), plan("r1"), plan("w2", hold=True), plan("r2"))
+    turn = Given(LIFECYCLE, *executing(*plans))
+    ensured = {name: EnsureTool(name) for name in ("w1", "r1", "w2", "r2")}
+
+    assert turn.due == list(ensured.values())
+    assert turn.having(result("r2")).due == [ensured["w1"], ensured["r1"], ensured["w2"]]
+    turn = turn.having(result("r1"), result("r2"))
+    assert turn.due == [ensured["w1"], ensured["w2"], Release("w1")]
+    assert turn.having(result("w1", "error")).due == [ensured["w2"], Release("w2")]
+
+
+def test_nobody_goes_before_the_first_if_all_are_on_hold() -> None:
+    """The first of several that all want to be alone is alone: it begins with its birth."""
+    turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
+    runes = turn.when(TakeCalls((plan("a", hold=True), plan("b", hold=True))))
+
+    assert runes[1:] == [plan("a"), plan("b", hold=True)]
+
+
+def test_the_last_result_closes_the_round() -> None:
+    """Once every call is back that is recorded, whatever the results, and the model asked again."""
+    turn = Given(LIFECYCLE, *EXECUTING, result("b", "unknown"))
+    closed = ToolsFinished((Summary("a", "denied"), Summary("b", "unknown")))
+
+    assert turn.due == [EnsureTool("a")]
+    with pytest.raises(Refused):
+        turn.when(CloseRound())
+    turn = turn.having(result("a", "denied"))
+    assert turn.due == [CloseRound()]
+    assert turn.when(CloseRound()) == [closed]
+    assert turn.having(closed).due == [AskModel("turn_1-r1-a0", 1, 0)]
+
+
+def test_a_call_has_one_result() -> None:
+    """A second result of a call, and one of an earlier round, change nothing."""
+    once = Given(LIFECYCLE, *EXECUTING, result("a"))
+    later = Given(LIFECYCLE, *SECOND_ROUND, called(1))
+
+    assert once.having(result("a", "error")).state == once.state
+    assert later.having(result("a", "cancelled", "steer")).state == later.state
+    assert later.having(answered("x"), plan("a", verdict="ask")).state == later.state
+
+
+def test_a_round_leaves_only_sums() -> None:
+    """The next round begins with its first attempt and no calls, however often this one failed."""
+    past = (*RESTARTED, called(0, 1), answered("a", attempt=1), ToolCallsReceived(("a",), 0))
+    closed = ToolsFinished((Summary("a", "success"),))
+    turn = Given(LIFECYCLE, *past, plan("a"), result("a"), closed)
+
+    assert turn.state.calls == ()
+    assert turn.due == [AskModel("turn_1-r1-a0", 1, 0)]
+
+
+@pytest.mark.parametrize("asked", [MAX_CALLS, MAX_CALLS + 1, 10_000])
+def test_a_model_that_asks_for_too_much_at_once_ends_the_turn(asked: int) -> None:
+    """Up to the limit calls are made; beyond it none is, so that none is left without a result."""
+    turn = Given(LIFECYCLE, *STREAMING, answered(*(f"call_{n}" for n in range(asked))))
+    [effect] = turn.due
+
+    if asked == MAX_CALLS:
+        assert effect == ReceiveCalls(FIRST)
+    else:
+        assert effect == GiveUp(
+            FIRST, "too_many_calls", "the model asked for more than 128 calls at once"
+        )
+        with pytest.raises(Refused):
+            turn.when(TakeCalls(tuple(plan(f"call_{n}") for n in range(asked))))
+        assert state_hash(turn.state) == state_hash(
+            Given(LIFECYCLE, *STREAMING, answered(*(f"call_{n}" for n in range(200)))).state
+        )
+
+
+# -- ends --------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_asks_for_nothing_completes_the_turn() -> None:
+    """The end carries the last words and the sum of what all model calls and tools used."""
+    turn = Given(LIFECYCLE, *SECOND_ROUND, called(1), answered(round_=1))
+    used = Amounts(tokens=20, tool_calls=2)
+
+    assert turn.due == [FinishTurn("turn_1-r1-a0")]
+    assert turn.when(Complete("4")) == [Completed("4", used, "turn_1")]
+
+
+def test_what_a_failed_attempt_used_is_in_the_sum() -> None:
+    """A charge does not go away because the answer was dropped."""
+    lost = replace(failed(), usage=Amounts(tokens=7))
+    restarted = StreamRestarted(0, 1, "overloaded", FIRST)
+    turn = Given(LIFECYCLE, *STREAMING, lost, restarted, called(0, 1), answered(attempt=1))
+
+    assert turn.state.used == Amounts(tokens=17)
+
+
+@pytest.mark.parametrize("place", [STREAMING, EXECUTING])
+def test_a_turn_does_not_end_before_its_calls(place: tuple[Rune, ...]) -> None:
+    """Who wants to end it is told what goes on, and to cancel it first."""
+    turn = Given(LIFECYCLE, *place)
+
+    for command in (Interrupt("steer"), Fail("no_provider"), TimeUp(BY), Complete("")):
+        with pytest.raises(Refused, match=r"while (turn_1-r0-a0|a, b) goes on; cancel first$"):
+            turn.when(command)
+
+
+def test_a_long_list_of_what_goes_on_is_cut() -> None:
+    """A refusal names a few and says how many more there are."""
+    turn = Given(LIFECYCLE, *executing(*(plan(f"c{n}") for n in range(9))))
+
+    with pytest.raises(Refused, match="while c0, c1, c2 and 6 more goes on"):
+        turn.when(Interrupt("steer"))
+
+
+def test_an_interrupt_goes_the_way_of_what_it_cancelled() -> None:
+    """Whoever was killed in between, the reason is in the log, and so the end is the same."""
+    stopped = model.Cancelled(model_call_id=FIRST, reason="steer")
+    streaming = Given(LIFECYCLE, *STREAMING, stopped)
+    tools = Given(LIFECYCLE, *EXECUTING, result("b"), result("a", "cancelled", "steer"))
+
+    for turn in (streaming, tools):
+        assert turn.due == [FinishEarly(FIRST, "steer", "user")]
+        assert turn.when(Interrupt("steer", "4 is")) == [
+            Interrupted("steer", "4 is", "turn_1", trigger="steer", actor="user")
+        ]
+    with pytest.raises(Refused):
+        tools.when(CloseRound())
+    with pytest.raises(Refused):
+        tools.when(Complete("4"))
+
+
+def test_the_first_reason_to_stop_is_the_reason() -> None:
+    """A turn that is stopped twice ends for what stopped it first."""
+    stops = (result("b", "cancelled", "steer"), result("a", "cancelled", "timeout"))
+    turn = Given(LIFECYCLE, *EXECUTING, *stops)
+
+    assert turn.due == [FinishEarly(FIRST, "steer", "user")]
+
+
+def test_a_turn_between_calls_is_interrupted_at_once() -> None:
+    """Where nothing goes on there is nothing to cancel."""
+    for place in ((BORN,), RESTARTED, BACK, SECOND_ROUND):
+        [end] = Given(LIFECYCLE, *place).when(Interrupt("interrupt"))
+        assert isinstance(end, Interrupted)
+
+
+def test_a_call_that_somebody_else_ended_does_not_hold_the_turn() -> None:
+    """A tool whose actor is gone for good is ended for it, and the turn goes on or can be ended."""
+    turn = Given(LIFECYCLE, *EXECUTING, result("a"), result("b", "unknown"))
+
+    assert turn.due == [CloseRound()]
+    assert turn.when(Interrupt("steer"))
+
+
+# -- where runes go ----------------------------------------------------------------------------
+
+
+def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
+    """Agent and session hear of the turn; the turn hears of the calls that it gives birth to."""
+    state = Given(LIFECYCLE, BORN).state
+    aloft = Place(TURN, (AGENT, "session"))
+
+    assert ENTITY.births == (type(BORN),)
+    assert ENTITY.place(LIFECYCLE.initial, BORN) == aloft
+    for own in (ToolCallsReceived((), 0), Completed(""), Interrupted(""), Error("")):
+        assert ENTITY.place(state, own) == aloft
+    assert ENTITY.place(state, called()) == Place(FIRST, (TURN,))
+    assert ENTITY.place(state, plan("a")) == Place("a", (TURN,))
+    assert ENTITY.place(state, Reserved(FIRST, AGENT, Amounts())) == Place("budget")
+    assert ENTITY.place(state, SPENT) == Place("budget", ("session",))
+    dear = Exhausted(scope=AGENT, what="cost", used=1, limit=1)
+    assert ENTITY.place(state, dear) == Place("budget", ("session", AGENT))
+
+
+def test_nothing_of_a_turn_is_ever_in_doubt() -> None:
+    """A turn touches nothing outside: what it begins are entities that settle their own doubts."""
+    assert ENTITY.outside == frozenset()
+    assert ENTITY.inward == {CloseRound, RestartStream}
+    assert Given(LIFECYCLE, *EXECUTING).state.phase is Phase.TOOL_EXECUTING
