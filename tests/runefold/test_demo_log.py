@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from runefold import demo
-from runefold.demo import Ack, Seen
+from runefold import demo_log as demo
+from runefold.demo_log import Ack, Seen
 from runelog.rune import Tombstone
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +134,7 @@ def test_a_failed_demo_ends_with_one(
 def test_the_demo_runs_without_a_terminal() -> None:
     """In a pipe it tells its story, ends well, and leaves nothing behind."""
     result = subprocess.run(
-        [sys.executable, "-m", "runefold.demo"],
+        [sys.executable, "-m", "runefold.demo_log"],
         capture_output=True,
         text=True,
         check=False,

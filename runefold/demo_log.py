@@ -1,4 +1,4 @@
-"""`python -m runefold.demo`: a busy writer is killed, and nothing it acknowledged is missing.
+"""`python -m runefold.demo_log`: a busy writer is killed, and nothing it acknowledged is missing.
 
 A child process appends to several conversations at once and tells us, over a pipe, of each append
 that the log acknowledged as durable. In the middle of that it gets SIGKILL. The log is opened again
@@ -171,7 +171,7 @@ def live_and_die(
     directory: Path, number: int, kill_at: int, heard: Callable[[int], None] | None = None
 ) -> Round:
     """Start a writer, kill it at its `kill_at`-th acknowledgement, and return what it told us."""
-    command = [sys.executable, "-m", "runefold.demo", "--write", str(directory), str(number)]
+    command = [sys.executable, "-m", "runefold.demo_log", "--write", str(directory), str(number)]
     with (
         tempfile.TemporaryFile() as complaints,
         subprocess.Popen(

@@ -1,0 +1,227 @@
+"""The runtime: opens a directory, goes on with what was under way there, and takes messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
+from actors.clock import SystemClock
+from actors.errors import Unanswered
+from actors.hall import Offices
+from actors.process import ASK_TIMEOUT
+from actors.session import commands as ask
+from actors.session.runes import SessionConfig
+from actors.threads import ThreadScheduler
+from actors.tool.policy import Policy
+from actors.tool.toolbox import Toolbox
+from runefold.chance import SystemChance
+from runefold.sessions import Session
+from runefold.spec import AgentSpec, Budget
+from runelog.errors import Refused, UnknownConversation
+from runelog.rune import SYSTEM, Gap, check_id
+from runelog.store import Runelog
+from supervisors.recovery import Recovery
+from supervisors.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+    from typing import Self
+
+    from actors.model.provider import Provider
+    from actors.ports import Chance, Clock, Scheduler
+    from actors.tool.spec import Tool
+    from runelog.log import Log
+    from runelog.rune import Envelope
+
+_FULL_ACCESS = Policy(mode="full_access")
+
+
+class Runtime:
+    """Agents that survive.
+
+    >>> import tempfile
+    >>> from actors.model.providers.scripted import Scripted
+    >>> with Runtime.open(tempfile.mkdtemp(), providers={"demo": Scripted(["Hello!"])}) as runtime:
+    ...     session = runtime.create_session(AgentSpec(role="helper", model="demo"))
+    ...     session.send("Hi").result(timeout=10).output
+    'Hello!'
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        tools: Iterable[Tool] = (),
+        providers: Mapping[str, Provider] | None = None,
+        policy: Policy | None = None,
+        secret: Callable[[str], str] | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        scheduler: Scheduler | None = None,
+        idle_after: float = 60.0,
+    ) -> None:
+        """Run on a log that is open; `Runtime.open` opens one."""
+        self.log = log
+        self.clock = clock or SystemClock()
+        self.scheduler = scheduler or ThreadScheduler(self.clock)
+        self._chance = chance or SystemChance()
+        self._offices = Offices(
+            clock=self.clock,
+            chance=self._chance,
+            scheduler=self.scheduler,
+            models=dict(providers or {}),
+            tools=Toolbox(tools),
+            policy=policy or _FULL_ACCESS,
+            secret=secret or _no_secret,
+        )
+        self._closed = False
+        self._recovery = Recovery(log, self._offices)
+        self.tree_of_actors = Tree(
+            log, self._offices, SHELLS, BIRTHS, WARDS, self._recovery.suspend, idle_after
+        )
+        self._recovery.recover(self.tree_of_actors)
+
+    @classmethod
+    def open(cls, directory: str | Path, **options: Any) -> Self:  # noqa: ANN401 -- those of Runtime
+        """Open the runtime in a directory, made if it is not there.
+
+        What was under way when it was last open goes on from where it was: no code, no question.
+        """
+        log = Runelog.open(directory, CODEC)
+        try:
+            return cls(log, **options)
+        except BaseException:
+            log.close()
+            raise
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    def create_session(
+        self,
+        spec: AgentSpec,
+        *,
+        conversation_id: str | None = None,
+        budget: Budget | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Session:
+        """Begin a conversation with its root agent; return once it is on disk."""
+        self.check(spec)
+        if conversation_id is None:
+            name = self.new_id("conv")
+        else:
+            name = check_id(conversation_id, "conversation id")
+            self._check_new(name)
+        config = SessionConfig(
+            budget=(budget or Budget()).limits(), labels=dict(labels) if labels else {}
+        )
+        root = ask.Spawn(self.new_id("agt"), spec.role, spec.model, None, spec.config())
+        self.ask(name, ask.Create(name, root, config))
+        return Session(self, name)
+
+    def _check_new(self, name: str) -> None:
+        try:
+            self.log.conversation(name)
+        except UnknownConversation:
+            return
+        msg = f"{name} is there already: runtime.session({name!r}) gives it"
+        raise Refused(msg)
+
+    def check(self, spec: AgentSpec) -> None:
+        """Refuse an agent whose model or tools are not registered here."""
+        offices = self._offices
+        if spec.model not in offices.models:
+            known = ", ".join(sorted(offices.models)) or "none"
+            msg = (
+                f"there is no model {spec.model!r}: pass providers={{{spec.model!r}: ...}} to "
+                f"Runtime.open; registered: {known}"
+            )
+            raise Refused(msg)
+        for name in spec.tools:
+            if name not in offices.tools:
+                known = ", ".join(tool.spec.name for tool in offices.tools) or "none"
+                msg = (
+                    f"there is no tool {name!r}: pass it in tools=[...] to Runtime.open; "
+                    f"registered: {known}"
+                )
+                raise Refused(msg)
+
+    def session(self, conversation: str) -> Session:
+        """Return a session that is there, or raise `UnknownConversation`."""
+        check_id(conversation, "conversation id")
+        self.log.conversation(conversation)
+        return Session(self, conversation)
+
+    def sessions(self) -> Iterator[Session]:
+        """Yield every session, in order of id."""
+        for each in self.log.conversations():
+            if each.id != SYSTEM:
+                yield Session(self, each.id)
+
+    def follow(
+        self,
+        after: int = 0,
+        kinds: Collection[str] | None = None,
+        *,
+        max_behind: int | None = None,
+        wait: float | None = None,
+    ) -> Iterator[Envelope | Gap]:
+        """Yield what happens in all conversations, live, from a position of the log on."""
+        return self.log.follow(None, after, kinds=kinds, max_behind=max_behind, wait=wait)
+
+    # -- for sessions and turns ---------------------------------------------------------------
+
+    def new_id(self, prefix: str) -> str:
+        """Return a new id."""
+        return self._chance.id(prefix)
+
+    def ask(
+        self,
+        conversation: str,
+        message: object,
+        timeout: float | None = ASK_TIMEOUT,
+        before: Callable[[], object] | None = None,
+    ) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Ask a session, awake or not; what `before` finds in the log spares another try."""
+        return self.tree_of_actors.ask(conversation, message, timeout, before)
+
+    def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+        """Wait until the log has a rune of this kind in a conversation."""
+        for item in self.log.follow(conversation, kinds={kind}, wait=timeout):
+            if not isinstance(item, Gap):
+                return
+        msg = f"{conversation} had no {kind} within {timeout} s"
+        raise Unanswered(msg)
+
+    def archive(self, conversation: str) -> None:
+        """Move a conversation to cold storage, its actors stopped."""
+        self.tree_of_actors.sleep(conversation)
+        self.log.archive(conversation)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def close(self, *, drain: bool = False, timeout: float = 30.0) -> None:
+        """Stop everything and let go of the log. With `drain`, running turns may end first."""
+        if self._closed:
+            return
+        self._closed = True
+        if drain:
+            self._recovery.drain(self.tree_of_actors, timeout)
+        self.tree_of_actors.close(timeout)
+        for part in (self.scheduler, self.clock):
+            if hasattr(part, "close"):
+                part.close()
+        self.log.close()
+
+    def __enter__(self) -> Self:
+        """Return the runtime itself; leaving the block closes it."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def _no_secret(name: str) -> str:
+    msg = f"no secret is named {name!r} here: pass secret=a function to Runtime.open"
+    raise Refused(msg)

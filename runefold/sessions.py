@@ -1,0 +1,221 @@
+"""A session, as an app sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from actors.agent.lifecycle import Terminate
+from actors.budget.runes import Amounts
+from actors.clock import SECOND
+from actors.process import ASK_TIMEOUT
+from actors.session import commands as ask
+from actors.session.actor import Forward, Interrupt, Look, Send
+from actors.tool.actor import Word
+from runefold.turns import Turn
+from runelog.errors import Refused
+from runelog.rune import check_id
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from actors.session.fold import State
+    from runefold.runtime import Runtime
+    from runefold.spec import AgentSpec
+    from runelog.rune import Envelope, Gap
+
+MODES: Final = ("queue", "steer")
+
+
+@dataclass(frozen=True)
+class Approval:
+    """A call that waits for a human."""
+
+    call_id: str
+    reason: str
+    deadline: float
+    """Seconds since 1970, UTC."""
+
+
+class Session:
+    """One conversation: its agents, its messages, its turns."""
+
+    def __init__(self, runtime: Runtime, conversation: str) -> None:
+        """Refer to a conversation that is there."""
+        self._runtime = runtime
+        self.id = conversation
+
+    def __repr__(self) -> str:
+        """Show which one it is."""
+        return f"<Session {self.id}>"
+
+    def _ask(self, message: object, timeout: float | None = ASK_TIMEOUT) -> Any:  # noqa: ANN401 -- the answer
+        return self._runtime.ask(self.id, message, timeout)
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def send(
+        self,
+        content: str,
+        *,
+        mode: Literal["queue", "steer"] = "queue",
+        to: str = "",
+        message_id: str | None = None,
+    ) -> Turn:
+        """Send a message; return once it is on disk. Its turn begins as soon as its agent is free.
+
+        With `mode="steer"` it takes over from the turn that is running now. With a `message_id` of
+        your own, sending it again is harmless: you get the same turn.
+        """
+        if not isinstance(content, str):
+            msg = f"a message is a text, not a {type(content).__name__}"
+            raise Refused(msg)
+        if mode not in MODES:
+            msg = f"mode={mode!r}: use 'queue' to wait for the running turn, 'steer' to take over"
+            raise Refused(msg)
+        if message_id is None:
+            name = self._runtime.new_id("msg")
+        else:
+            name = check_id(message_id, "message id")
+        sent = self._ask(Send(name, content, mode, to, own_id=message_id is not None))
+        return Turn(self._runtime, self.id, name, sent.before)
+
+    def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
+        """Stop what is running now and keep what there is; return how many turns were stopped."""
+        stopped: list[str] = self._ask(Interrupt(reason))
+        for message_id in stopped:
+            Turn(self._runtime, self.id, message_id, 0).result(timeout)
+        return len(stopped)
+
+    # -- its course ---------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """What its runes add up to now."""
+        state: State = self._ask(Look())
+        return state
+
+    def pause(self, reason: str = "", *, finish: bool = True) -> None:
+        """Begin no more turns; running ones finish, or are interrupted if `finish` is false."""
+        self._ask(ask.Pause(reason, finish))
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._ask(ask.Resume())
+
+    def suspend(self, reason: str) -> None:
+        """Begin no more turns until somebody has seen to the reason."""
+        self._ask(ask.Suspend(reason, actor="user"))
+
+    def unsuspend(self, reason: str = "") -> None:
+        """Go on: somebody has seen to what it was suspended for."""
+        self._ask(ask.Unsuspend(reason))
+
+    def replenish(
+        self,
+        *,
+        agent: str | None = None,
+        tokens: int = 0,
+        tool_calls: int = 0,
+        wall_seconds: float = 0,
+        retries: int = 0,
+        sub_calls: int = 0,
+        cost: float = 0,
+    ) -> None:
+        """Raise the limits of the session's budget, or of an agent's, by so much."""
+        amounts = Amounts(
+            tokens=tokens,
+            tool_calls=tool_calls,
+            wall=round(wall_seconds * SECOND),
+            retries=retries,
+            sub_calls=sub_calls,
+            cost=round(cost * 1_000_000),
+        )
+        request = self._runtime.new_id("req")
+        self._ask(ask.Replenish(request, agent or "session", amounts))
+
+    def close(self, reason: str = "", *, timeout: float | None = ASK_TIMEOUT) -> None:
+        """Accept nothing more, stop what runs, and bring everything to its end."""
+        self._ask(ask.Close(reason))
+        self._runtime.wait_for(self.id, "session.closed", timeout)
+
+    def archive(self) -> None:
+        """Move a closed conversation to cold storage: still listed and readable."""
+        self._ask(ask.Archive())
+        self._runtime.archive(self.id)
+
+    # -- agents -------------------------------------------------------------------------------
+
+    def spawn(self, spec: AgentSpec, *, parent: str | None = None) -> str:
+        """Bring one more agent into the conversation; return its id."""
+        self._runtime.check(spec)
+        agent = self._runtime.new_id("agt")
+        self._ask(ask.Spawn(agent, spec.role, spec.model, parent, spec.config()))
+        return agent
+
+    def hand_over(self, to: str) -> None:
+        """Let another agent take the messages that name none."""
+        self._ask(ask.HandOver(to))
+
+    def kill(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
+        """Terminate an agent; one with a turn running only by `force`."""
+        self._ask(Forward("agent", agent, agent, Terminate(reason, force, "user")))
+
+    # -- approvals ----------------------------------------------------------------------------
+
+    def approvals(self) -> list[Approval]:
+        """Return the calls that wait for a human."""
+        return [
+            Approval(each.call_id, each.reason, each.deadline / SECOND)
+            for each in self.state.approvals
+        ]
+
+    def approve(self, call_id: str, *, approver: str) -> None:
+        """Let a call run that waits for a human."""
+        self._say(call_id, Word("approve", approver))
+
+    def deny(self, call_id: str, *, reason: str, approver: str = "user") -> None:
+        """Have a call not run that waits for a human."""
+        self._say(call_id, Word("deny", approver, reason))
+
+    def answer(
+        self,
+        call_id: str,
+        verdict: Literal["rerun", "happened", "give_up"],
+        *,
+        approver: str,
+        output: object = None,
+    ) -> None:
+        """Say of a call in doubt that it is to run again, that it happened, or to give it up."""
+        self._say(call_id, Word(verdict, approver, output=output))
+
+    def _say(self, call_id: str, word: Word) -> None:
+        check_id(call_id, "call id")
+        self._ask(Forward("tool", call_id, "", word))
+
+    def in_doubt(self) -> list[str]:
+        """Return the calls whose outcome nobody knows."""
+        return list(self.state.in_doubt)
+
+    # -- runes --------------------------------------------------------------------------------
+
+    def runes(self, after: int = 0, kinds: Collection[str] | None = None) -> Iterator[Envelope]:
+        """Yield what happened in this conversation, from a cursor on, to its end as of now."""
+        return self._runtime.log.read(self.id, after, kinds=kinds)
+
+    def follow(
+        self,
+        after: int = 0,
+        kinds: Collection[str] | None = None,
+        *,
+        max_behind: int | None = None,
+        wait: float | None = None,
+    ) -> Iterator[Envelope | Gap]:
+        """Yield what happened and what is yet to happen here, live, from a cursor on.
+
+        A reader that falls more than `max_behind` runes back is given a `Gap` and goes on behind
+        it. Ends when the runtime is closed, or when nothing came for `wait` seconds.
+        """
+        return self._runtime.log.follow(
+            self.id, after, kinds=kinds, max_behind=max_behind, wait=wait
+        )

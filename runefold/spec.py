@@ -1,0 +1,113 @@
+"""What an app says of its agents: who they are, what they may use, what they may spend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from actors.agent.runes import AgentConfig
+from actors.budget.runes import Limits
+from actors.clock import SECOND
+from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What may be spent, by an agent with its children or by a whole session. None: no limit.
+
+    >>> Budget(tokens=10_000, tool_calls=5).tokens
+    10000
+    >>> Budget(tokens=0)
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: a budget of tokens=0 is no budget: give a positive number, or None
+    """
+
+    tokens: int | None = None
+    tool_calls: int | None = None
+    wall_seconds: float | None = None
+    """Time of running turns."""
+    retries: int | None = None
+    sub_calls: int | None = None
+    """Calls of other agents."""
+    cost: float | None = None
+    """In whatever currency the providers count."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no limit."""
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                msg = f"a budget of {name}={value} is no budget: give a positive number, or None"
+                raise Refused(msg)
+
+    def limits(self) -> Limits:
+        """Return it as it is stored: whole numbers."""
+        return Limits(
+            tokens=self.tokens,
+            tool_calls=self.tool_calls,
+            wall=None if self.wall_seconds is None else round(self.wall_seconds * SECOND),
+            retries=self.retries,
+            sub_calls=self.sub_calls,
+            cost=None if self.cost is None else round(self.cost * 1_000_000),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSpec:
+    """An agent, as an app describes it.
+
+    >>> AgentSpec(role="helper", model="demo", tools=["add"]).role
+    'helper'
+    """
+
+    role: str
+    """What it is, in a word or two."""
+    model: str
+    """The name of a registered provider."""
+    instructions: str = ""
+    """What its model is told before everything else."""
+    tools: Sequence[str] = ()
+    """The names of registered tools."""
+    budget: Budget = field(default_factory=Budget)
+    on_exhausted: Literal["suspend", "terminate"] = "suspend"
+    """What follows when its own budget is spent: the session waits for a hand, or it ends."""
+    on_crash: Literal["retry", "interrupt"] = "retry"
+    """What becomes of a turn that was streaming when the process died."""
+    retries: int = 3
+    turn_timeout: float = 30 * 60.0
+    first_byte_timeout: float = 60.0
+    silence_timeout: float = 60.0
+    max_output_tokens: int = 4096
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if isinstance(self.tools, str):
+            msg = f"tools={self.tools!r} is one string: give a list of names"
+            raise Refused(msg)
+        for name in ("turn_timeout", "first_byte_timeout", "silence_timeout", "max_output_tokens"):
+            value = getattr(self, name)
+            if not value > 0:
+                msg = f"agent {self.role}: {name} is {value}: give a positive number"
+                raise Refused(msg)
+        if self.retries < 0:
+            msg = f"agent {self.role}: retries is {self.retries}: give 0 or more"
+            raise Refused(msg)
+
+    def config(self) -> AgentConfig:
+        """Return it as it is stored."""
+        return AgentConfig(
+            instructions=self.instructions,
+            tools=tuple(self.tools),
+            budget=self.budget.limits(),
+            on_exhausted=self.on_exhausted,
+            retries=self.retries,
+            on_crash=self.on_crash,
+            turn_timeout=round(self.turn_timeout * SECOND),
+            first_byte_timeout=round(self.first_byte_timeout * SECOND),
+            silence_timeout=round(self.silence_timeout * SECOND),
+            max_output_tokens=self.max_output_tokens,
+        )

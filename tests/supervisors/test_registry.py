@@ -1,0 +1,124 @@
+"""Who lives under which id."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actors.errors import Unanswered
+from supervisors.errors import NameTaken
+from supervisors.registry import Registry
+from tests.supervisors.cast import Boom, Hand, Worker
+
+if TYPE_CHECKING:
+    from actors.process import Ref
+
+LONG = 20.0
+
+
+@pytest.fixture
+def hand() -> Hand:
+    """One lane, one thread."""
+    return Hand()
+
+
+def launched(hand: Hand, name: str) -> Ref:
+    """Start a worker."""
+    return Worker(name, hand.lane).launch()
+
+
+def test_only_the_living_are_found(hand: Hand) -> None:
+    """Who ends is forgotten; telling them says that nobody was there."""
+    registry = Registry()
+    ref = launched(hand, "a")
+    registry.register("a", ref)
+    assert registry.find("a") is ref
+    assert registry.tell("a", "crash")
+    hand.scheduler.run()
+
+    assert registry.find("a") is None
+    assert not registry.tell("a", "hello")
+    assert len(registry) == 0
+
+
+def test_a_name_is_free_once_its_owner_has_ended(hand: Hand) -> None:
+    """Not before; and the end of the first does not touch the second."""
+    registry = Registry()
+    first, second = launched(hand, "a"), launched(hand, "a")
+    registry.register("a", first)
+    registry.register("a", first)
+    with pytest.raises(NameTaken):
+        registry.register("a", second)
+
+    first.kill()
+    registry.register("a", second)
+
+    assert registry.find("a") is second
+    assert registry.ids() == ["a"]
+
+
+def test_two_registries_do_not_know_of_each_other(hand: Hand) -> None:
+    """Each runtime has its own."""
+    one, two = Registry(), Registry()
+    one.register("a", launched(hand, "a"))
+
+    assert two.find("a") is None
+
+
+def test_many_who_want_the_same_start_it_once(hand: Hand) -> None:
+    """Those that come while it starts wait for that start and get the same actor."""
+    registry = Registry()
+    all_there, started = threading.Barrier(16, timeout=LONG), []
+
+    def start() -> Ref:
+        started.append(1)
+        return launched(hand, "a")
+
+    def want(_number: int) -> Ref:
+        all_there.wait()
+        return registry.ensure("a", start)
+
+    with ThreadPoolExecutor(16) as pool:
+        refs = set(pool.map(want, range(16)))
+
+    assert refs == {registry.find("a")}
+    assert len(started) == 1
+
+
+def test_a_start_that_fails_fails_for_all_who_wait_for_it(hand: Hand) -> None:
+    """And the next one to come tries again."""
+    registry = Registry()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def fail() -> Ref:
+        begun.set()
+        assert go_on.wait(LONG)
+        raise Boom
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(registry.ensure, "a", fail)
+        assert begun.wait(LONG)
+        flight = registry._flights["a"].answer
+        second = pool.submit(registry.ensure, "a", fail)
+        with pytest.raises(Unanswered):
+            registry.ensure("a", fail, timeout=0)
+        go_on.set()
+
+        assert isinstance(first.exception(LONG), Boom)
+        assert isinstance(second.exception(LONG), Boom)
+    assert flight.is_there()
+    assert registry.ensure("a", lambda: launched(hand, "a")) is registry.find("a")
+
+
+def test_a_start_does_not_wait_for_itself(hand: Hand) -> None:
+    """That would be for ever; it is a mistake in the program, and says so."""
+    registry = Registry()
+
+    def start() -> Ref:
+        return registry.ensure("a", lambda: launched(hand, "a"))
+
+    with pytest.raises(AssertionError, match="waits for itself"):
+        registry.ensure("a", start)
