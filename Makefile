@@ -65,7 +65,7 @@ lint: $(STAMP)
 	@echo "lint: clean"
 
 demo: $(STAMP)
-	@$(PY) -m runefold.demo_log || { echo "demo: FAILED"; exit 1; }
+	@$(PY) -m runefold.demo || { echo "demo: FAILED"; exit 1; }
 	@echo "demo: done"
 
 bench: $(STAMP)

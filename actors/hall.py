@@ -193,7 +193,7 @@ class Hall:
         """Append to the conversation: ordered now, on disk when the hall is next settled."""
         appended = self.log.append(self.conversation, changes, durable=False)
         self._unsettled = True
-        self.active_at = appended.time
+        self.active_at = self.offices.clock.now()
         return appended
 
     def settle(self) -> None:

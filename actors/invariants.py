@@ -41,7 +41,6 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
 """What is checked here, and how bad it is where it does not hold."""
 
 TURN_ENDS: Final = (turn.Completed, turn.Interrupted, turn.Error)
-_ALWAYS: Final = True
 
 
 def violations(
@@ -154,14 +153,13 @@ class _Turns:
 class _Call:
     """What is known of one tool call."""
 
-    __slots__ = ("begun", "done", "forbidden", "turn", "waits")
+    __slots__ = ("done", "forbidden", "turn", "waits")
 
     def __init__(self, rune: tool.Called) -> None:
         self.turn = rune.turn_id
         self.waits = rune.rule.verdict == "ask"
         """For a human."""
         self.forbidden = rune.rule.verdict not in {"allow", "ask"}
-        self.begun = False
         self.done = False
 
 
@@ -307,11 +305,10 @@ class _Money:
                 yield _Found("INV-AGENT-BUDGET", at, f"{key} spends from {name}: no such budget")
                 return
             for what in budget.WHATS:
-                account.spent[what] += getattr(more, what) - getattr(less, what)
+                new = getattr(more, what) - getattr(less, what)
+                account.spent[what] += new
                 limit, spent = account.limits[what], account.spent[what]
-                if limit is not None and getattr(more, what) > getattr(less, what) + max(
-                    0, limit - spent + getattr(more, what) - getattr(less, what)
-                ):
+                if new > 0 and limit is not None and spent > limit:
                     message = f"{name} is at {spent} of {limit} {what} with {key}"
                     yield _Found("INV-AGENT-BUDGET", at, message)
             name = account.parent

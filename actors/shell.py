@@ -266,7 +266,7 @@ class Shell(Process):
             msg = f"{self.name}: what is due does not come to an end"
             raise AssertionError(msg)
         self._arm()
-        if lifecycle.is_over(self.state):
+        if self.is_done():
             self.ref.stop(NORMAL)
 
     def _begin(self, due: Sequence[Any]) -> bool:
@@ -281,6 +281,10 @@ class Shell(Process):
                 if self.state is not before:
                     return True
         return False
+
+    def is_done(self) -> bool:
+        """Tell whether nothing is left to do or to answer, so that this actor may end."""
+        return self.entity.lifecycle.is_over(self.state)
 
     def is_idle(self) -> bool:
         """Tell whether nothing goes on that would be lost if this actor stopped now."""

@@ -14,6 +14,7 @@ from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
+from runefold.agents import Bound
 from runefold.chance import SystemChance
 from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget
@@ -80,6 +81,9 @@ class Runtime:
         self.tree_of_actors = Tree(
             log, self._offices, SHELLS, BIRTHS, WARDS, self._recovery.suspend, idle_after
         )
+        for tool in self._offices.tools:
+            if isinstance(tool, Bound):
+                tool.bind(self.tree_of_actors)
         self._recovery.recover(self.tree_of_actors)
 
     @classmethod

@@ -27,6 +27,7 @@ KINDS: Final = frozenset(
     for rune in (
         turn.Started,
         turn.ToolCallsReceived,
+        turn.ToolsFinished,
         turn.Interrupted,
         turn.Error,
         model.AssistantDelta,
@@ -68,6 +69,7 @@ class History:
                 self._said = None
             case tool.Result(call_id=call_id, status=status):
                 self._add(Message("tool", told(rune), call_id=call_id, status=status))
+            case turn.ToolsFinished():
                 self._answered = False
             case turn.Interrupted(partial_output=partial) | turn.Error(partial_output=partial):
                 if partial and (not self._answered or self._said is not None):
@@ -126,8 +128,10 @@ def told(result: tool.Result) -> str:
             )
         case "timeout":
             return f"No result in time; it may still happen. {result.error} {output}".strip()
-        case _:
-            return f"{result.status}: {result.error} {output}".strip()
+        case status if result.error.startswith(status):
+            return f"{result.error} {output}".strip()
+        case status:
+            return f"{status}: {result.error} {output}".strip()
 
 
 def _shown(output: Any) -> str:  # noqa: ANN401 -- whatever a tool returned

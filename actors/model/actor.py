@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
+from msgspec.structs import replace
+
 from actors.commands import Cancel, TimeUp
 from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
 from actors.model.stream import Flush, Stream
 from actors.shell import Shell
 
 if TYPE_CHECKING:
+    from actors.budget.runes import Amounts
     from actors.hall import Hall
     from actors.model.runes import AssistantDelta
     from actors.ports import Job
@@ -42,15 +45,19 @@ class ModelActor(Shell):
                 return self._if_silent()
             case Finish() | Fail():
                 self._end_stream()
-                return message
+                return replace(message, usage=self._spent(message.usage))
             case TimeUp() if not self.state.begun:
                 self._end_stream()
                 return message
             case Cancel(reason):
                 self._end_stream()
-                return BreakOff(reason, self._stream.usage if self._stream else None)
+                return BreakOff(reason, self._spent(self._stream.usage if self._stream else None))
             case _:
                 return super().understand(message)
+
+    def _spent(self, usage: Amounts | None) -> Amounts | None:
+        """Add what only we know: whether the call was a retry."""
+        return None if usage is None else replace(usage, retries=self.state.reserved.retries)
 
     def perform(self, effect: CallProvider) -> None:
         """Ask the provider, on a thread of its own."""
@@ -107,7 +114,8 @@ class ModelActor(Shell):
             self._watch_from(now)
             return None
         self._end_stream()
-        return Fail("timeout", "the stream fell silent", retryable=True, usage=stream.usage)
+        usage = self._spent(stream.usage)
+        return Fail("timeout", "the stream fell silent", retryable=True, usage=usage)
 
     def _watch_from(self, now: int) -> None:
         assert self._stream is not None

@@ -15,11 +15,10 @@ import msgspec
 
 from actors.budget.runes import Amounts
 from actors.clock import SECOND
-from actors.model.lifecycle import Fail, Finish
+from actors.model.lifecycle import BAD_RESPONSE, Fail, Finish
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.runes import AskedCall, AssistantDelta
 from runelog.codec import MAX_DEPTH, MAX_INLINE
-from runelog.errors import Fault
 from runelog.rune import Change
 
 if TYPE_CHECKING:
@@ -36,8 +35,14 @@ MOST: Final = 64
 MAX_CALLS: Final = 1_000
 """How many calls of one answer are listened to: far beyond what a turn accepts."""
 MAX_NAME: Final = 256
+MAX_WORDS: Final = 10_000
+"""How much of an error is kept, in characters."""
 MAX_NESTED: Final = MAX_DEPTH - 8
 """How deep arguments may go: the rune that holds them is nested itself."""
+MAX_USED: Final = 10**15
+"""More tokens, or more millionths, than anybody is charged for one answer."""
+MAX_PAUSE: Final = 10**9
+"""In seconds."""
 MAX_TEXT: Final = 64 << 20
 """How many characters an answer may have before it is broken off."""
 
@@ -114,45 +119,64 @@ class Stream:
 
     def steps(self, provider: Provider, request: Request) -> Iterator[int | None]:
         """Read the provider to the end, and tell the actor what came of it."""
-        outcome: object = None
-        try:
-            for event in provider.stream(request):
-                self.heard_at = self._clock.now()
-                if isinstance(event, Pause):
-                    yield self._clock.now() + round(event.seconds * SECOND)
-                else:
+        outcome: Finish | Fail | None = None
+        events: Iterator[Event] | Fail = self._asked(provider, request)
+        while outcome is None and not self.closed:
+            event = events if isinstance(events, Fail) else self._next(events)
+            self.heard_at = self._clock.now()
+            match event:
+                case Fail():
+                    outcome = event
+                case Pause(int() | float() as seconds) if 0 <= seconds <= MAX_PAUSE:
+                    yield self.heard_at + round(seconds * SECOND)
+                case _:
                     outcome = self._take(event)
                     yield None
-                if self.closed or outcome is not None:
-                    break
-            else:
-                outcome = Fail("cut_off", "the stream ended without an end", retryable=True)
-        except GeneratorExit:
-            raise
-        except Fault:
-            # The log failed: nothing more can be said here, and nothing more is needed.
-            raise
-        except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
-            outcome = Fail(type(error).__name__, clean(str(error)), usage=self.usage)
         if outcome is not None and not self.closed:
             self._tell(outcome)
 
-    def _take(self, event: Event) -> object:
+    def _asked(self, provider: Provider, request: Request) -> Iterator[Event] | Fail:
+        try:
+            return iter(provider.stream(request))
+        except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
+            return self._failed(error)
+
+    def _next(self, events: Iterator[Event]) -> Event | Fail:
+        """Return what comes next; whatever the provider raises is an answer too."""
+        try:
+            return next(events)
+        except StopIteration:
+            message = "the stream ended without an end"
+            return Fail("cut_off", message, retryable=True, usage=self.usage)
+        except BaseException as error:  # noqa: BLE001 -- as above
+            return self._failed(error)
+
+    def _failed(self, error: BaseException) -> Fail:
+        try:
+            message = clean(str(error))[:MAX_WORDS]
+        except Exception:  # noqa: BLE001 -- as above, an error's own words included
+            message = ""
+        return Fail(type(error).__name__[:MAX_NAME], message, usage=self.usage)
+
+    def _take(self, event: Event) -> Finish | Fail | None:
         """Take in one event; return what the actor is to be told if it was the last."""
         match event:
-            case Text(text):
-                return self._say(text)
-            case ToolCall():
+            case Text(str(text)):
+                return self._say(clean(text))
+            case ToolCall(str(), str()):
                 if len(self._calls) < MAX_CALLS:
                     self._calls.append(asked(self._chance.id("call"), event))
             case Used():
-                self._used = event
-            case Failure(error_type, message, retryable):
-                return Fail(clean(error_type), clean(message), retryable, self.usage)
-            case Done(stop_reason):
-                return Finish(tuple(self._calls), self.usage, clean(stop_reason))
+                # What makes no sense is no news: then what was set aside counts.
+                self._used = event if is_sound(event) else self._used
+            case Failure(str(error_type), str(message), retryable):
+                kind, message = clean(error_type)[:MAX_NAME], clean(message)[:MAX_WORDS]
+                return Fail(kind, message, bool(retryable), self.usage)
+            case Done(str(stop_reason)):
+                return Finish(tuple(self._calls), self.usage, clean(stop_reason)[:MAX_NAME])
             case _:
-                return Fail("bad_response", f"the provider gave a {type(event).__name__}")
+                message = f"the provider gave a {type(event).__name__} that is no proper event"
+                return Fail(BAD_RESPONSE, message, usage=self.usage)
         return None
 
     def _say(self, text: str) -> Fail | None:
@@ -183,7 +207,7 @@ class Stream:
         text = "".join(self._waiting)
         self._waiting.clear()
         self._begun = True
-        rune = AssistantDelta(text=clean(text))
+        rune = AssistantDelta(text=text)
         agent, turn = self._context
         change = Change(self._call, None, [rune], agent=agent, turn=turn)
         appended = self._log.append(self._conversation, [change], durable=False)
@@ -200,6 +224,13 @@ FLUSH: Final = Flush()
 def clean(text: str) -> str:
     """Return a text that can be stored: what a provider gives may hold halves of characters."""
     return text.encode("utf-8", "replace").decode()
+
+
+def is_sound(used: Used) -> bool:
+    """Tell whether what a provider says was used can be counted."""
+    return all(
+        type(amount) is int and 0 <= amount <= MAX_USED for amount in msgspec.structs.astuple(used)
+    )
 
 
 def asked(call_id: str, event: ToolCall) -> AskedCall:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from actors.agent.lifecycle import Terminate
 from actors.session import commands as ask
+from actors.session.fold import member
 from actors.session.lifecycle import ENTITY, message_entity
 from actors.session.runes import InputRefused
 from actors.shell import Shell
@@ -97,6 +98,10 @@ class SessionActor(Shell):
         super().on_start()
         self._turns = {each.turn_id: each.message_id for each in self.state.running}
 
+    def is_done(self) -> bool:
+        """Stay until it goes to sleep: a session that is archived can still be asked about."""
+        return False
+
     # -- messages -----------------------------------------------------------------------------
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
@@ -160,6 +165,10 @@ class SessionActor(Shell):
 
     def _forward(self, order: Forward, reply_to: Any) -> None:  # noqa: ANN401 -- pykka's
         """Pass a command on; an entity that is not there cannot take it."""
+        if order.kind == "agent" and member(self.state, order.entity) is None:
+            msg = f"there is no agent {order.entity} any more in {self.hall.conversation}"
+            super()._reply(reply_to, Refused(msg))
+            return
         if order.agent:
             self.hall.children.ensure(order.kind, order.entity, order.agent)
         if not self.hall.tell(order.entity, order.message, reply_to):

@@ -106,6 +106,8 @@ class ToolActor(Shell):
             progress=lambda stream, chunk: self.ref.notify(Report(stream, chunk)),
             cancellation=self._cancellation,
             secret=offices.secret,
+            conversation=self.hall.conversation,
+            agent_id=what.agent_id,
         )
 
         def steps() -> Iterator[int | None]:

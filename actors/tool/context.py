@@ -124,6 +124,9 @@ class Call:
     cancellation: Cancellation = field(default_factory=Cancellation)
     secret: Callable[[str], str] = _no_secrets
     """Gives the value of a secret by its name, or raises. Only adapters ask."""
+    conversation: str = ""
+    agent_id: str = ""
+    """Whose turn it is called in."""
 
 
 _current: ContextVar[Call | None] = ContextVar("runefold_call", default=None)

@@ -30,9 +30,9 @@ class PowerCut(BaseException):
 class FragileLog(MemoryLog):
     """A log in memory that can be cut off before or after its n-th append."""
 
-    def __init__(self) -> None:
-        """Begin whole."""
-        super().__init__(CODEC, hold=True)
+    def __init__(self, now: Callable[[], int]) -> None:
+        """Begin whole, at the time that `now` gives."""
+        super().__init__(CODEC, now, hold=True)
         self.appends = 0
         self.cut_at: int | None = None
         """The append at which the power fails."""
@@ -109,8 +109,8 @@ class Stage:
 
     def __init__(self, *, seed: int | None = None, **options: Any) -> None:  # noqa: ANN401 -- those of Runtime
         """Open a runtime with these options; with a `seed`, who runs next is left to chance."""
-        self.log = FragileLog()
         self.clock = HandClock()
+        self.log = FragileLog(self._now)
         self._seed = seed
         self._chance = SeededChance(seed or 0)
         self._options = options
@@ -126,6 +126,10 @@ class Stage:
             scheduler=self.scheduler,
             **self._options,
         )
+
+    def _now(self) -> int:
+        # The log outlives the clock: each open begins a new one.
+        return self.clock.now()
 
     def run(self) -> None:
         """Go on until nothing is left to do at this time."""

@@ -122,3 +122,15 @@ def test_a_start_does_not_wait_for_itself(hand: Hand) -> None:
 
     with pytest.raises(AssertionError, match="waits for itself"):
         registry.ensure("a", start)
+
+
+def test_a_successor_may_come_before_the_end_has_gone_round(hand: Hand) -> None:
+    """Whoever hears of an end first may put another one in its place."""
+    registry = Registry()
+    first, second = launched(hand, "a"), launched(hand, "a")
+    first.watch(lambda _down: registry.register("a", second))
+    registry.register("a", first)
+
+    first.kill()
+
+    assert registry.find("a") is second

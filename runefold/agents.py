@@ -1,0 +1,152 @@
+"""Agents as tools: one agent asks another, or hands the conversation over to it.
+
+What is asked becomes a message of the same conversation, under the id of the call. So asking again
+after a crash is harmless: it finds the same turn, under way or ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from actors.errors import Unanswered
+from actors.session import commands as ask
+from actors.session.actor import Await, Ended, Look, Refusal, Send
+from actors.tool.outcome import Outcome
+from actors.tool.schema import Parameter, Parameters
+from actors.tool.spec import ToolSpec
+from actors.turn import runes as turns
+from runelog.errors import Refused, RunefoldError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actors.tool.context import Call
+    from runefold.spec import AgentSpec
+    from supervisors.tree import Tree
+
+DAY = 24 * 3600.0
+
+
+class Bound:
+    """A tool that reaches into the runtime it is registered with."""
+
+    spec: ToolSpec
+    _parameters: Parameters
+
+    def __init__(self) -> None:
+        """Begin registered nowhere."""
+        self._tree: Tree | None = None
+
+    def bind(self, tree: Tree) -> None:
+        """Belong to a runtime."""
+        self._tree = tree
+
+    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as they are taken, or raise `Unfit`."""
+        return self._parameters.fit(arguments)
+
+    def _reached(self) -> Tree:
+        if self._tree is None:
+            msg = f"{self.spec.name} is not registered: pass it in tools=[...] to Runtime.open"
+            raise Refused(msg)
+        return self._tree
+
+
+class AgentTool(Bound):
+    """An agent that other agents can ask.
+
+    It joins the conversation when it is first asked, as a child of whoever asks.
+
+    >>> from runefold import AgentSpec
+    >>> expert = AgentTool("ask_expert", AgentSpec(role="expert", model="demo"), "Ask an expert.")
+    >>> expert.fit({"question": "Why?"})
+    {'question': 'Why?'}
+    """
+
+    def __init__(
+        self, name: str, agent: AgentSpec, description: str, *, timeout: float = DAY
+    ) -> None:
+        """Describe the agent, and what to ask it for."""
+        super().__init__()
+        self.agent = agent
+        self._parameters = Parameters(
+            [Parameter("question", str)],
+            {"question": "What to ask, with all that must be known to answer."},
+        )
+        self.spec = ToolSpec(
+            name=name,
+            description=description,
+            parameters=self._parameters.schema,
+            idempotent=True,
+            parallel_safe=True,
+            timeout=timeout,
+        )
+
+    def run(self, call: Call) -> Outcome:
+        """Ask, and wait for the answer."""
+        try:
+            return self._ask(call, self.fit(call.arguments)["question"])
+        except RunefoldError as error:
+            return Outcome("error", error=str(error))
+
+    def _ask(self, call: Call, question: str) -> Outcome:
+        tree = self._reached()
+        agent = _id_of(call.conversation, self.spec.name)
+        spec = self.agent
+        spawn = ask.Spawn(agent, spec.role, spec.model, call.agent_id or None, spec.config())
+        tree.ask(call.conversation, spawn)
+        tree.ask(call.conversation, Send(call.call_id, question, to=agent, own_id=True))
+        try:
+            found = tree.ask(call.conversation, Await(call.call_id), call.timeout)
+        except Unanswered:
+            return Outcome("timeout", error=f"{spec.role} did not answer in time")
+        match found:
+            case Ended(rune=turns.Completed(final_output=text)):
+                return Outcome("success", text)
+            case Ended(rune=turns.Interrupted(reason=reason, partial_output=text)):
+                return Outcome("error", text, f"{spec.role} was interrupted: {reason}")
+            case Ended(rune=turns.Error(message=message, partial_output=text)):
+                return Outcome("error", text, f"{spec.role} failed: {message}")
+            case Refusal(reason=reason):
+                return Outcome("error", error=f"{spec.role} could not be asked: {reason}")
+            case _:
+                return Outcome("error", error=f"{spec.role} gave no answer")
+
+
+class HandOver(Bound):
+    """Lets an agent hand the conversation over: messages that name no agent go to another one.
+
+    >>> HandOver("hand_over").spec.name
+    'hand_over'
+    """
+
+    def __init__(self, name: str = "hand_over") -> None:
+        """Name the tool."""
+        super().__init__()
+        self._parameters = Parameters(
+            [Parameter("to", str)], {"to": "The id of the agent who takes over."}
+        )
+        self.spec = ToolSpec(
+            name=name,
+            description="Let another agent of this conversation take over from here.",
+            parameters=self._parameters.schema,
+            idempotent=True,
+        )
+
+    def run(self, call: Call) -> Outcome:
+        """Hand over."""
+        try:
+            to = self.fit(call.arguments)["to"]
+            tree = self._reached()
+            tree.ask(call.conversation, ask.HandOver(to))
+            state = tree.ask(call.conversation, Look())
+        except RunefoldError as error:
+            return Outcome("error", error=str(error))
+        return Outcome("success", f"{state.front} takes over")
+
+
+def _id_of(conversation: str, name: str) -> str:
+    """Return the id of the agent behind a tool: one in each conversation."""
+    found = hashlib.blake2b(f"{conversation}/{name}".encode(), digest_size=8)
+    return f"agt_{found.hexdigest()}"

@@ -1,0 +1,146 @@
+"""The world outside: a till that counts what was really done, the tools that reach it, a model."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from actors.model.providers.scripted import Scripted, call, fail, pause
+from actors.tool.adapters.function import tool
+from actors.tool.context import CallId
+from actors.tool.outcome import Happened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from actors.model.provider import Request
+    from actors.model.providers.scripted import Reply
+    from actors.tool.spec import Tool
+
+LONG: Final = 30.0
+"""Seconds that the model thinks where it is meant to be cut short: nobody ever waits for them."""
+
+
+class Till(Protocol):
+    """Counts what was done outside, and outlives every crash."""
+
+    def book(self, call_id: str) -> None:
+        """Note that a call took effect."""
+        ...
+
+    def entries(self) -> list[str]:
+        """Return the calls that took effect, as often as they did."""
+        ...
+
+
+class MemoryTill:
+    """A till for runtimes in this process: they come and go, it stays."""
+
+    def __init__(self) -> None:
+        """Begin with nothing in it."""
+        self._entries: list[str] = []
+
+    def book(self, call_id: str) -> None:
+        """Note that a call took effect."""
+        self._entries.append(call_id)
+
+    def entries(self) -> list[str]:
+        """Return the calls that took effect."""
+        return list(self._entries)
+
+
+class FileTill:
+    """A till on disk, for processes that are killed."""
+
+    def __init__(self, path: Path) -> None:
+        """Keep it in this file."""
+        self._path = path
+
+    def book(self, call_id: str) -> None:
+        """Note that a call took effect, past all buffers: one line, in one write."""
+        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(handle, f"{call_id}\n".encode())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def entries(self) -> list[str]:
+        """Return the calls that took effect."""
+        return self._path.read_text("ascii").split() if self._path.exists() else []
+
+
+def _nothing(_when: str) -> None:
+    """Let it be."""
+
+
+def tools(till: Till, mishap: Callable[[str], None] = _nothing) -> list[Tool]:
+    """Return tools that reach a till; `mishap` is told `before` and `after` each effect."""
+
+    def took_effect(call_id: str, _arguments: Mapping[str, Any]) -> Happened | None:
+        return Happened("charged") if call_id in till.entries() else None
+
+    def book(call_id: str) -> str:
+        mishap("before")
+        till.book(call_id)
+        mishap("after")
+        return "charged"
+
+    @tool(in_doubt="probe", probe=took_effect)
+    def charge(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- what a model would say
+        """Charge a customer; whether it was done can be asked."""
+        return book(call_id)
+
+    @tool
+    def charge_blindly(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- as above
+        """Charge a customer; nobody can tell afterwards whether it was done."""
+        return book(call_id)
+
+    @tool(requires_approval=True, in_doubt="probe", probe=took_effect)
+    def refund(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- as above
+        """Pay a customer back, if a human agrees."""
+        return book(call_id)
+
+    @tool(side_effects=False)
+    def look_up(number: int) -> str:
+        """Look a customer up."""
+        return f"customer {number}"
+
+    return [charge, charge_blindly, refund, look_up]
+
+
+WORDS: Final[Mapping[str, Reply]] = {
+    "hello": ["It ", "is ", "fine."],
+    "charge": ["I charge. ", call("charge", cents=5)],
+    "charge blindly": ["I charge. ", call("charge_blindly", cents=5)],
+    "look and charge": [
+        "I look. ",
+        call("look_up", number=1),
+        call("charge", cents=2),
+        call("look_up", number=3),
+        call("charge", cents=4),
+    ],
+    "refund": ["I ask. ", call("refund", cents=5)],
+    "think": ["Let me think. ", pause(LONG), "I thought."],
+}
+"""What the model says to a message; after tools it repeats what they told it."""
+
+
+def _reply(request: Request) -> Reply:
+    told = []
+    for message in reversed(request.messages):
+        if message.role == "tool":
+            told.append(message.text)
+        elif message.role == "user":
+            if told:
+                return ["Done: ", " | ".join(reversed(told))]
+            if message.text == "stumble":
+                hurt = fail("overloaded", "come back later", retryable=True)
+                return ["I stum", hurt] if request.attempt == 0 else ["I stand."]
+            return WORDS[message.text]
+    return "Nobody said anything."
+
+
+PROVIDERS: Final = {"clerk": Scripted(_reply)}
+"""A model whose answers depend on the request alone."""

@@ -1,0 +1,27 @@
+"""What comes too late for a supervisor that has just been killed."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.errors import Dead
+from actors.process import KILLED, Answer, Down
+from supervisors.bonds import Bonds
+from tests.supervisors.cast import Hand, Worker
+
+
+def test_what_is_bound_to_the_dead_ends_at_once() -> None:
+    """A child that was being started, and a question that was being taken, as it was killed."""
+    hand = Hand()
+    bonds = Bonds()
+    child, top = Worker("a", hand.lane), Worker("top", hand.lane)
+    question = Answer()
+    bonds.end(Down("top", top.ref, KILLED))
+
+    bonds.adopt(child.ref)
+    bonds.owe(question, "top")
+
+    assert child.exit == KILLED
+    with pytest.raises(Dead):
+        question.result()
+    assert len(bonds) == 0
