@@ -87,7 +87,9 @@ class Draft:
         decided = len(self.own)
         for entity, birth in list(self._births.items()):
             self._grow(entity, birth)
-        # What its newborn decided at once, and it observes, it has not folded yet.
+        for entity in list(self._wards):
+            self._tend(entity)
+        # What these decided at once, and it observes, it has not folded yet.
         for rune in self.own[decided:]:
             after = author.entity.lifecycle.apply(after, rune)
         self.after = after
@@ -142,6 +144,13 @@ class Draft:
         _, more = birth.kind.cascade(entity, state, [])
         for rune in more:
             self._add(birth.kind.place(birth.state, rune), rune)
+
+    def _tend(self, entity: str) -> None:
+        """Let a ward decide at once what is due inward."""
+        kind, state = self._hall.ward(entity).entity, self._wards[entity][0]
+        _, more = kind.cascade(entity, state, [])
+        for rune in more:
+            self._add(kind.place(state, rune), rune)
 
     # -- what the index is told ---------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actors.report import log as operator
+from runelog.errors import Fault, LogFailed, LogFull
 from runelog.replay import replay
 
 if TYPE_CHECKING:
@@ -114,7 +115,10 @@ class Hall:
         self._letters: dict[str, list[tuple[object, Any]]] = {}
         self.at_hand: dict[tuple[str, str], Any] = {}
         """What one actor lays out for another, by what it is and whose: gone in a crash."""
-        self._unsettled = False
+        # Whoever was here before us may have left something that is not on disk yet.
+        self._unsettled = True
+        self._broken: Exception | None = None
+        """Why what is believed here is not what the log has."""
         self.active_at = offices.clock.now()
         """When something last happened here."""
         self._answers: list[tuple[Callable[[], None], Callable[[Exception], None]]] = []
@@ -191,16 +195,32 @@ class Hall:
 
     def append(self, changes: Sequence[Change]) -> Appended:
         """Append to the conversation: ordered now, on disk when the hall is next settled."""
-        appended = self.log.append(self.conversation, changes, durable=False)
+        self._check()
+        try:
+            appended = self.log.append(self.conversation, changes, durable=False)
+        except (LogFull, Fault) as error:
+            self._broken = error
+            raise
         self._unsettled = True
         self.active_at = self.offices.clock.now()
         return appended
 
     def settle(self) -> None:
         """Wait until everything appended here is on disk."""
+        self._check()
         if self._unsettled:
-            self.log.flush()
+            try:
+                self.log.flush(self.conversation)
+            except Exception as error:
+                # What somebody here believes in is not in the log: everybody begins anew from it.
+                self._broken = error
+                raise
             self._unsettled = False
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            msg = f"what was decided in {self.conversation} could not be kept: {self._broken}"
+            raise LogFailed(msg) from self._broken
 
     def announce(
         self, first: int, changes: Sequence[Change], births: Mapping[str, Newborn], by: str

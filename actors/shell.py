@@ -284,7 +284,7 @@ class Shell(Process):
 
     def is_done(self) -> bool:
         """Tell whether nothing is left to do or to answer, so that this actor may end."""
-        return self.entity.lifecycle.is_over(self.state)
+        return self.entity.lifecycle.is_over(self.state) and not self.waiting
 
     def is_idle(self) -> bool:
         """Tell whether nothing goes on that would be lost if this actor stopped now."""

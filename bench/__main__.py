@@ -9,11 +9,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import append, open, read, size, table  # noqa: A004 -- named after what they measure
+from bench import (
+    append,
+    idle,
+    open,  # noqa: A004 -- named after what it measures
+    read,
+    size,
+    table,
+    turns,
+)
 from bench.measure import FULL, QUICK
 
 HERE = Path(__file__).parent
-THEMES = ("append", "read", "open", "size")
+THEMES = ("append", "read", "open", "size", "turns", "idle")
 
 
 def main() -> int:
@@ -30,10 +38,11 @@ def main() -> int:
         # On the disk that the repository is on: a file system in memory would sync for nothing.
         with tempfile.TemporaryDirectory(dir=options.dir, prefix=f"{theme}-") as name:
             place = Path(name)
-            if theme == "append":
-                rows += append.rows(place, sizes, settings)
+            if theme in {"append", "turns"}:
+                rows += {"append": append, "turns": turns}[theme].rows(place, sizes, settings)
             else:
-                rows += {"read": read, "open": open, "size": size}[theme].rows(place, sizes)
+                themes = {"read": read, "open": open, "size": size, "idle": idle}
+                rows += themes[theme].rows(place, sizes)
         print(f"{theme}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
     table.show(rows, settings)
     if not options.only:

@@ -35,6 +35,19 @@ class Sizes(NamedTuple):
     replayed: int
     stored: int
     """Batches of 1,024 whose bytes on disk are counted."""
+    turn_rounds: int
+    turns: int
+    """Turns of each of 32 sessions a round."""
+    alone: int
+    """Turns of a single session a round."""
+    grown: int
+    """Conversations that are followed as they grow."""
+    growth: int
+    """How many turns they grow to."""
+    idle: int
+    """Sessions that are open and have nothing to do."""
+    reopens: int
+    """How often a runtime with unfinished work is opened."""
 
 
 FULL = Sizes(
@@ -49,6 +62,13 @@ FULL = Sizes(
     opens=15,
     replayed=1_000_000,
     stored=400,
+    turn_rounds=8,
+    turns=5,
+    alone=20,
+    grown=5,
+    growth=200,
+    idle=20_000,
+    reopens=7,
 )
 QUICK = Sizes(
     rounds=9,
@@ -62,6 +82,13 @@ QUICK = Sizes(
     opens=7,
     replayed=200_000,
     stored=100,
+    turn_rounds=2,
+    turns=2,
+    alone=10,
+    grown=2,
+    growth=60,
+    idle=500,
+    reopens=2,
 )
 
 

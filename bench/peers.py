@@ -177,7 +177,7 @@ class Sqlite:
 
     def settings(self) -> str:
         """Return what each connection says of itself."""
-        return f"SQLite {sqlite3.sqlite_version}, {_pragmas(self.connections)}"
+        return f"SQLite {sqlite3.sqlite_version}, {pragmas(self.connections)}"
 
     def close(self) -> None:
         """Close all connections."""
@@ -185,7 +185,7 @@ class Sqlite:
             connection.close()
 
 
-def _pragmas(connections: Sequence[sqlite3.Connection]) -> str:
+def pragmas(connections: Sequence[sqlite3.Connection]) -> str:
     """Read the settings in force back from connections."""
     found = set()
     for connection in connections:
@@ -259,7 +259,7 @@ class Eventsourcing:
             with self._datastore.get_connection(commit=commit) as connection:
                 raw = cast("Any", connection)._sqlite_conn  # noqa: SLF001 -- nothing else tells
                 seen[id(raw)] = raw
-        pragmas = _pragmas(list(seen.values()))
+        pragmas = pragmas(list(seen.values()))
         version = version_of("eventsourcing")
         return f"eventsourcing {version}, SQLiteApplicationRecorder, {pragmas}"
 

@@ -16,11 +16,13 @@ from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from runefold.agents import Bound
 from runefold.chance import SystemChance
+from runefold.control import Control, carrier, open_beside
 from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import Refused, UnknownConversation
 from runelog.rune import SYSTEM, Gap, check_id
 from runelog.store import Runelog
+from supervisors.drawing import Node, draw
 from supervisors.recovery import Recovery
 from supervisors.tree import Tree
 
@@ -85,6 +87,9 @@ class Runtime:
             if isinstance(tool, Bound):
                 tool.bind(self.tree_of_actors)
         self._recovery.recover(self.tree_of_actors)
+        self._control: Control | None = None
+        if isinstance(log, Runelog) and isinstance(self.scheduler, ThreadScheduler):
+            self._control = open_beside(log.directory, carrier(self))
 
     @classmethod
     def open(cls, directory: str | Path, **options: Any) -> Self:  # noqa: ANN401 -- those of Runtime
@@ -173,6 +178,10 @@ class Runtime:
         """Yield what happens in all conversations, live, from a position of the log on."""
         return self.log.follow(None, after, kinds=kinds, max_behind=max_behind, wait=wait)
 
+    def tree(self) -> Node:
+        """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
+        return draw(self.tree_of_actors.top.ref, self.scheduler, self.clock)
+
     # -- for sessions and turns ---------------------------------------------------------------
 
     def new_id(self, prefix: str) -> str:
@@ -211,6 +220,8 @@ class Runtime:
         self._closed = True
         if drain:
             self._recovery.drain(self.tree_of_actors, timeout)
+        if self._control is not None:
+            self._control.close()
         self.tree_of_actors.close(timeout)
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):

@@ -49,6 +49,7 @@ class Writer(Leader):
         item = encoded(self._codec, conversation, changes)
         with self._lock:
             self._admit(item, timeout)
+            self._check_lost(conversation)
             desk = self._desks.take(conversation)
             versions = self._versions(desk, changes)
             self._reserve(self._queue.cost + item.cost)
@@ -62,6 +63,12 @@ class Writer(Leader):
             self._settle(item)
         last = item.first + len(item.bodies) - 1
         return Appended(conversation, item.first, last, item.position, item.time)
+
+    def _check_lost(self, conversation: str) -> None:
+        """Tell of an append that was lost before this one goes behind it as if it were there."""
+        lost = self.take_lost(conversation)
+        if lost is not None:
+            raise lost
 
     def _admit(self, item: Item, timeout: float | None) -> None:
         """Wait for room in the queue and in the segment. Holds the lock, and may let go of it."""

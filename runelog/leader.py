@@ -74,8 +74,10 @@ class Leader:
         """The thread that keeps the log in order now."""
         self._desks = Desks(home)
         self._failure: Exception | None = None
-        self._lost: Exception | None = None
-        """What befell appends that nobody waited for, until somebody is told of it."""
+        self._lost: dict[str, Exception] = {}
+        """What befell appends that nobody waited for, by conversation, until somebody is told."""
+        self._flushing: list[tuple[int, threading.Lock]] = []
+        """Who waits for everything up to a position, each behind a gate of its own."""
         self._closing = False
         self._flusher: threading.Thread | None = None
         self._urgent = False
@@ -199,7 +201,7 @@ class Leader:
         """Tell those who wait for these appends; who does not wait is told when they flush."""
         for item in items:
             if item.gate is None:
-                self._lost = error
+                self._lost[item.desk.id] = error
             item.error = error
             item.finish()
 
@@ -215,11 +217,20 @@ class Leader:
     def _hand_over(self) -> None:
         """Wake whoever goes on: those waiting for room, and one of those waiting for a commit."""
         self._idle.notify_all()
+        done = self._failure is not None or not self._queue
+        served = [gate for upto, gate in self._flushing if done or upto <= self._committed]
         waiting = self._queue.first_waiting()
         if waiting is not None:
             waiting.wake()
         elif self._queue:
-            self._urge()
+            # Whoever waits longest commits next, if anybody waits.
+            next_up = [gate for upto, gate in self._flushing if upto > self._committed][:1]
+            served += next_up
+            if not next_up:
+                self._urge()
+        for gate in served:
+            with contextlib.suppress(RuntimeError):
+                gate.release()
 
     def _write(self, items: list[Item]) -> None:
         with self._env.batch(spare=False) as batch:
@@ -311,28 +322,41 @@ class Leader:
             self._check()
             self._roll(need)
 
-    def flush(self) -> None:
+    def flush(self, conversation: str | None = None) -> None:
         """Wait until everything appended so far is durable; raise what kept any of it from that."""
         with self._lock:
             self._flush()
-            lost = self.take_lost()
+            lost = self.take_lost(conversation)
             self._check()
         if lost is not None:
             raise lost
 
-    def take_lost(self) -> Exception | None:
+    def take_lost(self, conversation: str | None = None) -> Exception | None:
         """Return what befell appends that nobody waited for, to tell somebody, once."""
-        lost, self._lost = self._lost, None
+        if conversation is not None:
+            lost = self._lost.pop(conversation, None)
+        else:
+            lost = next(iter(self._lost.values()), None)
+            self._lost.clear()
         return None if lost is None else type(lost)(*lost.args)
 
     def _flush(self) -> None:
         last = self._next - 1
         # What was turned away is neither committed nor queued any more.
         while self._committed < last and (self._queue or self._leading) and self._failure is None:
-            if self._leading:
-                self._idle.wait()
-            else:
+            if not self._leading:
                 self._push()
+                continue
+            gate = threading.Lock()
+            gate.acquire()
+            place = (last, gate)
+            self._flushing.append(place)
+            self._lock.release()
+            try:
+                gate.acquire()
+            finally:
+                self._lock.acquire()
+                self._flushing.remove(place)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -89,7 +89,7 @@ class MemoryLog:
         first, last = stored[0], stored[-1]
         return Appended(conversation, first.event_id, last.event_id, first.position, first.time)
 
-    def flush(self) -> None:
+    def flush(self, conversation: str | None = None) -> None:  # noqa: ARG002 -- nothing is lost here
         """Commit everything appended so far."""
         self.commit_pending()
 

@@ -173,11 +173,14 @@ class Runelog:
             writer = self._arm()
         return writer.append(conversation, changes, durable=durable, timeout=timeout)
 
-    def flush(self) -> None:
-        """Wait until everything appended so far is durable; raise what kept any of it from that."""
+    def flush(self, conversation: str | None = None) -> None:
+        """Wait until everything appended so far is durable; raise what kept any of it from that.
+
+        Of a `conversation` that is named, only its own appends are asked after.
+        """
         self._check()
         if self._writer is not None:
-            self._writer.flush()
+            self._writer.flush(conversation)
 
     def roll(self) -> None:
         """Seal the active segment and begin the next one."""

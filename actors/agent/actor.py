@@ -20,18 +20,20 @@ from actors.budget import runes as budget
 from actors.clock import SECOND
 from actors.shell import Shell
 from actors.tool import runes as tool
-from actors.tool.policy import judge
+from actors.tool.outcome import in_words
+from actors.tool.policy import Verdict, judge
 from actors.tool.spec import digest
 from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from actors.agent.lifecycle import State
     from actors.agent.runes import AgentConfig
     from actors.hall import Offices
     from actors.model.provider import Provider
     from actors.model.runes import AskedCall
+    from actors.tool.spec import ToolSpec
 
 
 class Kit:
@@ -104,7 +106,7 @@ class Kit:
                 return tool.Rule("bad_arguments", message, tools_hash=self.tools_hash), False
             case Fits(found, arguments):
                 spec = found.spec
-                verdict = judge(self._policy, spec, arguments)
+                verdict = self._judged(spec, arguments)
                 assert spec.in_doubt is not None
                 rule = tool.Rule(
                     verdict=verdict.verdict,
@@ -119,6 +121,13 @@ class Kit:
                 return rule, not spec.parallel_safe
             case _:
                 assert_never(checked)
+
+    def _judged(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Verdict:
+        try:
+            return judge(self._policy, spec, arguments)
+        except Exception as error:  # noqa: BLE001 -- a policy may be anybody's function
+            # What nobody could judge is not let through.
+            return Verdict("deny", f"the policy failed: {in_words(error)}", self._policy.hash)
 
 
 class AgentActor(Shell):

@@ -127,7 +127,7 @@ def told(result: tool.Result) -> str:
                 "Do not assume either; check before you ask for it again."
             )
         case "timeout":
-            return f"No result in time; it may still happen. {result.error} {output}".strip()
+            return f"No result in time: {result.error} {output}".strip()
         case status if result.error.startswith(status):
             return f"{result.error} {output}".strip()
         case status:

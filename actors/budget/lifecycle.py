@@ -132,7 +132,14 @@ class Close(msgspec.Struct, frozen=True):
     scope: str
 
 
-Command: TypeAlias = Open | Reserve | Settle | Replenish | Close
+class Warn(msgspec.Struct, frozen=True):
+    """Say that a limit is near. Also an effect: it is due inward, whoever spent."""
+
+    scope: str
+    what: What
+
+
+Command: TypeAlias = Open | Reserve | Settle | Replenish | Close | Warn
 
 
 # -- sums --------------------------------------------------------------------------------------
@@ -273,6 +280,24 @@ def decide(state: State, command: Command) -> list[Rune]:
             return replenish(state, scope, amounts, actor)
         case Close(scope):
             return [] if find(state, scope) is None else [Closed(scope=scope)]
+        case Warn():
+            return _warn(state, command)
+
+
+def _warn(state: State, command: Warn) -> list[Rune]:
+    account, what = find(state, command.scope), command.what
+    if account is None or not _is_near(account, what):
+        return []
+    limit = getattr(account.limits, what)
+    return [Warning(scope=account.scope, what=what, used=spoken_for(account, what), limit=limit)]
+
+
+def _is_near(account: Scope, what: What) -> bool:
+    """Say whether a limit has to be warned of."""
+    limit = getattr(account.limits, what)
+    if not limit or what in account.warned:
+        return False
+    return spoken_for(account, what) * 100 >= limit * WARN_AT
 
 
 def _open(state: State, scope: str, limits: Limits, parent: str | None) -> list[Rune]:
@@ -358,9 +383,9 @@ def _closed(state: State, scope: str) -> State:
     )
 
 
-def due(_state: State) -> list[None]:
-    """Ask for nothing: a budget is spent by others."""
-    return []
+def due(state: State) -> list[Warn]:
+    """Say which limits have to be warned of; a budget is spent by others."""
+    return [Warn(at.scope, what) for at in state.scopes for what in WHATS if _is_near(at, what)]
 
 
 def place(_state: State, rune: Rune) -> Place:
@@ -380,4 +405,10 @@ def is_open(_state: State) -> bool:
 LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
 )
-ENTITY: Final = Entity(lifecycle=LIFECYCLE, place=place, births=(Opened,), is_open=is_open)
+ENTITY: Final = Entity(
+    lifecycle=LIFECYCLE,
+    place=place,
+    births=(Opened,),
+    is_open=is_open,
+    inward=frozenset({Warn}),
+)

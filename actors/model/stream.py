@@ -43,7 +43,7 @@ MAX_USED: Final = 10**15
 """More tokens, or more millionths, than anybody is charged for one answer."""
 MAX_PAUSE: Final = 10**9
 """In seconds."""
-MAX_TEXT: Final = 64 << 20
+MAX_TEXT: Final = 8 << 20
 """How many characters an answer may have before it is broken off."""
 
 

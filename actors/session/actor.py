@@ -10,6 +10,7 @@ from actors.session.fold import member
 from actors.session.lifecycle import ENTITY, message_entity
 from actors.session.runes import InputRefused
 from actors.shell import Shell
+from actors.tool import runes as tools
 from actors.turn import runes as turns
 from actors.turn.actor import Stop
 from runelog.errors import Refused
@@ -169,11 +170,23 @@ class SessionActor(Shell):
             msg = f"there is no agent {order.entity} any more in {self.hall.conversation}"
             super()._reply(reply_to, Refused(msg))
             return
-        if order.agent:
-            self.hall.children.ensure(order.kind, order.entity, order.agent)
+        agent = order.agent or self._caller_of(order.entity)
+        if agent:
+            self.hall.children.ensure(order.kind, order.entity, agent)
         if not self.hall.tell(order.entity, order.message, reply_to):
-            msg = f"there is no {order.kind} {order.entity} under way in {self.hall.conversation}"
+            msg = f"there is no {order.kind} call {order.entity} in {self.hall.conversation}"
             super()._reply(reply_to, Refused(msg))
+
+    def _caller_of(self, call: str) -> str:
+        """Return the agent whose model asked for a call; nothing if there is no such call.
+
+        Its own law knows best what can still be said about it, also when it is over.
+        """
+        self.hall.settle()
+        if not self.hall.log.version(self.hall.conversation, call):
+            return ""
+        first = next(iter(self.hall.log.stream(self.hall.conversation, call)))
+        return first.payload.agent_id if isinstance(first.payload, tools.Called) else ""
 
     def believed(self, rune: Rune) -> None:
         """Answer those who wait for a turn that has ended, once that is on disk."""

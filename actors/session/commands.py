@@ -42,6 +42,8 @@ class Accept(msgspec.Struct, frozen=True):
     """The agent it is for; empty for whoever speaks for the session."""
     known: bool = False
     """The log has a message of this id, however old: it is sent again."""
+    begin: bool = True
+    """Somebody is there to run its turn; if not, it waits even for an agent that is free."""
 
 
 class Begin(msgspec.Struct, frozen=True):

@@ -124,7 +124,8 @@ def _accept(state: State, command: ask.Accept) -> list[Rune]:
         runes.insert(0, _activated(state, "first_message"))
     state, was = evolve(state, accepted), state.phase
     new = state.waiting[-1]
-    if was in {Phase.CREATED, Phase.ACTIVE} and _is_next(state, new):
+    may_begin = command.begin and was in {Phase.CREATED, Phase.ACTIVE}
+    if may_begin and _is_next(state, new):
         runes.append(_begin(state, new, command.now))
     return runes
 

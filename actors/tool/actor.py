@@ -18,6 +18,7 @@ from actors.tool.commands import (
     Effect,
     Fail,
     Finish,
+    HumanWord,
     Probe,
     Probed,
     Report,
@@ -25,6 +26,7 @@ from actors.tool.commands import (
 )
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import ENTITY
+from actors.tool.output import plain
 from actors.tool.spec import asked
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from actors.hall import Hall
     from actors.tool.outcome import Outcome
     from actors.tool.spec import Tool
+    from actors.tool.state import State
 
 
 class Word(NamedTuple):
@@ -42,6 +45,20 @@ class Word(NamedTuple):
     approver: str
     reason: str = ""
     output: Any = None
+
+
+def meant_by(word: Word, state: State, budget: ledger.State, now: int) -> HumanWord:
+    """Understand what a human said, now, and with what the budget says to it."""
+    approval = state.approval_id
+    match word.verdict:
+        case "approve":
+            call, what = state.call, Amounts(tool_calls=1)
+            afford = ledger.check(budget, call.agent_id, what, call.call_id)
+            return Approve(approval, word.approver, now, afford)
+        case "deny":
+            return Deny(approval, word.approver, word.reason, now)
+        case verdict:
+            return Answer(approval, word.approver, verdict, now, word.output)
 
 
 class ToolActor(Shell):
@@ -60,21 +77,9 @@ class ToolActor(Shell):
             case Cancel() | TimeUp():
                 self._cancellation.cancel()
             case Word():
-                return self._word(message)
+                now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
+                return meant_by(message, self.state, budget, now)
         return super().understand(message)
-
-    def _word(self, word: Word) -> Approve | Deny | Answer:
-        """Understand what a human said, now, and with what the budget says to it."""
-        now, approval = self.hall.offices.clock.now(), self.state.approval_id
-        match word.verdict:
-            case "approve":
-                budget, what = self.hall.ward("budget").state, Amounts(tool_calls=1)
-                afford = ledger.check(budget, self.state.call.agent_id, what, self.me)
-                return Approve(approval, word.approver, now, afford)
-            case "deny":
-                return Deny(approval, word.approver, word.reason, now)
-            case verdict:
-                return Answer(approval, word.approver, verdict, now, word.output)
 
     def perform(self, effect: Effect) -> None:
         """Do what is due, on a thread of its own: a tool may block, and a probe as well."""
@@ -103,7 +108,7 @@ class ToolActor(Shell):
             call_id=self.me,
             arguments=what.arguments,
             timeout=left,
-            progress=lambda stream, chunk: self.ref.notify(Report(stream, chunk)),
+            progress=lambda stream, chunk: self.ref.notify(Report(plain(stream), plain(chunk))),
             cancellation=self._cancellation,
             secret=offices.secret,
             conversation=self.hall.conversation,

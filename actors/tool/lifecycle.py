@@ -101,7 +101,9 @@ __all__ = [
 
 NAME: Final = "tool"
 INWARD: Final[frozenset[type]] = frozenset({Begin})
-OUTSIDE: Final[frozenset[type]] = frozenset({RunTool, Probe})
+# A call whose beginning is due in the log, since it was approved while nobody ran it, begins when
+# it is taken over: its time runs from then.
+OUTSIDE: Final[frozenset[type]] = frozenset({RunTool, Probe, Begin})
 
 
 # -- decide ------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ONE_CALL: Final = Amounts(tool_calls=1)
 """What a call costs, however often it is run: it is one call."""
 
+BUDGET_EXHAUSTED: Final = "budget_exhausted"
+"""The trigger of a result that says that the call cannot be afforded."""
+
 _ADVICE: Final = {
     "unknown_tool": "there is no such tool: call one of those that are listed",
     "bad_arguments": "the arguments do not fit the tool's schema: correct them and call it again",
@@ -53,7 +56,7 @@ def start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
     call, approval_id = state.call, state.approval_id
     if afford is not None:
         why = f"the budget of {afford.scope} has no {afford.what} left for it"
-        return [afford, *stopped(state, "error", why)]
+        return [afford, *stopped(state, "error", why, BUDGET_EXHAUSTED)]
     runes: list[Rune] = [
         Started(call_id=call.call_id, deadline=now + call.rule.timeout),
         Reserved(key=call.call_id, scope=call.agent_id, amounts=ONE_CALL),

@@ -30,6 +30,7 @@ from actors.entity import Entity, Place
 from actors.model import runes as model
 from actors.model.lifecycle import CRASH, TIMEOUT
 from actors.tool import runes as tool
+from actors.tool.moves import BUDGET_EXHAUSTED
 from actors.turn.commands import (
     INWARD,
     OUTSIDE,
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
 
 NAME: Final = "turn"
 TOO_MANY_CALLS: Final = "too_many_calls"
-BUDGET_EXHAUSTED: Final = "budget_exhausted"
 
 
 TABLE: Table[Phase] = {
@@ -302,6 +302,9 @@ def _after(state: State, answer: Answer) -> Effect:
 def _stop(state: State, reason: str) -> Effect:
     if reason == TIMEOUT:
         return GiveUp(state.model_call_id, TIMEOUT, "the turn took longer than it may")
+    if reason == BUDGET_EXHAUSTED:
+        message = "the budget has no room for a call that the model asked for"
+        return GiveUp(state.model_call_id, BUDGET_EXHAUSTED, message)
     return FinishEarly(state.model_call_id, reason, "user")
 
 

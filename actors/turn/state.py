@@ -16,6 +16,7 @@ from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
 from actors.model import runes as model
 from actors.tool import runes as tool
+from actors.tool.moves import BUDGET_EXHAUSTED
 from actors.turn.runes import (
     RETRIES,
     OnCrash,
@@ -83,7 +84,7 @@ class State(msgspec.Struct, frozen=True):
     answer: Answer | None = None
     calls: tuple[Call, ...] = ()
     stopped: str = ""
-    """Why a call of this round was cancelled, which only happens to a turn that is to end."""
+    """Why the turn is to end: a call of this round was cancelled, or could not be afforded."""
     waited: bool = False
     """Whether a human was asked something since the model was: a human's time is not the turn's."""
     used: budget.Amounts = budget.Amounts()
@@ -173,6 +174,8 @@ def _with_call(state: State, rune: tool.Called | tool.ApprovalRequested | tool.R
             return replace(state, waited=True)
         case tool.Result(status=status):
             call = replace(call, status=status)
-            if status == "cancelled" and not state.stopped:
+            if status == "cancelled" and state.stopped in {"", BUDGET_EXHAUSTED}:
                 state = replace(state, stopped=rune.trigger or "interrupt")
+            elif rune.trigger == BUDGET_EXHAUSTED and not state.stopped:
+                state = replace(state, stopped=BUDGET_EXHAUSTED)
     return replace(state, calls=(*state.calls[:at], call, *state.calls[at + 1 :]))

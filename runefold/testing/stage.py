@@ -59,10 +59,10 @@ class FragileLog(MemoryLog):
             self._cut()
         return appended
 
-    def flush(self) -> None:
+    def flush(self, conversation: str | None = None) -> None:
         """Commit everything, while there is power."""
         self._check_power()
-        super().flush()
+        super().flush(conversation)
 
     def _check_power(self) -> None:
         if self.is_cut:
@@ -144,10 +144,17 @@ class Stage:
         end = self.clock.now() + round(seconds * 1e9)
         self.run()
         while (when := self.clock.next_alarm) is not None and when <= end:
+            self._write()
             self.clock.move_to(when)
             self.run()
+        self._write()
         self.clock.move_to(end)
         self.run()
+
+    def _write(self) -> None:
+        """Have on disk what was appended: it takes no longer than a moment."""
+        if not self.log.is_cut:
+            self.log.flush()
 
     def crash(self) -> None:
         """End it as a power cut would."""

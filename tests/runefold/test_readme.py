@@ -10,17 +10,15 @@ from pathlib import Path
 README = Path(__file__).parents[2] / "README.md"
 
 
-def snippet() -> str:
-    """Return the first Python block of the README."""
-    found = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert found is not None
-    return found[1]
+def snippets() -> list[str]:
+    """Return the Python blocks of the README."""
+    return re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
-def run(directory: Path) -> list[str]:
-    """Run the block as a program of its own in `directory`; return the lines it prints."""
+def run(directory: Path, number: int) -> list[str]:
+    """Run a block as a program of its own in `directory`; return the lines it prints."""
     program = directory / "pasted.py"
-    program.write_text(snippet())
+    program.write_text(snippets()[number])
     done = subprocess.run(
         [sys.executable, "-W", "error", str(program)],
         cwd=directory,
@@ -34,17 +32,26 @@ def run(directory: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_first_example_goes_on_where_it_ended(tmp_path: Path) -> None:
-    """Pasted and run twice, it prints what it appended, and the second time what came before."""
-    first = run(tmp_path)
-    second = run(tmp_path)
+def test_the_first_example_answers(tmp_path: Path) -> None:
+    """Pasted and run, the agent calls its tool, streams, and ends with the answer; again, too."""
+    for _ in range(2):
+        told = run(tmp_path, 0)
 
-    assert first == [
-        "1 ticket.asked Asked(text='Is it on disk?')",
-        "2 ticket.answered Answered(text='Yes.')",
-    ]
-    assert second[:2] == first
-    assert [line.split()[0] for line in second] == ["1", "2", "3", "4"]
+        assert told[-1] == "It is five."
+        kinds = [line.split()[1] for line in told[:-1]]
+        assert kinds[0] == "turn.started"
+        assert kinds[-1] == "turn.completed"
+        assert kinds.count("tool.result") == 1
+
+
+def test_the_log_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """Pasted and run twice, it prints what it appended, and the second time what came before."""
+    first = run(tmp_path, 1)
+    second = run(tmp_path, 1)
+
+    assert len(first) == 1
+    assert second[:1] == first
+    assert len(second) == 2
 
 
 def test_every_page_that_is_named_exists() -> None:

@@ -141,8 +141,7 @@ def _steer(runtime: Runtime) -> None:
     session = opened(runtime)
     log = runtime.log
     first = session.send("think", message_id="m1")
-    if not any(True for _ in log.stream(NAME, "nobody")):
-        until(runtime, lambda: speaks(log, "m1") or is_done(log, "m1"))
+    until(runtime, lambda: speaks(log, "m1") or is_done(log, "m1"))
     second = session.send("hello", mode="steer", message_id="m2")
     first.result(PATIENCE)
     second.result(PATIENCE)

@@ -134,7 +134,8 @@ def _reply(request: Request) -> Reply:
             told.append(message.text)
         elif message.role == "user":
             if told:
-                return ["Done: ", " | ".join(reversed(told))]
+                # Tools that run beside each other come back in any order.
+                return ["Done: ", " | ".join(sorted(told))]
             if message.text == "stumble":
                 hurt = fail("overloaded", "come back later", retryable=True)
                 return ["I stum", hurt] if request.attempt == 0 else ["I stand."]

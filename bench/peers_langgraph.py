@@ -1,0 +1,85 @@
+"""LangGraph: a graph of a model and a tool, checkpointed by its SqliteSaver after each step."""
+
+from __future__ import annotations
+
+import operator
+import sqlite3
+from importlib.metadata import version as version_of
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, StateGraph
+
+from bench.peers import pragmas
+from bench.scene import ARGUMENTS, FRAGMENTS, QUESTION, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from langchain_core.runnables import RunnableConfig
+
+DURABILITY: Final = "sync"
+"""Each step is on disk before the next one begins."""
+
+
+class _Talk(TypedDict):
+    messages: Annotated[list[dict[str, Any]], operator.add]
+
+
+def _model(state: _Talk) -> _Talk:
+    said: dict[str, Any] = {"role": "assistant", "content": read(FRAGMENTS)}
+    if state["messages"][-1]["role"] == "user":
+        said["call"] = {"name": "add", "arguments": ARGUMENTS}
+    return {"messages": [said]}
+
+
+def _tool(state: _Talk) -> _Talk:
+    arguments = state["messages"][-1]["call"]["arguments"]
+    return {"messages": [{"role": "tool", "content": arguments["a"] + arguments["b"]}]}
+
+
+def _after_model(state: _Talk) -> str:
+    return "tool" if "call" in state["messages"][-1] else END
+
+
+class LangGraph:
+    """LangGraph with its SqliteSaver."""
+
+    name = "LangGraph with SqliteSaver"
+
+    def __init__(self, path: Path) -> None:
+        """Make the graph and its database."""
+        # One connection for all threads: its saver has a lock for that.
+        self._connection = sqlite3.connect(path, check_same_thread=False)
+        saver = SqliteSaver(self._connection)
+        saver.setup()
+        self._connection.execute("PRAGMA synchronous=FULL")
+        builder = StateGraph(_Talk)
+        builder.add_node("model", _model)
+        builder.add_node("tool", _tool)
+        builder.add_edge(START, "model")
+        builder.add_conditional_edges("model", _after_model, ["tool", END])
+        builder.add_edge("tool", "model")
+        self._graph = builder.compile(checkpointer=saver)
+
+    def begin(self, conversation: str) -> Callable[[], str]:
+        """Begin a thread, as LangGraph calls it."""
+        config: RunnableConfig = {"configurable": {"thread_id": conversation}}
+
+        def turn() -> str:
+            question: _Talk = {"messages": [{"role": "user", "content": QUESTION}]}
+            found = self._graph.invoke(question, config, durability=DURABILITY)
+            return str(found["messages"][-1]["content"])
+
+        return turn
+
+    def settings(self) -> str:
+        """Return what its connection says of itself."""
+        versions = f"langgraph {version_of('langgraph')}, langgraph-checkpoint-sqlite"
+        versions += f" {version_of('langgraph-checkpoint-sqlite')}"
+        return f'{versions}, durability="{DURABILITY}", {pragmas([self._connection])}'
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()

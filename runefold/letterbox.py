@@ -1,0 +1,190 @@
+"""Words for sessions that nobody runs: they are recorded, and nothing else happens.
+
+Where a runtime has the log open, words go to it through its socket. Where none has, whoever brings
+one opens the log itself, and only for as long as it takes to write it down: no actor is started, no
+model asked, no tool run and nothing recovered. So neither models nor tools need to be known here.
+A message waits; a call that is approved is due. The runtime that opens the log next does the rest,
+and with its own clock: nothing that is written here sets a deadline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from actors.catalogue import BIRTHS, CODEC, WARDS
+from actors.clock import SystemClock
+from actors.draft import Draft
+from actors.hall import Hall, Offices
+from actors.session import commands as ask
+from actors.session.lifecycle import ENTITY as SESSION
+from actors.session.lifecycle import message_entity
+from actors.threads import ThreadScheduler
+from actors.tool.actor import Word, meant_by
+from actors.tool.lifecycle import ENTITY as TOOL
+from actors.tool.policy import Policy
+from actors.tool.toolbox import Toolbox
+from runefold.chance import SystemChance
+from runelog.errors import Refused
+from runelog.rune import check_id
+from runelog.store import Runelog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from actors.entity import Entity
+    from actors.ports import Clock
+    from actors.session.fold import State
+    from runelog.log import Log
+
+
+class Letterbox:
+    """A log that nobody runs, to leave a word in."""
+
+    def __init__(self, log: Log, *, clock: Clock | None = None) -> None:
+        """Write to a log that is open here and nowhere else."""
+        self.log = log
+        self._clock = clock or SystemClock()
+        self._chance = SystemChance()
+
+    @classmethod
+    def open(cls, directory: str | Path) -> Self:
+        """Open the log in a directory; `Held` if somebody has it open already."""
+        return cls(Runelog.open(directory, CODEC, create=False))
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self.log.close()
+
+    def __enter__(self) -> Self:
+        """Return the letterbox itself; leaving the block lets go of the log."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Let go of the log."""
+        self.close()
+
+    # -- words ----------------------------------------------------------------------------------
+
+    def send(
+        self,
+        session: str,
+        content: str,
+        *,
+        mode: Literal["queue", "steer"] = "queue",
+        to: str = "",
+        message_id: str | None = None,
+    ) -> str:
+        """Leave a message; return its id once it is on disk. Its turn begins with the next open."""
+        name = self._chance.id("msg") if message_id is None else message_id
+        check_id(name, "message id")
+        hall = self._hall(session)
+        command = ask.Accept(
+            message_id=name,
+            content=content,
+            now=self._clock.now(),
+            mode=mode,
+            to=to,
+            known=self.log.version(session, message_entity(name)) > 0,
+            begin=False,
+        )
+        _Clerk(hall, SESSION, SESSION.name).record(command, at_once=True)
+        return name
+
+    def approve(self, session: str, call: str, *, approver: str) -> None:
+        """Let a call run that waits for a human, as soon as somebody runs the session."""
+        self._say(session, call, Word("approve", approver))
+
+    def deny(self, session: str, call: str, *, approver: str, reason: str = "") -> None:
+        """Have a call not run that waits for a human."""
+        self._say(session, call, Word("deny", approver, reason))
+
+    def answer(
+        self,
+        session: str,
+        call: str,
+        verdict: Literal["rerun", "happened", "give_up"],
+        *,
+        approver: str,
+        output: object = None,
+    ) -> None:
+        """Say what is to become of a call in doubt."""
+        self._say(session, call, Word(verdict, approver, output=output))
+
+    def _say(self, session: str, call: str, word: Word) -> None:
+        check_id(call, "call id")
+        hall = self._hall(session)
+        clerk = _Clerk(hall, TOOL, call)
+        if not clerk.version or not clerk.state.call.call_id:
+            msg = f"there is no call {call} in {session}"
+            raise Refused(msg)
+        budget = hall.ward("budget").state
+        command = meant_by(word, clerk.state, budget, self._clock.now())
+        # What follows from it is to follow where the call can be run, and at that time.
+        clerk.record(command, at_once=False)
+
+    def state(self, session: str) -> State:
+        """Return what a session's runes add up to."""
+        state: State = _Clerk(self._hall(session), SESSION, SESSION.name).state
+        return state
+
+    def _hall(self, session: str) -> Hall:
+        check_id(session, "conversation id")
+        self.log.conversation(session)
+        if not self.log.version(session, SESSION.name):
+            msg = f"{session} is no session"
+            raise Refused(msg)
+        # Nobody is ever in it: it finds wards, and says what is born.
+        scheduler = ThreadScheduler(self._clock)
+        offices = Offices(
+            clock=self._clock,
+            chance=self._chance,
+            scheduler=scheduler,
+            models={},
+            tools=Toolbox(()),
+            policy=Policy(mode="read_only"),
+            secret=str,
+        )
+        return Hall(session, self.log, scheduler.lane(session), offices, BIRTHS, WARDS)
+
+
+@dataclass
+class _Author:
+    """An entity, as whoever writes for it knows it."""
+
+    entity: Entity
+    me: str
+    version: int
+    noted: tuple[bool, int | None]
+    cause: int
+
+
+class _Clerk:
+    """Decides for one entity by its law, and writes that down."""
+
+    def __init__(self, hall: Hall, kind: Entity, me: str) -> None:
+        self._hall = hall
+        self._kind = kind
+        self._me = me
+        found = hall.replayed(kind, me)
+        self.state: Any = found.state
+        self.version = found.version
+        self._event = found.event_id
+
+    def record(self, command: object, *, at_once: bool) -> None:
+        """Write down what a command leads to, on disk; `at_once`, what is due inward as well."""
+        kind, before = self._kind, self.state
+        runes = list(kind.lifecycle.decide(before, command))
+        if not runes:
+            # It was said before.
+            return
+        if at_once:
+            after, runes = kind.cascade(self._me, before, runes)
+        else:
+            after = kind.folded(self._me, before, runes)
+        noted = (kind.is_open(before), kind.deadline(before))
+        author = _Author(kind, self._me, self.version, noted, self._event)
+        draft = Draft(self._hall, author, before, after, runes)
+        self._hall.append(draft.changes)
+        self._hall.settle()

@@ -1,0 +1,89 @@
+"""What there is to tell of the sessions in a log, as the log has them. Reads, and wakes nobody."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from actors.session.lifecycle import ENTITY
+from runelog.errors import Corrupt, IllegalTransition
+from runelog.replay import replay
+from runelog.rune import SYSTEM, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runelog.log import Log
+    from runelog.rune import Conversation
+
+_SESSION: Final = "session"
+DAMAGED: Final = "damaged"
+ERASED: Final = "erased"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A call that waits for a human."""
+
+    call_id: str
+    reason: str
+    deadline: int
+    """Nanoseconds since 1970, UTC."""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A session, in short."""
+
+    id: str
+    phase: str
+    """As its lifecycle names it; `erased`, or `damaged` if its runes cannot be read."""
+    turns: int = 0
+    running: int = 0
+    waiting: int = 0
+    """Messages that wait for their turn."""
+    last_time: int | None = None
+    """When something last happened, in nanoseconds since 1970, UTC."""
+    approvals: tuple[Asked, ...] = ()
+    in_doubt: tuple[str, ...] = ()
+    """Calls whose outcome nobody knows."""
+
+
+def sessions(log: Log, after: str = "", limit: int | None = None) -> list[Listed]:
+    """List sessions in order of id, those whose ids come after `after`."""
+    return list(itertools.islice(_found(log, after), limit))
+
+
+def _found(log: Log, after: str) -> Iterator[Listed]:
+    for conversation in log.conversations():
+        if conversation.id > after and conversation.id != SYSTEM:
+            found = listed(log, conversation)
+            if found is not None:
+                yield found
+
+
+def listed(log: Log, conversation: Conversation) -> Listed | None:
+    """Return what there is to tell of a conversation, None if it is no session."""
+    if conversation.state is State.ERASED:
+        return Listed(conversation.id, ERASED)
+    try:
+        if not log.version(conversation.id, _SESSION):
+            return None
+        state, _, _ = replay(log, conversation.id, ENTITY.lifecycle, entity=_SESSION)
+    except (Corrupt, IllegalTransition):
+        # One that cannot be read must not keep the others from being listed.
+        return Listed(conversation.id, DAMAGED, last_time=conversation.last_time)
+    if not state.conversation_id:
+        return None
+    return Listed(
+        id=conversation.id,
+        phase=state.phase.value,
+        turns=state.turns,
+        running=len(state.running),
+        waiting=len(state.waiting),
+        last_time=conversation.last_time,
+        approvals=tuple(
+            Asked(each.call_id, each.reason, each.deadline) for each in state.approvals
+        ),
+        in_doubt=state.in_doubt,
+    )

@@ -1,0 +1,40 @@
+"""Models: what a provider is, and those that come along.
+
+>>> from runefold.providers import Scripted, call
+>>> model = Scripted([["Let me see. ", call("add", a=2, b=3)], ["It is five."]])
+"""
+
+from actors.model.provider import (
+    Asked,
+    Done,
+    Event,
+    Failure,
+    Message,
+    Pause,
+    Provider,
+    Request,
+    Text,
+    ToolCall,
+    Used,
+)
+from actors.model.providers.recorded import Recorded
+from actors.model.providers.scripted import Scripted, call, fail, pause
+
+__all__ = [
+    "Asked",
+    "Done",
+    "Event",
+    "Failure",
+    "Message",
+    "Pause",
+    "Provider",
+    "Recorded",
+    "Request",
+    "Scripted",
+    "Text",
+    "ToolCall",
+    "Used",
+    "call",
+    "fail",
+    "pause",
+]

@@ -1,0 +1,280 @@
+"""What goes through a control socket: one request, one answer, each a frame.
+
+A frame is four bytes of length, big-endian, and so many bytes of msgpack. Whoever reads one says
+how long it may be and how long it may take, so that half a frame, or a hostile one, costs little.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from actors import errors as actor_errors
+from runelog import errors as log_errors
+from runelog.codec import check_depth
+from runelog.errors import Fault, Refused, RunefoldError, TooLarge
+
+NAME: Final = "control"
+"""The socket's name in the log's directory."""
+MAX_REQUEST: Final = 1 << 20
+MAX_ANSWER: Final = 64 << 20
+MAX_DEPTH: Final = 32
+_CHUNK: Final = 1 << 16
+_LENGTH: Final = struct.Struct(">I")
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+class Broken(Fault):
+    """The other side of a socket went away, was too slow, or said something that is no frame."""
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+class Request(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="do", forbid_unknown_fields=True
+):
+    """What a runtime can be asked from outside."""
+
+
+class OfSession(Request, frozen=True, kw_only=True):
+    """A request that concerns one session."""
+
+    session: str
+
+
+class Send(OfSession, frozen=True, kw_only=True, tag="send"):
+    """Accept a message. Answered with its id, and with that of its turn if that has begun."""
+
+    content: str
+    mode: Literal["queue", "steer"] = "queue"
+    to: str = ""
+    message_id: str | None = None
+
+
+class Approve(OfSession, frozen=True, kw_only=True, tag="approve"):
+    """Let a call run that waits for a human."""
+
+    call: str
+    approver: str
+
+
+class Deny(OfSession, frozen=True, kw_only=True, tag="deny"):
+    """Have a call not run that waits for a human."""
+
+    call: str
+    approver: str
+    reason: str = ""
+
+
+class Answer(OfSession, frozen=True, kw_only=True, tag="answer"):
+    """Say what is to become of a call in doubt."""
+
+    call: str
+    verdict: Literal["rerun", "happened", "give_up"]
+    approver: str
+    output: Any = None
+
+
+class Interrupt(OfSession, frozen=True, kw_only=True, tag="interrupt"):
+    """Stop what runs now. Answered with the number of turns that were stopped."""
+
+    reason: str = "interrupt"
+
+
+class Pause(OfSession, frozen=True, kw_only=True, tag="pause"):
+    """Begin no more turns."""
+
+    reason: str = ""
+    finish: bool = True
+
+
+class Resume(OfSession, frozen=True, kw_only=True, tag="resume"):
+    """Go on after a pause."""
+
+
+class Unsuspend(OfSession, frozen=True, kw_only=True, tag="unsuspend"):
+    """Go on: somebody has seen to what the session was suspended for."""
+
+    reason: str = ""
+
+
+class Replenish(OfSession, frozen=True, kw_only=True, tag="replenish"):
+    """Raise the limits of the session's budget, or of an agent's."""
+
+    agent: str | None = None
+    tokens: int = 0
+    tool_calls: int = 0
+    wall_seconds: float = 0
+    retries: int = 0
+    sub_calls: int = 0
+    cost: float = 0
+
+
+class Close(OfSession, frozen=True, kw_only=True, tag="close"):
+    """Bring a session to its end."""
+
+    reason: str = ""
+
+
+class State(OfSession, frozen=True, kw_only=True, tag="state"):
+    """Answered with what a session's runes add up to."""
+
+
+class Sessions(Request, frozen=True, kw_only=True, tag="sessions"):
+    """Answered with a list of sessions, those whose ids come after `after`."""
+
+    after: str = ""
+    limit: int = 1_000
+
+
+class Tree(Request, frozen=True, kw_only=True, tag="tree"):
+    """Answered with the tree of actors as it is now."""
+
+
+AnyRequest: TypeAlias = (
+    Send
+    | Approve
+    | Deny
+    | Answer
+    | Interrupt
+    | Pause
+    | Resume
+    | Unsuspend
+    | Replenish
+    | Close
+    | State
+    | Sessions
+    | Tree
+)
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What was answered, or why there is no answer."""
+
+    value: Any = None
+    error: str = ""
+    """The name of the error's class; empty if there is none."""
+    message: str = ""
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_requests: Final = msgspec.msgpack.Decoder(AnyRequest)
+_replies: Final = msgspec.msgpack.Decoder(Reply)
+
+
+def encode(message: Request | Reply) -> bytes:
+    """Return a request or a reply as the content of a frame."""
+    return _encoder.encode(message)
+
+
+def request_from(data: bytes) -> AnyRequest:
+    """Return the request in a frame, or refuse what is none."""
+    try:
+        check_depth(data, MAX_DEPTH)
+        found: AnyRequest = _requests.decode(data)
+    except TooLarge as error:
+        msg = f"that is no request: {error}"
+        raise Refused(msg) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        msg = f"that is no request that this version knows: {error}"
+        raise Refused(msg) from None
+    return found
+
+
+def reply_from(data: bytes) -> Reply:
+    """Return the reply in a frame."""
+    try:
+        return _replies.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        msg = f"the runtime answered something that this version does not understand: {error}"
+        raise Broken(msg) from None
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+_KNOWN: Final[dict[str, type[RunefoldError]]] = {
+    name: found
+    for module in (log_errors, actor_errors)
+    for name, found in vars(module).items()
+    if isinstance(found, type) and issubclass(found, RunefoldError)
+}
+
+
+def failed(error: Exception) -> Reply:
+    """Return an error as it is answered: by the name of the nearest class that is known."""
+    for cls in type(error).__mro__:
+        if _KNOWN.get(cls.__name__) is cls:
+            return Reply(error=cls.__name__, message=str(error))
+    # A bug of ours, or the app's: its text is not meant for whoever asked.
+    message = f"the runtime could not do that ({type(error).__name__}): its own log says more"
+    return Reply(error=Fault.__name__, message=message)
+
+
+def raised(reply: Reply, request: Request) -> RunefoldError:
+    """Return the error that a reply is about, as the class it was."""
+    cls = _KNOWN.get(reply.error, Fault)
+    # Not through its own `__init__`: that would put the message together once more.
+    error = cls.__new__(cls, reply.message)
+    if isinstance(error, log_errors.UnknownConversation):
+        error.conversation = getattr(request, "session", "")
+    return error
+
+
+# -- frames ----------------------------------------------------------------------------------------
+
+
+def receive(peer: socket.socket, limit: int, seconds: float) -> bytes:
+    """Read one frame of at most `limit` bytes, all of it within so many seconds."""
+    until = time.monotonic() + seconds
+    (length,) = _LENGTH.unpack(_exactly(peer, _LENGTH.size, until))
+    if length > limit:
+        msg = f"a frame of {length:,} bytes is too large: at most {limit:,} are taken"
+        raise TooLarge(msg)
+    return _exactly(peer, length, until)
+
+
+def _exactly(peer: socket.socket, length: int, until: float) -> bytes:
+    # Room is made as it comes, not as it is announced.
+    found = bytearray()
+    while len(found) < length:
+        peer.settimeout(_left(until))
+        chunk = peer.recv(min(_CHUNK, length - len(found)))
+        if not chunk:
+            msg = f"the other side ended after {len(found)} of {length} bytes"
+            raise Broken(msg)
+        found += chunk
+    return bytes(found)
+
+
+def transmit(peer: socket.socket, data: bytes, limit: int, seconds: float) -> None:
+    """Write one frame, all of it within so many seconds."""
+    if len(data) > limit:
+        msg = f"{len(data):,} bytes are too many for one frame: at most {limit:,} are sent"
+        raise TooLarge(msg)
+    # The time-out of `sendall` is for all of it.
+    peer.settimeout(seconds)
+    peer.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def trusts(peer: socket.socket) -> bool:
+    """Tell whether the other side of a socket is our own user, or root, where the system says."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        # Then the socket's permissions alone keep others out.
+        return True
+    found = peer.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    user: int = _CREDENTIALS.unpack(found)[1]
+    return user == os.geteuid() or 0 in {user, os.geteuid()}

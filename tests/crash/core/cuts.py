@@ -1,0 +1,115 @@
+"""Power cuts on the stage: the whole runtime on one thread, cut off at any append."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from actors.clock import HandClock
+from actors.errors import Crashed, Dead, Unanswered
+from runefold.testing.stage import PowerCut, Stage
+from runelog.errors import Closed, Fault
+from tests.scenarios.judge import differences, final
+from tests.scenarios.plays import ALL
+from tests.scenarios.world import PROVIDERS, MemoryTill, tools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runefold.runtime import Runtime
+    from tests.scenarios.judge import Final_
+    from tests.scenarios.plays import Scenario
+
+CUT_OFF: Final = (PowerCut, Unanswered, Dead, Crashed, Closed, Fault)
+"""What an app may see of a power cut; in truth it sees nothing any more."""
+
+
+class Cut(NamedTuple):
+    """The power fails at the n-th append, before it is on disk or just after."""
+
+    number: int
+    after: bool = False
+
+    def __str__(self) -> str:
+        """Say when."""
+        return f"{'after' if self.after else 'before'} append {self.number}"
+
+
+class Rig(Stage):
+    """A stage whose power fails, also while it is getting up again."""
+
+    def __init__(self, seed: int | None) -> None:
+        """Begin with power."""
+        self.till = MemoryTill()
+        options: dict[str, Any] = {"tools": tools(self.till), "providers": PROVIDERS}
+        super().__init__(seed=seed, **options)
+
+    def cut(self, cut: Cut) -> None:
+        """Have the power fail so many appends from now on."""
+        self.log.cut_at = self.log.appends + cut.number
+        self.log.cut_after = cut.after
+
+    def again(self, cut: Cut | None) -> Runtime:
+        """Open it again, with a power cut to come while that goes on, or later."""
+        self.log.mend()
+        if cut is not None:
+            self.cut(cut)
+        self.clock = HandClock(self.clock.now())
+        self.runtime = self._open()
+        return self.runtime
+
+
+@cache
+def undisturbed(name: str, seed: int | None = None) -> tuple[Final_, int]:
+    """Return what a scenario comes to, and how many appends that takes."""
+    rig = Rig(seed)
+    ALL[name].play(rig.runtime)
+    rig.log.flush()
+    return final(rig.log, rig.till), rig.log.appends
+
+
+def survive(name: str, seed: int | None, *cuts: Cut) -> list[str]:
+    """Play a scenario through some power cuts, one after the other; return what is wrong."""
+    scenario = ALL[name]
+    rig = Rig(seed)
+    rig.cut(cuts[0])
+    try:
+        scenario.play(rig.runtime)
+    except CUT_OFF:
+        pass
+    for cut in (*cuts[1:], None):
+        try:
+            scenario.play(rig.again(cut))
+        except CUT_OFF:
+            if not rig.log.is_cut:
+                raise
+    rig.log.flush()
+    label = f"{name}, seed {seed}, cut {' and '.join(map(str, cuts))}: "
+    want, _ = undisturbed(name, seed)
+    return [label + wrong for wrong in _wrong(scenario, rig, want)]
+
+
+def _wrong(scenario: Scenario, rig: Rig, want: Final_) -> Iterator[str]:
+    yield from differences(scenario, want, final(rig.log, rig.till))
+    live = rig.runtime.session("conv_scene").state
+    rig.log.flush()
+    if live != _folded(rig):
+        yield f"the live state {live} is not the replayed one {_folded(rig)}"
+
+
+def _folded(rig: Rig) -> Any:  # noqa: ANN401 -- a session's state
+    from tests.scenarios.plays import folded
+
+    return folded(rig.log)
+
+
+def points(name: str, seed: int | None = None) -> list[Cut]:
+    """Return every moment at which the power can fail in a scenario."""
+    _, appends = undisturbed(name, seed)
+    return [Cut(n, after) for n in range(1, appends + 1) for after in (False, True)]
+
+
+def sample(cuts: list[Cut], size: int, seed: int) -> list[Cut]:
+    """Return some of them, always the same."""
+    return random.Random(seed).sample(cuts, min(size, len(cuts)))
