@@ -109,7 +109,14 @@ class Letterbox:
         approver: str,
         output: object = None,
     ) -> None:
-        """Say what is to become of a call in doubt."""
+        """Say that a call in doubt happened, or give it up.
+
+        To run it again is for a runtime: written down here, that would be a run that nobody saw
+        end, and so be in doubt once more.
+        """
+        if verdict == "rerun":
+            msg = f"nobody is there to run {call} again: open the runtime, and say so there"
+            raise Refused(msg)
         self._say(session, call, Word(verdict, approver, output=output))
 
     def _say(self, session: str, call: str, word: Word) -> None:

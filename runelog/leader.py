@@ -322,42 +322,6 @@ class Leader:
             self._check()
             self._roll(need)
 
-    def flush(self, conversation: str | None = None) -> None:
-        """Wait until everything appended so far is durable; raise what kept any of it from that."""
-        with self._lock:
-            self._flush()
-            lost = self.take_lost(conversation)
-            self._check()
-        if lost is not None:
-            raise lost
-
-    def take_lost(self, conversation: str | None = None) -> Exception | None:
-        """Return what befell appends that nobody waited for, to tell somebody, once."""
-        if conversation is not None:
-            lost = self._lost.pop(conversation, None)
-        else:
-            lost = next(iter(self._lost.values()), None)
-            self._lost.clear()
-        return None if lost is None else type(lost)(*lost.args)
-
-    def _flush(self) -> None:
-        last = self._next - 1
-        # What was turned away is neither committed nor queued any more.
-        while self._committed < last and (self._queue or self._leading) and self._failure is None:
-            if not self._leading:
-                self._push()
-                continue
-            gate = threading.Lock()
-            gate.acquire()
-            place = (last, gate)
-            self._flushing.append(place)
-            self._lock.release()
-            try:
-                gate.acquire()
-            finally:
-                self._lock.acquire()
-                self._flushing.remove(place)
-
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Keep everybody from committing while segments are rewritten."""

@@ -160,6 +160,19 @@ def spoken_for(scope: Scope, what: What) -> int:
     return int(getattr(scope.used, what) + getattr(scope.reserved, what))
 
 
+def is_near(scope: Scope, what: What) -> bool:
+    """Say whether a limit has to be warned of."""
+    limit: int | None = getattr(scope.limits, what)
+    if not limit or what in scope.warned:
+        return False
+    return spoken_for(scope, what) * 100 >= limit * WARN_AT
+
+
+def _warning(scope: Scope, what: What) -> Warning:
+    limit = getattr(scope.limits, what)
+    return Warning(scope=scope.scope, what=what, used=spoken_for(scope, what), limit=limit)
+
+
 def check_amounts(amounts: Amounts) -> Amounts:
     """Return the amounts, or refuse negative ones."""
     for what in WHATS:
@@ -255,15 +268,13 @@ def replenish(state: State, scope: str, amounts: Amounts, actor: Actor = "user")
 
 def _with_warnings(state: State, rune: Rune, scope: str, spent: Amounts) -> list[Rune]:
     """Follow `rune` with a warning for each limit that it brings near for the first time."""
-    runes = [rune]
-    for account in lineage(evolve(state, rune), scope):
-        for what in WHATS:
-            limit, taken = getattr(account.limits, what), spoken_for(account, what)
-            if not getattr(spent, what) or limit is None or what in account.warned:
-                continue
-            if taken * 100 >= limit * WARN_AT:
-                runes.append(Warning(scope=account.scope, what=what, used=taken, limit=limit))
-    return runes
+    near = (
+        _warning(account, what)
+        for account in lineage(evolve(state, rune), scope)
+        for what in WHATS
+        if getattr(spent, what) and is_near(account, what)
+    )
+    return [rune, *near]
 
 
 def decide(state: State, command: Command) -> list[Rune]:
@@ -281,23 +292,9 @@ def decide(state: State, command: Command) -> list[Rune]:
         case Close(scope):
             return [] if find(state, scope) is None else [Closed(scope=scope)]
         case Warn():
-            return _warn(state, command)
-
-
-def _warn(state: State, command: Warn) -> list[Rune]:
-    account, what = find(state, command.scope), command.what
-    if account is None or not _is_near(account, what):
-        return []
-    limit = getattr(account.limits, what)
-    return [Warning(scope=account.scope, what=what, used=spoken_for(account, what), limit=limit)]
-
-
-def _is_near(account: Scope, what: What) -> bool:
-    """Say whether a limit has to be warned of."""
-    limit = getattr(account.limits, what)
-    if not limit or what in account.warned:
-        return False
-    return spoken_for(account, what) * 100 >= limit * WARN_AT
+            found = find(state, command.scope)
+            near = found is not None and is_near(found, command.what)
+            return [_warning(found, command.what)] if found is not None and near else []
 
 
 def _open(state: State, scope: str, limits: Limits, parent: str | None) -> list[Rune]:
@@ -385,7 +382,7 @@ def _closed(state: State, scope: str) -> State:
 
 def due(state: State) -> list[Warn]:
     """Say which limits have to be warned of; a budget is spent by others."""
-    return [Warn(at.scope, what) for at in state.scopes for what in WHATS if _is_near(at, what)]
+    return [Warn(at.scope, what) for at in state.scopes for what in WHATS if is_near(at, what)]
 
 
 def place(_state: State, rune: Rune) -> Place:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import runefold
-from runefold.cli import keep, look, move
+from runefold.cli import keep, laws, look, move, overview, talk
 from runefold.cli.failures import EXIT_CODES, Guarded
 
 app = typer.Typer(
@@ -45,6 +45,18 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 for name, command in _COMMANDS.items():
     log.command(name, epilog=EXIT_CODES)(command)
 
+_TO_A_RUNTIME: dict[str, Callable[..., None]] = {
+    "sessions": overview.sessions,
+    "tree": overview.tree,
+    "send": talk.send,
+    "approve": talk.approve,
+    "deny": talk.deny,
+    "interrupt": talk.interrupt,
+    "lifecycles": laws.lifecycles,
+}
+for name, command in _TO_A_RUNTIME.items():
+    app.command(name, epilog=EXIT_CODES)(command)
+
 
 def _tell_version(*, asked: bool) -> None:
     if asked:
@@ -65,7 +77,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Crash-safe agent runtime. Looks at logs and keeps them in order."""
+    """Crash-safe agent runtime. Talks to what runs, looks at logs and keeps them in order."""
     del version
 
 

@@ -36,9 +36,10 @@ class Exit(enum.IntEnum):
 
 
 EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 verify found problems, or repair left some or lost runes; "
+    "Exit codes: 0 done; 1 verify found problems, or repair left some or lost runes, or the turn "
+    "that was waited for did not end well; "
     "2 wrong usage, or refused and nothing changed; 3 the log or the stream is damaged; "
-    "4 the disk is full or failed."
+    "4 the disk is full or failed, or no answer came in time."
 )
 _BESIDE: Final = (
     "stop that process first. Reading works beside it: stats, list, show, verify and export"

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from runelog.codec import Codec
 from runelog.errors import Corrupt
 from runelog.manifest import read_manifest
 from runelog.rune import State, check_id
@@ -17,6 +18,9 @@ Directory = Annotated[
 Conversations = Annotated[
     list[str],
     typer.Argument(metavar="CONVERSATION", help="Ids of conversations.", show_default=False),
+]
+Session = Annotated[
+    str, typer.Argument(metavar="SESSION", help="The id of a session.", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
 
@@ -36,10 +40,10 @@ class StateName(enum.StrEnum):
     ERASED = "erased"
 
 
-def reading(directory: Path) -> Runelog:
+def reading(directory: Path, codec: Codec | None = None) -> Runelog:
     """Open a log for reading, beside its writer if there is one."""
     find(directory)
-    return Runelog.open(directory, readonly=True)
+    return Runelog.open(directory, codec, readonly=True)
 
 
 def writing(directory: Path) -> Runelog:

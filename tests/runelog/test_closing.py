@@ -172,3 +172,43 @@ def broken_disk_after_first(directory: Path) -> Iterator[Runelog]:
     book(log, 1)
     with broken_disk():
         yield log
+
+
+def test_nothing_goes_behind_a_lost_append_unnoticed(tmp_path: Path) -> None:
+    """Until somebody is told of the loss, its conversation takes no more; others do."""
+    other = "conv_b"
+    with open_ledger(tmp_path) as log:
+        book(log, 1)
+        log.append(other, [Change("book_1", None, [Booked(amount=7)])])
+        with full_disk(log):
+            book(log, 2, durable=False)
+            with pytest.raises(LogFull):
+                log.append(other, [Change("book_1", None, [Booked(amount=8)])])
+
+        log.append(other, [Change("book_1", None, [Booked(amount=9)])])
+        with pytest.raises(LogFull):
+            book(log, 3)
+        book(log, 4)
+        assert contents(log) == {
+            A: [Booked(amount=1), Booked(amount=4)],
+            other: [Booked(amount=7), Booked(amount=9)],
+        }
+
+
+def test_a_flush_tells_each_conversation_of_its_own_losses(tmp_path: Path) -> None:
+    """Whoever flushes one conversation hears of that one; the other's loss is told to the other."""
+    other = "conv_b"
+    with open_ledger(tmp_path) as log:
+        for name in (A, other):
+            log.append(name, [Change("book_1", None, [Booked(amount=1)])])
+        with full_disk(log):
+            for name in (A, other):
+                log.append(name, [Change("book_1", None, [Booked(amount=2)])], durable=False)
+            with pytest.raises(LogFull):
+                log.flush(A)
+
+        log.flush(A)
+        with pytest.raises(LogFull):
+            log.flush(other)
+        log.flush(other)
+        assert contents(log) == {A: [Booked(amount=1)], other: [Booked(amount=1)]}

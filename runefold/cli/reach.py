@@ -1,0 +1,79 @@
+"""How a command reaches a log: through the runtime that has it open, or by opening it itself."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Final
+
+from runefold.cli.options import find
+from runefold.letterbox import Letterbox
+from runefold.remote import NobodyThere, Remote
+from runelog import manifest
+from runelog.errors import Held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import TypeVar
+
+    from runefold.cli.screen import Screen
+
+    T = TypeVar("T")
+
+PATIENCE: Final = 5.0
+"""How many seconds a runtime that is just being opened has until it takes commands."""
+_PAUSE: Final = 0.05
+
+
+def deliver(
+    directory: Path, to_runtime: Callable[[Remote], T], to_log: Callable[[Letterbox], T]
+) -> tuple[T, bool]:
+    """Give a word to the runtime, or write it down; return the answer, and whether anybody runs.
+
+    Whoever holds a log and takes no commands is named.
+    """
+    find(directory)
+    until = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(NobodyThere):
+            return to_runtime(Remote(directory)), True
+        try:
+            with Letterbox.open(directory) as letterbox:
+                return to_log(letterbox), False
+        except Held:
+            # It was opened a moment ago, by a runtime that is still looking through it; or by one
+            # of us, which is about to let go.
+            if time.monotonic() > until:
+                raise Held(_held(directory)) from None
+            time.sleep(_PAUSE)
+
+
+def _held(directory: Path) -> str:
+    return (
+        f"{directory} is being written by {manifest.holder(directory)}, "
+        "which takes no commands here"
+    )
+
+
+def is_run(directory: Path) -> bool:
+    """Tell whether somebody has the log open for writing."""
+    return manifest.writer_alive(directory)
+
+
+def say_later(screen: Screen, directory: Path) -> None:
+    """Tell the user that what was written down is yet to be done."""
+    screen.note(f"nobody runs {directory} now: the next to open it goes on from there")
+
+
+def watched(directory: Path, until: float | None) -> Iterator[float]:
+    """Yield how long to wait next, for as long as somebody runs the log and there is time."""
+    while is_run(directory):
+        left = None if until is None else until - time.monotonic()
+        if left is not None and left <= 0:
+            return
+        yield _LOOK if left is None else min(left, _LOOK)
+
+
+_LOOK: Final = 1.0
+"""How often it is looked whether anybody still runs the log."""
