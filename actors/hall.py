@@ -117,7 +117,7 @@ class Hall:
         """What one actor lays out for another, by what it is and whose: gone in a crash."""
         # Whoever was here before us may have left something that is not on disk yet.
         self._unsettled = True
-        self._broken: Exception | None = None
+        self.broken: Exception | None = None
         """Why what is believed here is not what the log has."""
         self.active_at = offices.clock.now()
         """When something last happened here."""
@@ -199,7 +199,7 @@ class Hall:
         try:
             appended = self.log.append(self.conversation, changes, durable=False)
         except (LogFull, Fault) as error:
-            self._broken = error
+            self.broken = error
             raise
         self._unsettled = True
         self.active_at = self.offices.clock.now()
@@ -213,14 +213,14 @@ class Hall:
                 self.log.flush(self.conversation)
             except Exception as error:
                 # What somebody here believes in is not in the log: everybody begins anew from it.
-                self._broken = error
+                self.broken = error
                 raise
             self._unsettled = False
 
     def _check(self) -> None:
-        if self._broken is not None:
-            msg = f"what was decided in {self.conversation} could not be kept: {self._broken}"
-            raise LogFailed(msg) from self._broken
+        if self.broken is not None:
+            msg = f"what was decided in {self.conversation} could not be kept: {self.broken}"
+            raise LogFailed(msg) from self.broken
 
     def announce(
         self, first: int, changes: Sequence[Change], births: Mapping[str, Newborn], by: str

@@ -141,9 +141,6 @@ class Shell(Process):
         command = self.understand(message) if message is not None else None
         if command is not None:
             refusal = self.carry_out(command)
-        else:
-            while not self._commit([]):
-                pass
         self.act()
         return self.answered() if refusal is None else refusal
 

@@ -59,7 +59,9 @@ class BareTurns:
                 self._bare.commit(
                     [
                         # Of each turn's own entities; what lives longer keeps its name.
-                        Part(conversation, number, owner.replace("turn_2", name), agent, name, runes)
+                        Part(
+                            conversation, number, owner.replace("turn_2", name), agent, name, runes
+                        )
                         for owner, agent, runes in runs
                     ]
                 )

@@ -38,7 +38,11 @@ class Remote:
 
     def ask(self, request: wire.AnyRequest) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask, and return the answer; raise `NobodyThere` if there is nobody to ask."""
-        data = wire.encode(request)
+        try:
+            data = wire.encode(request)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            msg = f"that cannot be sent: {error}"
+            raise Refused(msg) from None
         if len(data) > wire.MAX_REQUEST:
             msg = f"that is {len(data):,} bytes, and at most {wire.MAX_REQUEST:,} can be sent"
             raise Refused(msg)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from actors.clock import SECOND
 from actors.errors import Crashed, Dead
 from actors.hall import Hall, Offices
 from actors.process import ASK_TIMEOUT
 from actors.report import log as operator
-from runelog.errors import Closed
+from runelog.errors import Closed, LogFull
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
 from supervisors.errors import NotDone
 from supervisors.house import Gone, House
@@ -111,8 +112,15 @@ class Tree:
             return
         if house.left:
             self._bedtime.asleep(conversation)
-        else:
-            operator.error("session_fell", conversation=conversation, reason=str(down.exit))
+            return
+        broken = house.hall.broken
+        reason = str(down.exit if broken is None else broken)
+        operator.error("session_fell", conversation=conversation, reason=reason)
+        if isinstance(broken, LogFull):
+            # Nothing is wrong with it. It goes on as soon as there is room.
+            clock = self.offices.clock
+            clock.at(clock.now() + RETRY, lambda: self._rouse(conversation))
+        elif broken is None:
             self._fallen(conversation, down.exit.error)
 
     # -- reaching a conversation ----------------------------------------------------------------
@@ -206,3 +214,5 @@ class Tree:
 
 
 _TRIES = 10
+RETRY = 5 * SECOND
+"""How long to wait before a conversation is woken that found no room on the disk."""

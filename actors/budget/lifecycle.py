@@ -52,15 +52,9 @@ class Phase(StrEnum):
 
 
 TABLE: Table[Phase] = {
-    Phase.OPEN: {
-        Opened: Phase.OPEN,
-        Reserved: Phase.OPEN,
-        Settled: Phase.OPEN,
-        Warning: Phase.OPEN,
-        Exhausted: Phase.OPEN,
-        Replenished: Phase.OPEN,
-        Closed: Phase.OPEN,
-    },
+    Phase.OPEN: dict.fromkeys(
+        (Opened, Reserved, Settled, Warning, Exhausted, Replenished, Closed), Phase.OPEN
+    )
 }
 
 
@@ -176,10 +170,8 @@ def _warning(scope: Scope, what: What) -> Warning:
 def check_amounts(amounts: Amounts) -> Amounts:
     """Return the amounts, or refuse negative ones."""
     for what in WHATS:
-        if getattr(amounts, what) < 0:
-            msg = (
-                f"{what} = {getattr(amounts, what)} cannot be counted: give an amount of 0 or more"
-            )
+        if (value := getattr(amounts, what)) < 0:
+            msg = f"{what} = {value} cannot be counted: give an amount of 0 or more"
             raise Refused(msg)
     return amounts
 
@@ -229,13 +221,10 @@ def check(state: State, scope: str, amounts: Amounts, key: str = "") -> Exhauste
 def reserve(state: State, key: str, scope: str, amounts: Amounts) -> list[Rune] | Exhausted:
     """Return the runes that set so much aside, none if that was done, or what stands in the way."""
     check_amounts(amounts)
-    if find(state, scope) is None:
-        msg = f"there is no budget for {scope}: it is not open, or was closed with its agent"
-        raise Refused(msg)
+    _check_open(state, scope)
     if is_reserved(state, key):
         return []
-    exhausted = check(state, scope, amounts, key)
-    if exhausted is not None:
+    if (exhausted := check(state, scope, amounts, key)) is not None:
         return exhausted
     return _with_warnings(state, Reserved(key=key, scope=scope, amounts=amounts), scope, amounts)
 
@@ -260,10 +249,14 @@ def settle(state: State, key: str, used: Amounts | None = None) -> list[Rune]:
 def replenish(state: State, scope: str, amounts: Amounts, actor: Actor = "user") -> list[Rune]:
     """Return the rune that raises the limits of a scope."""
     check_amounts(amounts)
+    _check_open(state, scope)
+    return [Replenished(scope=scope, amounts=amounts, actor=actor)]
+
+
+def _check_open(state: State, scope: str) -> None:
     if find(state, scope) is None:
         msg = f"there is no budget for {scope}: it is not open, or was closed with its agent"
         raise Refused(msg)
-    return [Replenished(scope=scope, amounts=amounts, actor=actor)]
 
 
 def _with_warnings(state: State, rune: Rune, scope: str, spent: Amounts) -> list[Rune]:
@@ -292,9 +285,8 @@ def decide(state: State, command: Command) -> list[Rune]:
         case Close(scope):
             return [] if find(state, scope) is None else [Closed(scope=scope)]
         case Warn():
-            found = find(state, command.scope)
-            near = found is not None and is_near(found, command.what)
-            return [_warning(found, command.what)] if found is not None and near else []
+            at, what = find(state, command.scope), command.what
+            return [_warning(at, what)] if at is not None and is_near(at, what) else []
 
 
 def _open(state: State, scope: str, limits: Limits, parent: str | None) -> list[Rune]:
@@ -402,10 +394,7 @@ def is_open(_state: State) -> bool:
 LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
 )
+INWARD: Final[frozenset[type]] = frozenset({Warn})
 ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE,
-    place=place,
-    births=(Opened,),
-    is_open=is_open,
-    inward=frozenset({Warn}),
+    lifecycle=LIFECYCLE, place=place, births=(Opened,), is_open=is_open, inward=INWARD
 )

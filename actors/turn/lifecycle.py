@@ -319,6 +319,11 @@ def place(state: State, rune: Rune) -> Place:
             return Place(call_id, (state.turn_id,))
         case budget.Reserved() | budget.Warning() | budget.Exhausted():
             return ledger.place(ledger.LIFECYCLE.initial, rune)
+        case ToolCallsReceived() | StreamRestarted():
+            # How it goes on within: nobody else's fold needs it.
+            return Place(state.turn_id)
+        case ToolsFinished():
+            return Place(state.turn_id, ("session",))
         case _:
             return Place(state.turn_id, (state.agent_id, "session"))
 

@@ -1,8 +1,8 @@
-"""`runefold lifecycles`: the tables that everything here obeys, for people, scripts and pictures."""
+"""`runefold lifecycles`: the tables that everything obeys, for people, scripts and pictures."""
 
 import enum
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -11,7 +11,7 @@ from actors.catalogue import LIFECYCLES
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING
 from runelog.errors import Refused
-from runelog.lifecycle import Description, describe
+from runelog.lifecycle import Description, Lifecycle, describe
 
 
 class Format(enum.StrEnum):
@@ -45,7 +45,8 @@ def lifecycles(
 
 
 def _chosen(names: list[str]) -> list[Description]:
-    known = {each.name: describe(each) for each in LIFECYCLES}
+    laws: Sequence[Lifecycle[Any, Any, Any, Any]] = LIFECYCLES
+    known = {each.name: describe(each) for each in laws}
     for name in names:
         if name not in known:
             msg = f"there is no lifecycle {name}; there are {', '.join(known)}"

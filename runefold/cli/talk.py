@@ -50,7 +50,7 @@ As = Annotated[
 ]
 
 
-def send(  # noqa: PLR0913 -- each is an option of the command
+def send(
     directory: Directory,
     session: Session,
     text: Annotated[
@@ -88,7 +88,7 @@ def send(  # noqa: PLR0913 -- each is an option of the command
     """
     screen = Screen()
     check_id(session, "session id")
-    content = sys.stdin.read() if text == STDIN else text
+    content = _text(sys.stdin.read() if text == STDIN else text)
     find(directory)
     if wait and not is_run(directory):
         msg = f"nobody runs {directory}, so nobody would answer: nothing was sent; do not --wait"
@@ -176,7 +176,7 @@ def _show(screen: Screen, result: TurnResult, message_id: str, *, json: bool) ->
 def approve(directory: Directory, session: Session, call: Call, *, who: As = None) -> None:
     """Let a call run that waits for a human."""
     screen = Screen()
-    name = who or _user()
+    name = _text(who or _user())
     _, runs = deliver(
         directory,
         lambda runtime: runtime.approve(session, call, approver=name),
@@ -199,11 +199,11 @@ def deny(
 ) -> None:
     """Have a call not run that waits for a human. A call in doubt is given up."""
     screen = Screen()
-    name = who or _user()
+    name = _text(who or _user())
     _, runs = deliver(
         directory,
-        lambda runtime: runtime.deny(session, call, approver=name, reason=reason),
-        lambda letterbox: letterbox.deny(session, call, approver=name, reason=reason),
+        lambda runtime: runtime.deny(session, call, approver=name, reason=_text(reason)),
+        lambda letterbox: letterbox.deny(session, call, approver=name, reason=_text(reason)),
     )
     screen.line(("denied", "yellow"), f" {safe(call)}")
     if not runs:
@@ -233,6 +233,16 @@ def _nothing_runs(letterbox: Letterbox, directory: Path, session: str) -> int:
         )
         raise Refused(msg)
     return 0
+
+
+def _text(given: str) -> str:
+    """Return a text that was typed, or refuse one that cannot be written down."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        msg = "that is no text in the encoding of this terminal"
+        raise Refused(msg) from None
+    return given
 
 
 def _user() -> str:

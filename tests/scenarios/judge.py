@@ -40,7 +40,7 @@ class End(NamedTuple):
     reason: str = ""
 
 
-class Final_(NamedTuple):
+class Upshot(NamedTuple):
     """What a conversation came to."""
 
     ends: dict[str, End]
@@ -57,7 +57,7 @@ class Final_(NamedTuple):
     problems: list[str]
 
 
-def final(log: Log, till: Till) -> Final_:
+def upshot(log: Log, till: Till) -> Upshot:
     """Tell what a conversation came to."""
     state = folded(log)
     budget, _, _ = replay(log, NAME, ledger.LIFECYCLE, entity="budget")
@@ -65,7 +65,7 @@ def final(log: Log, till: Till) -> Final_:
     agents = [e.payload for e in log.read(NAME, kinds={"agent.spawning"})]
     head = log.conversation(NAME).head
     histories = [History.read(log, NAME, agent.agent_id, head) for agent in agents]  # type: ignore[attr-defined]  # by its kind
-    return Final_(
+    return Upshot(
         ends=_ends(log),
         session={
             "phase": state.phase.value,
@@ -139,7 +139,7 @@ def _ends(log: Log) -> dict[str, End]:
     return found
 
 
-def differences(scenario: Scenario, want: Final_, got: Final_) -> Iterator[str]:
+def differences(scenario: Scenario, want: Upshot, got: Upshot) -> Iterator[str]:
     """Say everything in which a conversation that was cut off came to something else."""
     yield from got.problems
     twice = {each for each in got.effects if got.effects.count(each) > 1}
@@ -170,11 +170,11 @@ def differences(scenario: Scenario, want: Final_, got: Final_) -> Iterator[str]:
         yield f"{got.spent} tool calls are spent, not {want.spent}"
 
 
-def _has_effect(got: Final_, want: Final_) -> bool:
+def _has_effect(got: Upshot, want: Upshot) -> bool:
     return len(got.effects) < len(want.effects)
 
 
-def _ended_differently(want: Final_, got: Final_, *, in_doubt: bool) -> Iterator[str]:
+def _ended_differently(want: Upshot, got: Upshot, *, in_doubt: bool) -> Iterator[str]:
     if got.ends.keys() != want.ends.keys():
         yield f"ended: {sorted(got.ends)}, not {sorted(want.ends)}"
         return

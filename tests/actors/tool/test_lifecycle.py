@@ -161,12 +161,12 @@ def test_every_rune_has_its_place() -> None:
 
 
 def test_the_shell_is_told_what_it_must_know() -> None:
-    """Beginning is decided at once, tool and probe are outside, a human keeps the call open."""
+    """Beginning is decided at once, or when it is taken over; a human keeps the call open."""
     assert ENTITY.births == (Called,)
     assert ENTITY.context(given_call(*RUNNING).state) == (AGENT, "turn_1")
     assert ENTITY.context(State()) == (None, None)
     assert ENTITY.inward == INWARD == {Begin}
-    assert ENTITY.outside == OUTSIDE == {RunTool, Probe}
+    assert ENTITY.outside == OUTSIDE == {RunTool, Probe, Begin}
     assert ENTITY.name == "tool"
     assert [phase for phase in Phase if ENTITY.is_open(given_call(*PAST[phase]).state)] == [
         Phase.AWAITING_APPROVAL

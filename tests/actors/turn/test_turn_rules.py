@@ -302,14 +302,19 @@ def test_a_call_that_somebody_else_ended_does_not_hold_the_turn() -> None:
 
 
 def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
-    """Agent and session hear of the turn; the turn hears of the calls that it gives birth to."""
+    """Agent and session hear where the turn begins and ends, the session of results in between.
+
+    The turn hears of the calls that it gives birth to.
+    """
     state = Given(LIFECYCLE, BORN).state
     aloft = Place(TURN, (AGENT, "session"))
 
     assert ENTITY.births == (type(BORN),)
     assert ENTITY.place(LIFECYCLE.initial, BORN) == aloft
-    for own in (ToolCallsReceived((), 0), Completed(""), Interrupted(""), Error("")):
-        assert ENTITY.place(state, own) == aloft
+    for end in (Completed(""), Interrupted(""), Error("")):
+        assert ENTITY.place(state, end) == aloft
+    assert ENTITY.place(state, ToolsFinished(())) == Place(TURN, ("session",))
+    assert ENTITY.place(state, ToolCallsReceived((), 0)) == Place(TURN)
     assert ENTITY.place(state, called()) == Place(FIRST, (TURN,))
     assert ENTITY.place(state, plan("a")) == Place("a", (TURN,))
     assert ENTITY.place(state, Reserved(FIRST, AGENT, Amounts())) == Place("budget")

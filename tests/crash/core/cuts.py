@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from actors.clock import HandClock
 from actors.errors import Crashed, Dead, Unanswered
 from runefold.testing.stage import PowerCut, Stage
 from runelog.errors import Closed, Fault
-from tests.scenarios.judge import differences, final
-from tests.scenarios.plays import ALL
+from tests.scenarios.judge import differences, upshot
+from tests.scenarios.plays import ALL, NAME, folded
 from tests.scenarios.world import PROVIDERS, MemoryTill, tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runefold.runtime import Runtime
-    from tests.scenarios.judge import Final_
+    from tests.scenarios.judge import Upshot
     from tests.scenarios.plays import Scenario
 
 CUT_OFF: Final = (PowerCut, Unanswered, Dead, Crashed, Closed, Fault)
@@ -26,14 +26,15 @@ CUT_OFF: Final = (PowerCut, Unanswered, Dead, Crashed, Closed, Fault)
 
 
 class Cut(NamedTuple):
-    """The power fails at the n-th append, before it is on disk or just after."""
+    """The power fails at the n-th append or effect: before it is on disk or done, or just after."""
 
     number: int
     after: bool = False
+    where: Literal["append", "tool"] = "append"
 
     def __str__(self) -> str:
         """Say when."""
-        return f"{'after' if self.after else 'before'} append {self.number}"
+        return f"{'after' if self.after else 'before'} {self.where} {self.number}"
 
 
 class Rig(Stage):
@@ -42,31 +43,43 @@ class Rig(Stage):
     def __init__(self, seed: int | None) -> None:
         """Begin with power."""
         self.till = MemoryTill()
-        options: dict[str, Any] = {"tools": tools(self.till), "providers": PROVIDERS}
+        self._in_tool: Cut | None = None
+        self._effects = 0
+        options: dict[str, Any] = {"tools": tools(self.till, self._mishap), "providers": PROVIDERS}
         super().__init__(seed=seed, **options)
 
-    def cut(self, cut: Cut) -> None:
-        """Have the power fail so many appends from now on."""
-        self.log.cut_at = self.log.appends + cut.number
-        self.log.cut_after = cut.after
+    def _mishap(self, when: str) -> None:
+        cut = self._in_tool
+        if cut is not None and when == ("after" if cut.after else "before"):
+            self._effects += 1
+            if self._effects == cut.number:
+                self.crash()
+                raise PowerCut
+
+    def cut(self, cut: Cut | None) -> None:
+        """Have the power fail so many appends or effects from now on."""
+        self._effects = 0
+        self._in_tool = cut if cut is not None and cut.where == "tool" else None
+        if cut is not None and cut.where == "append":
+            self.log.cut_at = self.log.appends + cut.number
+            self.log.cut_after = cut.after
 
     def again(self, cut: Cut | None) -> Runtime:
         """Open it again, with a power cut to come while that goes on, or later."""
         self.log.mend()
-        if cut is not None:
-            self.cut(cut)
+        self.cut(cut)
         self.clock = HandClock(self.clock.now())
         self.runtime = self._open()
         return self.runtime
 
 
 @cache
-def undisturbed(name: str, seed: int | None = None) -> tuple[Final_, int]:
+def undisturbed(name: str, seed: int | None = None) -> tuple[Upshot, int]:
     """Return what a scenario comes to, and how many appends that takes."""
     rig = Rig(seed)
     ALL[name].play(rig.runtime)
     rig.log.flush()
-    return final(rig.log, rig.till), rig.log.appends
+    return upshot(rig.log, rig.till), rig.log.appends
 
 
 def survive(name: str, seed: int | None, *cuts: Cut) -> list[str]:
@@ -90,24 +103,23 @@ def survive(name: str, seed: int | None, *cuts: Cut) -> list[str]:
     return [label + wrong for wrong in _wrong(scenario, rig, want)]
 
 
-def _wrong(scenario: Scenario, rig: Rig, want: Final_) -> Iterator[str]:
-    yield from differences(scenario, want, final(rig.log, rig.till))
-    live = rig.runtime.session("conv_scene").state
+def _wrong(scenario: Scenario, rig: Rig, want: Upshot) -> Iterator[str]:
+    yield from differences(scenario, want, upshot(rig.log, rig.till))
+    live = rig.runtime.session(NAME).state
     rig.log.flush()
-    if live != _folded(rig):
-        yield f"the live state {live} is not the replayed one {_folded(rig)}"
-
-
-def _folded(rig: Rig) -> Any:  # noqa: ANN401 -- a session's state
-    from tests.scenarios.plays import folded
-
-    return folded(rig.log)
+    if live != (replayed := folded(rig.log)):
+        yield f"the live state {live} is not the replayed one {replayed}"
+    for error in rig.scheduler.failures:
+        yield f"something failed on the way: {error!r}"
 
 
 def points(name: str, seed: int | None = None) -> list[Cut]:
     """Return every moment at which the power can fail in a scenario."""
-    _, appends = undisturbed(name, seed)
-    return [Cut(n, after) for n in range(1, appends + 1) for after in (False, True)]
+    want, appends = undisturbed(name, seed)
+    effects = len(want.effects)
+    found = [Cut(n, after) for n in range(1, appends + 1) for after in (False, True)]
+    inside = [Cut(n, after, "tool") for n in range(1, effects + 1) for after in (False, True)]
+    return [*found, *inside]
 
 
 def sample(cuts: list[Cut], size: int, seed: int) -> list[Cut]:

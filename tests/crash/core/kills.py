@@ -12,12 +12,13 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from actors.catalogue import CODEC
 from runefold.runtime import Runtime
 from runelog.store import Runelog
 from tests.crash.core.cuts import undisturbed
 from tests.crash.guard import survived
 from tests.crash.runs import scratch
-from tests.scenarios.judge import differences, final
+from tests.scenarios.judge import differences, upshot
 from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, FileTill, tools
 
@@ -109,15 +110,9 @@ def _finish(root: Path, name: str) -> None:
     _play(root, name, None)
     scenario = ALL[name]
     want, _ = undisturbed(name)
-    with Runelog.open(root / "log", _codec(), readonly=True) as log:
-        wrong = list(differences(scenario, want, final(log, FileTill(root / "till"))))
+    with Runelog.open(root / "log", CODEC, readonly=True) as log:
+        wrong = list(differences(scenario, want, upshot(log, FileTill(root / "till"))))
     assert not wrong, "\n".join(wrong)
-
-
-def _codec() -> Any:  # noqa: ANN401 -- the codec of all runes
-    from actors.catalogue import CODEC
-
-    return CODEC
 
 
 def survive(name: str, *kills: Kill) -> str:
