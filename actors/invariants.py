@@ -249,8 +249,8 @@ class _Money:
 
     def take(self, at: int, rune: Rune) -> Iterator[_Found]:
         match rune:
-            case model.Called(model_call_id=name, turn_id=of) | tool.Called(
-                call_id=name, turn_id=of
+            case (
+                model.Called(model_call_id=name, turn_id=of) | tool.Called(call_id=name, turn_id=of)
             ):
                 self._keys[name] = of
             case budget.Opened(scope=scope):

@@ -1,4 +1,4 @@
-"""A pykka actor with OTP manners. The only module that imports pykka.
+"""A pykka actor with OTP manners. Only this module and `answer` import pykka.
 
 What pykka lacks is added here, once: a start that fails where it was asked for, a crash that stays
 where it happened, mailboxes with an end, a stop that goes before queued work, an answer or an error
@@ -8,8 +8,6 @@ lane they run on, and pykka's registry of all actors in the process is left out.
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 import pykka
 from pykka.messages import _ActorStop
 
+from actors.answer import Answer
 from actors.errors import Crashed, Dead, Overloaded, StartFailed, Unanswered
 from actors.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
 from actors.report import log
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pykka._envelope import Envelope
-    from pykka._types import OptExcInfo
 
     from actors.ports import Lane, Scheduler
 
@@ -51,55 +49,10 @@ ASK_TIMEOUT: Final = 30.0
 """How many seconds whoever asks waits for an answer, unless they say."""
 
 
-class Answer(pykka.ThreadingFuture[Any]):
-    """What whoever asked waits for. Only the first answer counts; a late one is dropped."""
-
-    def __init__(self) -> None:
-        """Begin without an answer."""
-        super().__init__()
-        self._there = threading.Lock()
-        self._there.acquire()
-        self._given = False
-
-    def set(self, value: object = None) -> None:
-        """Give the answer."""
-        # Full is what pykka says when there is one: it looks and sets under one lock.
-        with contextlib.suppress(queue.Full):
-            super().set(value)
-            self._arrive()
-
-    def set_exception(self, exc_info: OptExcInfo | None = None) -> None:
-        """Give an error as the answer, as pykka has it."""
-        with contextlib.suppress(queue.Full):
-            super().set_exception(exc_info)
-            self._arrive()
-
-    def fail(self, error: Exception) -> None:
-        """Give an error as the answer."""
-        self.set_exception((type(error), error, None))
-
-    def _arrive(self) -> None:
-        self._given = True
-        self._there.release()
-
-    def is_there(self) -> bool:
-        """Tell whether it has come."""
-        return self._given
-
-    def wait(self, timeout: float | None) -> bool:
-        """Wait until it has come; tell whether it has."""
-        patience = threading.TIMEOUT_MAX if timeout is None else max(timeout, 0.0)
-        if self._there.acquire(timeout=min(patience, threading.TIMEOUT_MAX)):
-            self._there.release()
-        return self._given
-
-    def result(self) -> Any:  # noqa: ANN401 -- whatever was answered
-        """Return the answer that is there, or raise the error that is."""
-        return self.get(timeout=0)
-
-
 class _Inbox:
     """What pykka's own references put messages into."""
+
+    __slots__ = ("process",)
 
     def __init__(self) -> None:
         self.process: Process
@@ -127,8 +80,10 @@ class Process(pykka.Actor):
 
     def __init__(self, name: str, lane: Lane, *, mailbox: int = MAILBOX) -> None:
         """Begin before its start; `launch` starts it."""
-        super().__init__()
-        assert isinstance(self.actor_inbox, _Inbox)
+        # Not pykka's own: for each actor it draws a uuid and makes an event and a reference, which
+        # is most of what a short-lived one costs. They are made here when somebody asks for them.
+        self.actor_urn = name
+        self.actor_inbox = self._create_actor_inbox()
         self.actor_inbox.process = self
         self.name = name
         self.lane = lane
@@ -143,6 +98,18 @@ class Process(pykka.Actor):
         self._watchers: list[Callable[[Down], None]] = []
         self._launched = False
         self._started = False
+
+    @property
+    def actor_ref(self) -> pykka.ActorRef[Self]:
+        """What pykka knows an actor by."""
+        return pykka.ActorRef(self)
+
+    @property
+    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # made when asked for
+        """Whether it has ended, as pykka wants to know it."""
+        stopped = threading.Event()
+        self.watch(lambda _down: stopped.set())
+        return stopped
 
     @classmethod
     def start(cls, *args: Any, **kwargs: Any) -> pykka.ActorRef[Self]:  # noqa: ANN401 -- pykka's
@@ -241,7 +208,6 @@ class Process(pykka.Actor):
             self._mail.clear()
             in_hand = self._in_hand if how.reason is Reason.KILLED else None
             watchers, self._watchers = self._watchers, []
-        self.actor_stopped.set()
         if how.reason is Reason.CRASH:
             log.error("actor_crashed", actor=self.name, exc_info=how.error)
         if in_hand is not None:

@@ -140,9 +140,19 @@ class Shell(Process):
             message = self._if_due(message)
         command = self.understand(message) if message is not None else None
         if command is not None:
-            refusal = self.carry_out(command)
+            refusal = self._answer_to(command)
         self.act()
         return self.answered() if refusal is None else refusal
+
+    def _answer_to(self, command: object) -> Refused | None:
+        """Carry out what a message means; return why not, if it was refused."""
+        try:
+            return self.carry_out(command)
+        except Refused as unfit:
+            # What cannot be stored is for whoever asked to hear. Among ourselves it is a mistake.
+            if self._in_hand is None or self._in_hand[1] is None:
+                raise
+            return unfit
 
     def _reply(self, reply_to: Any, answer: object) -> None:  # noqa: ANN401 -- pykka's
         """Answer once everything is on disk; a refusal at once: nothing was written."""

@@ -18,7 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from actors.model.providers.scripted import Scripted, pause
 from bench.measure import anonymous_memory
@@ -29,6 +29,8 @@ from runelog.replay import replay
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from runefold.sessions import Session
     from runelog.rune import Rune
 
@@ -121,7 +123,13 @@ def unfinished(directory: str, count: str, how: str) -> None:
     runtime.close()
 
 
+WHAT: Final[dict[str, Callable[..., None]]] = {
+    "memory": memory,
+    "crash": crash,
+    "idle": idle,
+    "unfinished": unfinished,
+}
+
 if __name__ == "__main__":
-    {"memory": memory, "crash": crash, "idle": idle, "unfinished": unfinished}[sys.argv[1]](
-        *sys.argv[2:]
-    )
+    name, *arguments = sys.argv[1:]
+    WHAT[name](*arguments)

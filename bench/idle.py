@@ -1,4 +1,4 @@
-"""Sessions with nothing to do: what they take, what waking one costs, and what opening them does."""
+"""Sessions with nothing to do: what they take, and what it costs to wake one or to open many."""
 
 from __future__ import annotations
 

@@ -259,9 +259,9 @@ class Eventsourcing:
             with self._datastore.get_connection(commit=commit) as connection:
                 raw = cast("Any", connection)._sqlite_conn  # noqa: SLF001 -- nothing else tells
                 seen[id(raw)] = raw
-        pragmas = pragmas(list(seen.values()))
+        found = pragmas(list(seen.values()))
         version = version_of("eventsourcing")
-        return f"eventsourcing {version}, SQLiteApplicationRecorder, {pragmas}"
+        return f"eventsourcing {version}, SQLiteApplicationRecorder, {found}"
 
     def close(self) -> None:
         """Close the application."""

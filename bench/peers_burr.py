@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from importlib.metadata import version as version_of
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from burr import telemetry
+import burr.telemetry
 from burr.core import ApplicationBuilder, State, action, default, when
 from burr.core.persistence import SQLitePersister
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-telemetry.disable_telemetry()
+# Much of Burr has no types.
+_burr: Any = burr
+_burr.telemetry.disable_telemetry()
 
 
 @action(reads=["messages"], writes=["messages", "call"])
@@ -45,8 +48,8 @@ def use_tool(state: State[Any]) -> State[Any]:
 class _Persister(SQLitePersister):
     """Its persister, with a lock: then threads queue there, and not asleep in SQLite."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path), connect_kwargs={"check_same_thread": False})
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        super().__init__(str(path), connection=connection)
         self._turn = threading.Lock()
 
     def save(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 -- whatever Burr passes
@@ -61,19 +64,20 @@ class Burr:
 
     def __init__(self, path: Path) -> None:
         """Make the database."""
-        self._persister = _Persister(path)
-        self._persister.connection.execute("PRAGMA journal_mode=WAL")
-        self._persister.connection.execute("PRAGMA synchronous=FULL")
+        self._connection = sqlite3.connect(path, check_same_thread=False)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=FULL")
+        self._persister = cast("Any", _Persister(path, self._connection))
         self._persister.initialize()
 
     def begin(self, conversation: str) -> Callable[[], str]:
         """Begin an application, as Burr calls it."""
+        builder, if_done = cast("Any", ApplicationBuilder)(), cast("Any", when)(call=None)
         app = (
-            ApplicationBuilder()
-            .with_actions(receive, model, use_tool)
+            builder.with_actions(receive, model, use_tool)
             .with_transitions(
                 ("receive", "model"),
-                ("model", "receive", when(call=None)),
+                ("model", "receive", if_done),
                 ("model", "use_tool", default),
                 ("use_tool", "model"),
             )
@@ -92,9 +96,9 @@ class Burr:
 
     def settings(self) -> str:
         """Return what its connection says of itself."""
-        found = pragmas([self._persister.connection])
+        found = pragmas([self._connection])
         return f"apache-burr {version_of('apache-burr')}, SQLitePersister behind a lock, {found}"
 
     def close(self) -> None:
         """Close the database."""
-        self._persister.connection.close()
+        self._connection.close()

@@ -1,6 +1,7 @@
-"""A loop written by hand that only appends a turn's runes with bare lmdb: nothing decides, nothing
-recovers, nothing is told. It commits where a turn has to be durable: at its start, at the tool
-call, at the tool's result and at its end.
+"""A loop written by hand that only appends a turn's runes with bare lmdb.
+
+Nothing decides, nothing recovers, nothing is told. It commits where a turn has to be durable: at
+its start, at the tool call, at the tool's result and at its end.
 """
 
 from __future__ import annotations

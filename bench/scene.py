@@ -1,5 +1,6 @@
-"""The turn that is measured: a model that takes no time says twenty fragments, asks for a tool, and
-says twenty more. And ours as one of those that can make it.
+"""The turn that is measured, and ours as one of those that can make it.
+
+A model that takes no time says twenty fragments, asks for a tool, and says twenty more.
 """
 
 from __future__ import annotations

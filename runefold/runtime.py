@@ -14,6 +14,7 @@ from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
+from runefold import checks
 from runefold.agents import Bound
 from runefold.chance import SystemChance
 from runefold.control import Control, carrier, open_beside
@@ -116,6 +117,9 @@ class Runtime:
     ) -> Session:
         """Begin a conversation with its root agent; return once it is on disk."""
         self.check(spec)
+        for key, value in (labels or {}).items():
+            checks.text(key, "a label's name")
+            checks.text(value, "a label")
         if conversation_id is None:
             name = self.new_id("conv")
         else:
@@ -138,6 +142,9 @@ class Runtime:
 
     def check(self, spec: AgentSpec) -> None:
         """Refuse an agent whose model or tools are not registered here."""
+        if not isinstance(spec, AgentSpec):
+            msg = f"an agent is described by an AgentSpec, not by a {type(spec).__name__}"
+            raise Refused(msg)
         offices = self._offices
         if spec.model not in offices.models:
             known = ", ".join(sorted(offices.models)) or "none"

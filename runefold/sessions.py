@@ -12,6 +12,7 @@ from actors.process import ASK_TIMEOUT
 from actors.session import commands as ask
 from actors.session.actor import Forward, Interrupt, Look, Send
 from actors.tool.actor import Word
+from runefold import checks
 from runefold.turns import Turn
 from runelog.errors import Refused
 from runelog.rune import check_id
@@ -67,9 +68,8 @@ class Session:
         With `mode="steer"` it takes over from the turn that is running now. With a `message_id` of
         your own, sending it again is harmless: you get the same turn.
         """
-        if not isinstance(content, str):
-            msg = f"a message is a text, not a {type(content).__name__}"
-            raise Refused(msg)
+        checks.text(content, "a message")
+        checks.text(to, "the agent that a message is for")
         if mode not in MODES:
             msg = f"mode={mode!r}: use 'queue' to wait for the running turn, 'steer' to take over"
             raise Refused(msg)
@@ -82,7 +82,7 @@ class Session:
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop what is running now and keep what there is; return how many turns were stopped."""
-        stopped: list[str] = self._ask(Interrupt(reason))
+        stopped: list[str] = self._ask(Interrupt(checks.text(reason, "a reason")))
         for message_id in stopped:
             Turn(self._runtime, self.id, message_id, 0).result(timeout)
         return len(stopped)
@@ -97,7 +97,7 @@ class Session:
 
     def pause(self, reason: str = "", *, finish: bool = True) -> None:
         """Begin no more turns; running ones finish, or are interrupted if `finish` is false."""
-        self._ask(ask.Pause(reason, finish))
+        self._ask(ask.Pause(checks.text(reason, "a reason"), bool(finish)))
 
     def resume(self) -> None:
         """Go on after a pause."""
@@ -105,11 +105,11 @@ class Session:
 
     def suspend(self, reason: str) -> None:
         """Begin no more turns until somebody has seen to the reason."""
-        self._ask(ask.Suspend(reason, actor="user"))
+        self._ask(ask.Suspend(checks.text(reason, "a reason"), actor="user"))
 
     def unsuspend(self, reason: str = "") -> None:
         """Go on: somebody has seen to what it was suspended for."""
-        self._ask(ask.Unsuspend(reason))
+        self._ask(ask.Unsuspend(checks.text(reason, "a reason")))
 
     def replenish(
         self,
@@ -124,19 +124,19 @@ class Session:
     ) -> None:
         """Raise the limits of the session's budget, or of an agent's, by so much."""
         amounts = Amounts(
-            tokens=tokens,
-            tool_calls=tool_calls,
-            wall=round(wall_seconds * SECOND),
-            retries=retries,
-            sub_calls=sub_calls,
-            cost=round(cost * 1_000_000),
+            tokens=checks.count(tokens, "tokens"),
+            tool_calls=checks.count(tool_calls, "tool_calls"),
+            wall=round(checks.number(wall_seconds, "wall_seconds", zero=True) * SECOND),
+            retries=checks.count(retries, "retries"),
+            sub_calls=checks.count(sub_calls, "sub_calls"),
+            cost=round(checks.number(cost, "cost", zero=True) * 1_000_000),
         )
         request = self._runtime.new_id("req")
         self._ask(ask.Replenish(request, agent or "session", amounts))
 
     def close(self, reason: str = "", *, timeout: float | None = ASK_TIMEOUT) -> None:
         """Accept nothing more, stop what runs, and bring everything to its end."""
-        self._ask(ask.Close(reason))
+        self._ask(ask.Close(checks.text(reason, "a reason")))
         self._runtime.wait_for(self.id, "session.closed", timeout)
 
     def archive(self) -> None:
@@ -155,11 +155,13 @@ class Session:
 
     def hand_over(self, to: str) -> None:
         """Let another agent take the messages that name none."""
-        self._ask(ask.HandOver(to))
+        self._ask(ask.HandOver(check_id(to, "agent id")))
 
     def kill(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
         """Terminate an agent; one with a turn running only by `force`."""
-        self._ask(Forward("agent", agent, agent, Terminate(reason, force, "user")))
+        check_id(agent, "agent id")
+        end = Terminate(checks.text(reason, "a reason"), bool(force), "user")
+        self._ask(Forward("agent", agent, agent, end))
 
     # -- approvals ----------------------------------------------------------------------------
 
@@ -191,6 +193,8 @@ class Session:
 
     def _say(self, call_id: str, word: Word) -> None:
         check_id(call_id, "call id")
+        checks.text(word.approver, "an approver")
+        checks.text(word.reason, "a reason")
         self._ask(Forward("tool", call_id, "", word))
 
     def in_doubt(self) -> list[str]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Limits
 from actors.clock import SECOND
+from runefold import checks
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_FRACTIONS: Final = frozenset({"wall_seconds", "cost"})
+"""What need not be a whole number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +28,7 @@ class Budget:
     >>> Budget(tokens=0)
     Traceback (most recent call last):
     ...
-    runelog.errors.Refused: a budget of tokens=0 is no budget: give a positive number, or None
+    runelog.errors.Refused: a budget of tokens=0 is no budget: give a positive whole number, or None
     """
 
     tokens: int | None = None
@@ -40,8 +45,18 @@ class Budget:
         """Refuse what is no limit."""
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                msg = f"a budget of {name}={value} is no budget: give a positive number, or None"
+            if value is None:
+                continue
+            try:
+                number = checks.number if name in _FRACTIONS else checks.count
+                number(value, name)
+                fits = value > 0
+            except Refused:
+                fits = False
+            if not fits:
+                kind = "positive" if name in _FRACTIONS else "positive whole"
+                shown = checks.shown(value)
+                msg = f"a budget of {name}={shown} is no budget: give a {kind} number, or None"
                 raise Refused(msg)
 
     def limits(self) -> Limits:
@@ -88,13 +103,19 @@ class AgentSpec:
         if isinstance(self.tools, str):
             msg = f"tools={self.tools!r} is one string: give a list of names"
             raise Refused(msg)
-        for name in ("turn_timeout", "first_byte_timeout", "silence_timeout", "max_output_tokens"):
-            value = getattr(self, name)
-            if not value > 0:
-                msg = f"agent {self.role}: {name} is {value}: give a positive number"
-                raise Refused(msg)
-        if self.retries < 0:
-            msg = f"agent {self.role}: retries is {self.retries}: give 0 or more"
+        for name in ("role", "model", "instructions"):
+            checks.text(getattr(self, name), f"an agent's {name}")
+        whose = f"agent {self.role}:"
+        for each in self.tools:
+            checks.text(each, f"{whose} the name of a tool")
+        for name in ("turn_timeout", "first_byte_timeout", "silence_timeout"):
+            checks.number(getattr(self, name), f"{whose} {name}")
+        checks.count(self.max_output_tokens, f"{whose} max_output_tokens", least=1)
+        checks.count(self.retries, f"{whose} retries")
+        checks.choice(self.on_crash, f"{whose} on_crash", ("retry", "interrupt"))
+        checks.choice(self.on_exhausted, f"{whose} on_exhausted", ("suspend", "terminate"))
+        if not isinstance(self.budget, Budget):
+            msg = f"{whose} budget is {checks.shown(self.budget)}: give a Budget"
             raise Refused(msg)
 
     def config(self) -> AgentConfig:

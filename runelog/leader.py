@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 FLUSH_AFTER: Final = 0.01
 """How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
+AHEAD: Final = 4 << 20
+"""How many bytes a commit sees to it that there is room for, beyond its own."""
 MIN_CROWD: Final = 4
 """From so many waiting threads on, a commit waits for the others a little."""
 MAX_GATHER: Final = 0.001
@@ -235,6 +237,9 @@ class Leader:
     def _write(self, items: list[Item]) -> None:
         with self._env.batch(spare=False) as batch:
             self._check_epoch(batch)
+            with contextlib.suppress(LogFull):
+                # Ahead of time, so that nobody who appends meanwhile has to wait for it.
+                self._env.reserve(AHEAD)
             self._env.reserve(0)
             inscribe(batch, self._home, items)
 

@@ -41,13 +41,12 @@ class Recovery:
         epoch = self._offices.clock.now()
         for name in names:
             try:
-                house = tree.wake(name)
+                # Counted before anything goes on: the third open in vain must not try once more.
+                tree.wake(name, ask.Reopen(epoch))
             except RunefoldError as error:
                 # One that cannot be woken must not keep the others asleep.
                 operator.error("session_not_woken", conversation=name, reason=str(error))
                 self.suspend(name, error)
-                continue
-            house.session.notify(ask.Reopen(epoch))
         return names
 
     def suspend(self, conversation: str, error: BaseException | None) -> None:

@@ -20,7 +20,7 @@ from actors.report import log as operator
 from runelog.errors import Closed, LogFull
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
 from supervisors.errors import NotDone
-from supervisors.house import Gone, House
+from supervisors.house import SESSION, Gone, House
 from supervisors.messages import StartDynamic
 from supervisors.passivation import IDLE_AFTER, Bedtime
 from supervisors.registry import Registry
@@ -62,6 +62,8 @@ class Tree:
         self._fallen = fallen
         self._lock = threading.Lock()
         self._houses: dict[str, House] = {}
+        self._letters: dict[str, object] = {}
+        """What a session is to read before it does anything, by conversation."""
         self._closed = False
         self._bedtime = Bedtime(log, offices, idle_after, self._rouse)
         self.registry = Registry()
@@ -95,6 +97,10 @@ class Tree:
         house = House(hall, self._shells)
         with self._lock:
             self._houses[conversation] = house
+            letter = self._letters.pop(conversation, None)
+        if letter is not None:
+            hall.awaited.add(SESSION)
+            hall.tell(SESSION, letter)
         house.supervisor.watch(lambda down: self._down(conversation, house, down))
         self._bedtime.woken(house)
         return house.supervisor
@@ -135,8 +141,11 @@ class Tree:
         with self._lock:
             return self._houses.get(conversation)
 
-    def wake(self, conversation: str) -> House:
-        """Return the house of a conversation; start it if it sleeps. For the edge: it may wait."""
+    def wake(self, conversation: str, letter: object = None) -> House:
+        """Return the house of a conversation; start it if it sleeps. For the edge: it may wait.
+
+        A session that is started reads the `letter` before it does anything.
+        """
         if self._closed:
             msg = "this runtime has been closed: open it again"
             raise Closed(msg)
@@ -145,6 +154,9 @@ class Tree:
             self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
         elif house is not None and house.supervisor.ref.is_alive():
             return house
+        if letter is not None:
+            with self._lock:
+                self._letters[conversation] = letter
         self.registry.ensure(conversation, lambda: self._start(conversation))
         found = self.house(conversation)
         if found is None:

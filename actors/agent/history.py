@@ -123,8 +123,8 @@ def told(result: tool.Result) -> str:
             return output
         case "unknown":
             return (
-                "It is not known whether this call took effect: the process ended while it ran. "
-                "Do not assume either; check before you ask for it again."
+                f"It is not known whether this call took effect: {result.error}. "
+                "Assume neither, and check before you ask for it again."
             )
         case "timeout":
             return f"No result in time: {result.error} {output}".strip()

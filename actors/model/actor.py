@@ -47,6 +47,9 @@ class ModelActor(Shell):
                 self._end_stream()
                 return replace(message, usage=self._spent(message.usage))
             case TimeUp() if not self.state.begun:
+                if self._stream is not None and self._stream.heard:
+                    self._stream.begin()
+                    return None
                 self._end_stream()
                 return message
             case Cancel(reason):

@@ -33,7 +33,7 @@ GATHER: Final = SECOND // 50
 MOST: Final = 64
 """At most so many fragments go into one rune."""
 MAX_CALLS: Final = 1_000
-"""How many calls of one answer are listened to: far beyond what a turn accepts."""
+"""How many calls of one answer are listened to, far beyond what a turn accepts."""
 MAX_NAME: Final = 256
 MAX_WORDS: Final = 10_000
 """How much of an error is kept, in characters."""
@@ -78,6 +78,8 @@ class Stream:
         self._used: Used | None = None
         self._begun = False
         self.closed = False
+        self.heard = False
+        """Whether anything came at all, be it no text."""
         self.heard_at = clock.now()
         """When something last came."""
         self.flush_by: int | None = None
@@ -100,6 +102,13 @@ class Stream:
         """Write what is waiting."""
         with self._lock:
             if not self.closed:
+                self._flush()
+
+    def begin(self) -> None:
+        """Record that the answer has begun, though it has no words yet."""
+        with self._lock:
+            if not self.closed and not self._begun:
+                self._waiting.append("")
                 self._flush()
 
     @property
@@ -130,6 +139,7 @@ class Stream:
                 case Pause(int() | float() as seconds) if 0 <= seconds <= MAX_PAUSE:
                     yield self.heard_at + round(seconds * SECOND)
                 case _:
+                    self.heard = True
                     outcome = self._take(event)
                     yield None
         if outcome is not None and not self.closed:
@@ -164,8 +174,9 @@ class Stream:
             case Text(str(text)):
                 return self._say(clean(text))
             case ToolCall(str(), str()):
-                if len(self._calls) < MAX_CALLS:
-                    self._calls.append(asked(self._chance.id("call"), event))
+                self._calls.append(asked(self._chance.id("call"), event))
+                if len(self._calls) >= MAX_CALLS:
+                    return Finish(tuple(self._calls), self.usage, "too_many_calls")
             case Used():
                 # What makes no sense is no news: then what was set aside counts.
                 self._used = event if is_sound(event) else self._used

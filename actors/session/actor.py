@@ -173,7 +173,7 @@ class SessionActor(Shell):
         agent = order.agent or self._caller_of(order.entity)
         if agent:
             self.hall.children.ensure(order.kind, order.entity, agent)
-        if not self.hall.tell(order.entity, order.message, reply_to):
+        if not agent or not self.hall.tell(order.entity, order.message, reply_to):
             msg = f"there is no {order.kind} call {order.entity} in {self.hall.conversation}"
             super()._reply(reply_to, Refused(msg))
 

@@ -85,20 +85,22 @@ class ToolActor(Shell):
         """Do what is due, on a thread of its own: a tool may block, and a probe as well."""
         match effect:
             case RunTool(attempt=attempt):
-                self._run(lambda tool, call: self._ran(tool.run(call), attempt))
+                self._run(lambda tool, call: self._ran(tool.run(call), attempt), attempt)
             case Probe(attempt=attempt):
-                self._run(lambda tool, call: self._probed(tool, call, attempt))
+                self._run(lambda tool, call: self._probed(tool, call, attempt), None)
             case Begin():
                 pass  # inward
             case _:
                 assert_never(effect)
 
-    def _run(self, work: Callable[[Tool, Call], None]) -> None:
+    def _run(self, work: Callable[[Tool, Call], None], attempt: int | None) -> None:
         offices = self.hall.offices
         what = self.state.call
         tool = offices.tools.get(what.tool_name)
         if tool is None:
-            self.carry_out(Abandon(f"the tool {what.tool_name} is not registered any more"))
+            missing = f"the tool {what.tool_name} is not registered any more"
+            # A first run has not begun: what is in doubt after a crash was settled before.
+            self.carry_out(Fail(missing) if attempt == 0 else Abandon(missing))
             return
         # A word to stop that was meant for an earlier run does not count for this one.
         self._cancellation = Cancellation()

@@ -153,25 +153,15 @@ def differences(scenario: Scenario, want: Upshot, got: Upshot) -> Iterator[str]:
         yield f"unknown are {unknown}, and the app is told {got.doubts}"
     if unknown and not scenario.blind:
         yield f"left unknown although there is a probe: {unknown}"
-    missing = [
-        call
-        for call, status in got.results.items()
-        if status == "success" and call not in got.effects and _has_effect(got, want)
-    ]
-    if len(got.effects) + len(unknown) < len(want.effects):
-        yield f"took effect: {got.effects}, not {len(want.effects)}; missing {missing}"
-    if len(got.effects) > len(want.effects):
-        yield f"took effect {len(got.effects)} times, not {len(want.effects)}"
+    if not len(want.effects) - len(unknown) <= len(got.effects) <= len(want.effects):
+        yield f"took effect: {got.effects}, which are not {len(want.effects)}"
     yield from _ended_differently(want, got, in_doubt=bool(unknown))
     if got.session != want.session:
-        changed = {key: (got.session[key], old) for key, old in want.session.items()}
-        yield f"session: {({k: v for k, v in changed.items() if v[0] != v[1]})}"
+        for what, old in want.session.items():
+            if got.session[what] != old:
+                yield f"the session's {what}: {got.session[what]}, not {old}"
     if got.spent != want.spent:
         yield f"{got.spent} tool calls are spent, not {want.spent}"
-
-
-def _has_effect(got: Upshot, want: Upshot) -> bool:
-    return len(got.effects) < len(want.effects)
 
 
 def _ended_differently(want: Upshot, got: Upshot, *, in_doubt: bool) -> Iterator[str]:
@@ -189,6 +179,9 @@ def _ended_differently(want: Upshot, got: Upshot, *, in_doubt: bool) -> Iterator
         shown = sum(text == UNKNOWN for history in got.histories for _, text in history)
         if shown != len(got.doubts):
             yield f"the model was told of {shown} doubts, and there are {len(got.doubts)}"
-    elif all(end.kind != "interrupted" for end in want.ends.values()):
-        if got.histories != want.histories:
-            yield f"the models are shown {got.histories}, not {want.histories}"
+    elif got.histories != want.histories and not _was_stopped(want):
+        yield f"the models are shown {got.histories}, not {want.histories}"
+
+
+def _was_stopped(upshot: Upshot) -> bool:
+    return any(end.kind == "interrupted" for end in upshot.ends.values())

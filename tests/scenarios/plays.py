@@ -14,7 +14,8 @@ from actors.errors import Unanswered
 from actors.hand import HandScheduler
 from actors.model import runes as models
 from actors.session.actor import ended
-from actors.session.lifecycle import LIFECYCLE
+from actors.session.fold import Phase
+from actors.session.lifecycle import LIFECYCLE, message_entity
 from actors.turn import runes as turns
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import UnknownConversation
@@ -27,12 +28,20 @@ if TYPE_CHECKING:
     from runefold.runtime import Runtime
     from runefold.sessions import Session
     from runelog.log import Log
+    from tests.scenarios.world import Till
 
 NAME: Final = "conv_scene"
 PATIENCE: Final = 60.0
 """Seconds until a play is given up; nothing that works waits for it."""
 STEPS: Final = 100_000
-EVERYTHING: Final = ("charge", "charge_blindly", "refund", "look_up")
+EVERYTHING: Final = (
+    "charge",
+    "charge_blindly",
+    "charge_by_key",
+    "charge_by_hand",
+    "refund",
+    "look_up",
+)
 
 
 @dataclass(frozen=True)
@@ -40,11 +49,9 @@ class Scenario:
     """A conversation, played by an app."""
 
     name: str
-    play: Callable[[Runtime], None]
+    play: Callable[[Runtime, Till], None]
     blind: bool = False
     """Whether nobody can tell of a tool in doubt if it took effect."""
-    has_end: bool = False
-    """Whether its session is closed in the end."""
 
 
 def opened(runtime: Runtime, *, budget: Budget | None = None) -> Session:
@@ -105,24 +112,28 @@ def speaks(log: Log, message_id: str) -> bool:
     return said
 
 
-def _plain(runtime: Runtime) -> None:
+def _plain(runtime: Runtime, _till: Till) -> None:
     opened(runtime).send("hello", message_id="m1").result(PATIENCE)
 
 
-def _closed(runtime: Runtime) -> None:
+def _closed(runtime: Runtime, _till: Till) -> None:
     session = opened(runtime)
-    if folded(runtime.log).phase.value not in {"closing", "closed"}:
-        session.send("charge", message_id="m1").result(PATIENCE)
-        session.close()
-    elif folded(runtime.log).phase.value == "closing":
+    log = runtime.log
+    if folded(log).phase not in {Phase.CLOSING, Phase.CLOSED}:
+        first = session.send("charge", message_id="m1")
+        first.result(PATIENCE)
+        session.send("think", message_id="m2")
+        session.send("hello", message_id="m3")
+        until(runtime, lambda: speaks(log, "m2"))
+    if folded(log).phase is not Phase.CLOSED:
         session.close()
 
 
-def _parallel(runtime: Runtime) -> None:
+def _parallel(runtime: Runtime, _till: Till) -> None:
     opened(runtime).send("look and charge", message_id="m1").result(PATIENCE)
 
 
-def _approval(runtime: Runtime) -> None:
+def _approval(runtime: Runtime, _till: Till) -> None:
     session = opened(runtime)
     turn = session.send("refund", message_id="m1")
     log = runtime.log
@@ -132,12 +143,79 @@ def _approval(runtime: Runtime) -> None:
     turn.result(PATIENCE)
 
 
+def _denied(runtime: Runtime, _till: Till) -> None:
+    session = opened(runtime)
+    turn = session.send("refund", message_id="m1")
+    log = runtime.log
+    until(runtime, lambda: bool(folded(log).approvals) or is_done(log, "m1"))
+    for each in folded(log).approvals:
+        session.deny(each.call_id, reason="no money", approver="ada")
+    turn.result(PATIENCE)
+
+
+def _withdrawn(runtime: Runtime, _till: Till) -> None:
+    session = opened(runtime)
+    turn = session.send("refund", message_id="m1")
+    log = runtime.log
+    until(runtime, lambda: bool(folded(log).approvals) or is_done(log, "m1"))
+    if not is_done(log, "m1"):
+        session.interrupt()
+    turn.result(PATIENCE)
+    session.send("charge", message_id="m2").result(PATIENCE)
+
+
+def _by_hand(runtime: Runtime, till: Till) -> None:
+    session = opened(runtime)
+    log = runtime.log
+    for message in ("m1", "m2"):
+        turn = session.send("charge by hand", message_id=message)
+
+        def is_over(of: str = message) -> bool:
+            return bool(folded(log).approvals) or is_done(log, of)
+
+        until(runtime, is_over)
+        for each in folded(log).approvals:
+            if each.call_id in till.entries():
+                session.answer(each.call_id, "happened", approver="ada", output="charged")
+            else:
+                session.answer(each.call_id, "rerun", approver="ada")
+        turn.result(PATIENCE)
+
+
+def _paused(runtime: Runtime, _till: Till) -> None:
+    session = opened(runtime)
+    first = session.send("charge", message_id="m1")
+    log = runtime.log
+    if folded(log).phase is Phase.ACTIVE and not any(log.stream(NAME, message_entity("m2"))):
+        session.pause("lunch")
+    second = session.send("charge", message_id="m2")
+    if session.state.phase is Phase.PAUSED:
+        session.resume()
+    first.result(PATIENCE)
+    second.result(PATIENCE)
+
+
+def _dismissed(runtime: Runtime, _till: Till) -> None:
+    session = opened(runtime)
+    log = runtime.log
+    session.send("hello", message_id="m1").result(PATIENCE)
+    born = [e.owner for e in log.read(NAME, kinds={"agent.spawning"})]
+    spec = AgentSpec(role="helper", model="clerk", retries=5)
+    helper = born[1] if len(born) > 1 else session.spawn(spec, parent=born[0])
+    if any(each.agent_id == helper for each in folded(log).members):
+        session.send("think", to=helper, message_id="m2")
+        until(runtime, lambda: speaks(log, "m2"))
+        session.kill(helper, force=True)
+    until(runtime, lambda: is_done(log, "m2"))
+    session.send("hello", message_id="m3").result(PATIENCE)
+
+
 def is_done(log: Log, message_id: str) -> bool:
     """Tell whether the turn of a message has ended."""
     return ended(log, NAME, message_id) is not None
 
 
-def _steer(runtime: Runtime) -> None:
+def _steer(runtime: Runtime, _till: Till) -> None:
     session = opened(runtime)
     log = runtime.log
     first = session.send("think", message_id="m1")
@@ -147,7 +225,7 @@ def _steer(runtime: Runtime) -> None:
     second.result(PATIENCE)
 
 
-def _interrupt(runtime: Runtime) -> None:
+def _interrupt(runtime: Runtime, _till: Till) -> None:
     session = opened(runtime)
     log = runtime.log
     first = session.send("think", message_id="m1")
@@ -158,7 +236,7 @@ def _interrupt(runtime: Runtime) -> None:
     session.send("hello", message_id="m2").result(PATIENCE)
 
 
-def _team(runtime: Runtime) -> None:
+def _team(runtime: Runtime, _till: Till) -> None:
     session = opened(runtime)
     state = session.state
     helpers = [each.agent_id for each in state.members if each.agent_id != state.root]
@@ -173,18 +251,18 @@ def _team(runtime: Runtime) -> None:
         turn.result(PATIENCE)
 
 
-def _budget(runtime: Runtime) -> None:
+def _budget(runtime: Runtime, _till: Till) -> None:
     session = opened(runtime, budget=Budget(tool_calls=2))
     for number in (1, 2, 3):
         session.send("charge", message_id=f"m{number}").result(PATIENCE)
     last = session.send("hello", message_id="m4")
-    if session.state.phase.value == "suspended":
+    if session.state.phase is Phase.SUSPENDED:
         session.replenish(agent=session.state.root, tool_calls=5)
     last.result(PATIENCE)
     session.send("charge", message_id="m5").result(PATIENCE)
 
 
-def _queue(runtime: Runtime) -> None:
+def _queue(runtime: Runtime, _till: Till) -> None:
     session = opened(runtime)
     words = ("hello", "charge", "look and charge", "hello")
     sent = [session.send(word, message_id=f"m{n}") for n, word in enumerate(words)]
@@ -192,14 +270,14 @@ def _queue(runtime: Runtime) -> None:
         turn.result(PATIENCE)
 
 
-def _fault(runtime: Runtime) -> None:
+def _fault(runtime: Runtime, _till: Till) -> None:
     session = opened(runtime)
     session.send("stumble", message_id="m1").result(PATIENCE)
     session.send("charge", message_id="m2").result(PATIENCE)
 
 
-def _three(word: str) -> Callable[[Runtime], None]:
-    def play(runtime: Runtime) -> None:
+def _three(word: str) -> Callable[[Runtime, Till], None]:
+    def play(runtime: Runtime, _till: Till) -> None:
         session = opened(runtime)
         for number in (1, 2, 3):
             session.send(word, message_id=f"m{number}").result(PATIENCE)
@@ -219,7 +297,13 @@ ALL: Final = {
         Scenario("budget", _budget),
         Scenario("queue", _queue),
         Scenario("fault", _fault),
-        Scenario("closed", _closed, has_end=True),
+        Scenario("closed", _closed),
+        Scenario("denied", _denied),
+        Scenario("withdrawn", _withdrawn),
+        Scenario("paused", _paused),
+        Scenario("dismissed", _dismissed),
+        Scenario("charges by key", _three("charge by key")),
+        Scenario("charges by hand", _by_hand),
         Scenario("charges", _three("charge")),
         Scenario("blind charges", _three("charge blindly"), blind=True),
     )

@@ -97,6 +97,16 @@ def tools(till: Till, mishap: Callable[[str], None] = _nothing) -> list[Tool]:
         """Charge a customer; nobody can tell afterwards whether it was done."""
         return book(call_id)
 
+    @tool(idempotent=True)
+    def charge_by_key(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- as above
+        """Charge a customer; the service takes the same key for the same charge."""
+        return "charged" if call_id in till.entries() else book(call_id)
+
+    @tool(in_doubt="ask")
+    def charge_by_hand(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- as above
+        """Charge a customer; whether it was done, a human can look up."""
+        return book(call_id)
+
     @tool(requires_approval=True, in_doubt="probe", probe=took_effect)
     def refund(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- as above
         """Pay a customer back, if a human agrees."""
@@ -107,13 +117,15 @@ def tools(till: Till, mishap: Callable[[str], None] = _nothing) -> list[Tool]:
         """Look a customer up."""
         return f"customer {number}"
 
-    return [charge, charge_blindly, refund, look_up]
+    return [charge, charge_blindly, charge_by_key, charge_by_hand, refund, look_up]
 
 
 WORDS: Final[Mapping[str, Reply]] = {
     "hello": ["It ", "is ", "fine."],
     "charge": ["I charge. ", call("charge", cents=5)],
     "charge blindly": ["I charge. ", call("charge_blindly", cents=5)],
+    "charge by key": ["I charge. ", call("charge_by_key", cents=5)],
+    "charge by hand": ["I charge. ", call("charge_by_hand", cents=5)],
     "look and charge": [
         "I look. ",
         call("look_up", number=1),

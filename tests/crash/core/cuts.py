@@ -77,7 +77,7 @@ class Rig(Stage):
 def undisturbed(name: str, seed: int | None = None) -> tuple[Upshot, int]:
     """Return what a scenario comes to, and how many appends that takes."""
     rig = Rig(seed)
-    ALL[name].play(rig.runtime)
+    ALL[name].play(rig.runtime, rig.till)
     rig.log.flush()
     return upshot(rig.log, rig.till), rig.log.appends
 
@@ -86,14 +86,10 @@ def survive(name: str, seed: int | None, *cuts: Cut) -> list[str]:
     """Play a scenario through some power cuts, one after the other; return what is wrong."""
     scenario = ALL[name]
     rig = Rig(seed)
-    rig.cut(cuts[0])
-    try:
-        scenario.play(rig.runtime)
-    except CUT_OFF:
-        pass
-    for cut in (*cuts[1:], None):
+    for cut in (*cuts, None):
         try:
-            scenario.play(rig.again(cut))
+            # From the second time on it is opened again, on what the cut has left.
+            scenario.play(rig.again(cut), rig.till)
         except CUT_OFF:
             if not rig.log.is_cut:
                 raise

@@ -11,6 +11,7 @@ import signal
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from unittest.mock import patch
 
 from actors.catalogue import CODEC
 from runefold.runtime import Runtime
@@ -23,6 +24,7 @@ from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, FileTill, tools
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from runelog.rune import Appended
@@ -58,7 +60,13 @@ class _Counter:
         self._lock = threading.Lock()
         self.count = 0
 
+    def add(self) -> None:
+        """Count one more."""
+        with self._lock:
+            self.count += 1
+
     def hit(self) -> bool:
+        """Count one more; tell whether it is the n-th."""
         with self._lock:
             self.count += 1
             return self.count == self._number
@@ -76,23 +84,34 @@ class _Mishap:
             _die()
 
 
-def _arm(kill: Kill) -> None:
-    """Have this process killed at an append. Only ever called in a child."""
-    counter = _Counter(kill.number)
+def _watch(before: Callable[[], None], after: Callable[[Runelog], None]) -> None:
+    """Have something done at each append of this process. Only ever called in a child."""
     append = Runelog.append
 
-    def fatal(log: Runelog, *arguments: Any, **options: Any) -> Appended:  # noqa: ANN401 -- as the log takes them
-        hit = counter.hit()
-        if hit and kill.moment == "before":
-            _die()
+    def watched(log: Runelog, *arguments: Any, **options: Any) -> Appended:  # noqa: ANN401 -- as the log takes them
+        before()
         appended = append(log, *arguments, **options)
-        if hit and kill.moment == "on disk":
-            log.flush()
-        if hit:
-            _die()
+        after(log)
         return appended
 
-    Runelog.append = fatal  # type: ignore[method-assign]  # in this process, which is about to end
+    patch.object(Runelog, "append", watched).start()
+
+
+def _arm(kill: Kill) -> None:
+    """Have this process killed at an append."""
+    counter = _Counter(kill.number)
+
+    def before() -> None:
+        if kill.moment == "before" and counter.hit():
+            _die()
+
+    def after(log: Runelog) -> None:
+        if kill.moment != "before" and counter.hit():
+            if kill.moment == "on disk":
+                log.flush()
+            _die()
+
+    _watch(before, after)
 
 
 def _play(root: Path, name: str, kill: Kill | None) -> None:
@@ -100,7 +119,7 @@ def _play(root: Path, name: str, kill: Kill | None) -> None:
         _arm(kill)
     till = FileTill(root / "till")
     runtime = Runtime.open(root / "log", tools=tools(till, _Mishap(kill)), providers=PROVIDERS)
-    ALL[name].play(runtime)
+    ALL[name].play(runtime, till)
     if kill is None:
         runtime.close()
 
@@ -141,12 +160,6 @@ def count(name: str) -> int:
 
 def _count(root: Path, name: str, writing: int) -> None:
     counter = _Counter(0)
-    append = Runelog.append
-
-    def counted(log: Runelog, *arguments: Any, **options: Any) -> Appended:  # noqa: ANN401 -- as above
-        counter.hit()
-        return append(log, *arguments, **options)
-
-    Runelog.append = counted  # type: ignore[method-assign]  # in a child
+    _watch(lambda: None, lambda _log: counter.add())
     _play(root, name, None)
     os.write(writing, str(counter.count).encode())

@@ -1,0 +1,86 @@
+"""What an app hands us, looked at before it goes anywhere: a wrong type in the log stays there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+MOST: Final = 2**53
+"""No amount is larger."""
+LARGEST: Final = 10**9
+"""No number of seconds is larger: it is stored in billionths."""
+
+
+def text(value: object, what: str) -> str:
+    r"""Return a text, or refuse what is none or cannot be stored.
+
+    >>> text("hello", "a message")
+    'hello'
+    >>> text(5, "a message")
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: a message is a text, not a int
+    """
+    if not isinstance(value, str):
+        msg = f"{what} is a text, not a {type(value).__name__}"
+        raise Refused(msg)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        half = value[error.start]
+        msg = f"{what} holds {half!r}, half of a character: send whole ones"
+        raise Refused(msg) from None
+    return value
+
+
+def count(value: object, what: str, least: int = 0) -> int:
+    """Return a whole number, or refuse what is none or is out of bounds.
+
+    >>> count(-1, "retries")
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: retries is -1: give a whole number, 0 or more
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST:
+        msg = f"{what} is {shown(value)}: give a whole number, {least} or more"
+        raise Refused(msg)
+    return value
+
+
+def number(value: object, what: str, *, zero: bool = False) -> float:
+    """Return a number, or refuse what is none, is not positive or has no end.
+
+    >>> number(float("inf"), "turn_timeout")
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: turn_timeout is inf: give a positive number
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        # Nothing compares with a NaN, so it does not come through here.
+        if 0 < value <= LARGEST or (zero and value == 0):
+            return value
+    msg = f"{what} is {shown(value)}: give a positive number"
+    raise Refused(msg)
+
+
+def choice(value: Any, what: str, choices: Collection[str]) -> str:  # noqa: ANN401 -- anything
+    """Return one of a few words, or refuse any other.
+
+    >>> choice("later", "on_crash", ("retry", "interrupt"))
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: on_crash is 'later': give 'retry' or 'interrupt'
+    """
+    if not isinstance(value, str) or value not in choices:
+        msg = f"{what} is {shown(value)}: give {' or '.join(map(repr, choices))}"
+        raise Refused(msg)
+    return value
+
+
+def shown(value: object) -> str:
+    """Return a value as a refusal shows it, however large it is."""
+    return f"{value!r:.80}"

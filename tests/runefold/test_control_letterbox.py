@@ -1,0 +1,179 @@
+"""Rules about words that are left in a log that nobody runs."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Literal
+
+import pytest
+
+from actors.agent.runes import Ready
+from actors.errors import Unanswered
+from actors.model.providers.scripted import Scripted, call
+from actors.tool.adapters.function import tool
+from runefold.letterbox import Letterbox
+from runefold.spec import AgentSpec
+from runefold.testing.stage import Stage
+from runelog.errors import Refused, UnknownConversation
+from runelog.rune import Change
+
+DAY = 24 * 3600.0
+
+
+class Scene:
+    """A session that asks before it charges a customer, in a process that is gone."""
+
+    def __init__(self, in_doubt: Literal["ask", "unknown"] = "unknown") -> None:
+        """Run it until it asks, and end the process."""
+        self.charged: list[int] = []
+
+        @tool(requires_approval=True, timeout=5, in_doubt=in_doubt)
+        def charge(amount: int) -> str:
+            """Charge a customer."""
+            self.charged.append(amount)
+            return "charged"
+
+        script = Scripted([[call("charge", amount=3)], "Paid."])
+        self.stage = Stage(tools=[charge], providers={"demo": script})
+        spec = AgentSpec(role="helper", model="demo", tools=["charge"])
+        session = self.stage.runtime.create_session(spec)
+        self.id = session.id
+        session.send("Go.", message_id="first")
+        self.stage.run()
+        self.call = session.approvals()[0].call_id
+        self.away()
+
+    def away(self) -> None:
+        """End the process."""
+        self.stage.crash()
+        self.stage.log.mend()
+
+    @property
+    def letterbox(self) -> Letterbox:
+        """Return where words are left."""
+        return Letterbox(self.stage.log, clock=self.stage.clock)
+
+    def kinds(self) -> list[str]:
+        """Return what happened so far."""
+        return [envelope.kind for envelope in self.stage.log.read(self.id)]
+
+    def back(self) -> str:
+        """Open the runtime again, and return the answer to the message."""
+        session = self.stage.reopen().session(self.id)
+        return session.send("Go.", message_id="first").result(timeout=10).output
+
+
+def test_an_approval_is_written_down_and_nothing_else() -> None:
+    """The call is not started: that is for whoever can run it."""
+    scene = Scene()
+    before = scene.kinds()
+    scene.letterbox.approve(scene.id, scene.call, approver="ann")
+
+    assert scene.kinds()[len(before) :] == ["tool.approved", "approval.approved"]
+    assert scene.charged == []
+
+
+def test_a_call_that_was_approved_has_all_its_time() -> None:
+    """Its deadline counts from when it is run, however late that is."""
+    scene = Scene()
+    scene.letterbox.approve(scene.id, scene.call, approver="ann")
+    scene.stage.clock.advance(10 * DAY)
+
+    assert scene.back() == "Paid."
+    assert scene.charged == [3]
+
+
+def test_a_word_is_heard_once() -> None:
+    """Said again it changes nothing; another's is refused."""
+    scene = Scene()
+    scene.letterbox.approve(scene.id, scene.call, approver="ann")
+    before = scene.kinds()
+    scene.letterbox.approve(scene.id, scene.call, approver="ann")
+    with pytest.raises(Refused, match="ann has answered"):
+        scene.letterbox.deny(scene.id, scene.call, approver="bob")
+
+    assert scene.kinds() == before
+
+
+def test_a_denial_is_all_there_is_to_it() -> None:
+    """The turn goes on with it when it is next run."""
+    scene = Scene()
+    scene.letterbox.deny(scene.id, scene.call, approver="ann", reason="too much")
+    waiting = scene.letterbox.state(scene.id).approvals
+
+    assert waiting == ()
+    assert scene.back() == "Paid."
+    assert scene.charged == []
+
+
+def test_a_word_that_comes_too_late_is_refused() -> None:
+    """The deadline is the one in the log, whoever looks at it."""
+    scene = Scene()
+    scene.stage.clock.advance(2 * DAY)
+    with pytest.raises(Refused, match="has lapsed"):
+        scene.letterbox.approve(scene.id, scene.call, approver="ann")
+
+
+def test_a_message_waits_even_for_an_agent_that_is_free() -> None:
+    """No turn begins whose time would run while nobody runs it."""
+    scene = Scene()
+    scene.letterbox.deny(scene.id, scene.call, approver="ann")
+    scene.back()
+    scene.away()
+    before = scene.kinds()
+    name = scene.letterbox.send(scene.id, "More.")
+    again = scene.letterbox.send(scene.id, "More.", message_id=name)
+    written = scene.kinds()[len(before) :]
+    scene.stage.clock.advance(DAY)
+    session = scene.stage.reopen().session(scene.id)
+    result = session.send("More.", message_id=name).result(timeout=10)
+
+    assert again == name
+    assert written == ["session.input_accepted"]
+    assert result
+    assert result.turn_id == "turn_2"
+
+
+def test_a_doubt_can_be_settled_by_what_happened() -> None:
+    """Whoever looked says so, and the turn goes on with it; nothing is run again."""
+    scene = Scene("ask")
+    session = scene.stage.reopen().session(scene.id)
+    scene.stage.run()
+    # Approved and started is the next append; the one behind it would be the result.
+    scene.stage.log.cut_at = scene.stage.log.appends + 2
+    with contextlib.suppress(Unanswered):
+        session.approve(scene.call, approver="ann")
+        scene.stage.run()
+    scene.stage.reopen()
+    scene.stage.run()
+    scene.away()
+    asked = scene.letterbox.state(scene.id).approvals
+    scene.letterbox.answer(scene.id, scene.call, "happened", approver="ann", output="charged")
+
+    assert [each.call_id for each in asked] == [scene.call]
+    assert scene.back() == "Paid."
+    assert scene.charged == [3]
+
+
+def test_a_call_that_is_in_doubt_is_not_run_again_from_here() -> None:
+    """Nobody would see it end; what happened can be said, and so can that nobody knows."""
+    scene = Scene("ask")
+    before = scene.kinds()
+    with pytest.raises(Refused, match="nobody is there to run"):
+        scene.letterbox.answer(scene.id, scene.call, "rerun", approver="ann")
+    with pytest.raises(Refused, match="it was never started"):
+        scene.letterbox.answer(scene.id, scene.call, "happened", approver="ann")
+
+    assert scene.kinds() == before
+
+
+def test_what_is_not_there_cannot_be_talked_to() -> None:
+    """A conversation, a call, or a session that is none."""
+    scene = Scene()
+    scene.stage.log.append("conv_other", [Change("x", 0, [Ready(agent_id="agt_1")])])
+    with pytest.raises(UnknownConversation):
+        scene.letterbox.send("conv_x", "Hi")
+    with pytest.raises(Refused, match="there is no call call_x"):
+        scene.letterbox.approve(scene.id, "call_x", approver="ann")
+    with pytest.raises(Refused, match="conv_other is no session"):
+        scene.letterbox.send("conv_other", "Hi")
