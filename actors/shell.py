@@ -70,6 +70,10 @@ class Shell(Process):
         """Do what is due. It is not asked for again while it stays due."""
         raise NotImplementedError
 
+    def ahead(self) -> list[Rune]:
+        """Return what has happened already and goes into the log before the next decision."""
+        return []
+
     def believed(self, rune: Rune) -> None:
         """Take notice of a rune that was folded here and now, not in a replay."""
 
@@ -201,7 +205,7 @@ class Shell(Process):
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal
-            if self._commit(runes):
+            if self._commit([*self.ahead(), *runes] if runes else runes):
                 return None
         msg = f"{self.name}: others were faster {MAX_TRIES} times in a row"
         raise AssertionError(msg)

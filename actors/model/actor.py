@@ -8,14 +8,15 @@ from msgspec.structs import replace
 
 from actors.commands import Cancel, TimeUp
 from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
+from actors.model.runes import AssistantDelta
 from actors.model.stream import Flush, Stream
 from actors.shell import Shell
 
 if TYPE_CHECKING:
     from actors.budget.runes import Amounts
     from actors.hall import Hall
-    from actors.model.runes import AssistantDelta
     from actors.ports import Job
+    from runelog.rune import Rune
 
 
 class Silence:
@@ -33,6 +34,17 @@ class ModelActor(Shell):
         self._stream: Stream | None = None
         self._job: Job | None = None
         self._patience = 0
+        self._rest = ""
+        """The last words, on their way into the log together with how it ended."""
+
+    def ahead(self) -> list[Rune]:
+        """Have the last words go into the log with what follows them."""
+        return [AssistantDelta(text=self._rest)] if self._rest else []
+
+    def believed(self, rune: Rune) -> None:
+        """Take notice that the last words are there."""
+        if isinstance(rune, AssistantDelta):
+            self._rest = ""
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Understand how the stream ended; a cancelled one says what was used until then."""
@@ -98,8 +110,9 @@ class ModelActor(Shell):
 
     def _end_stream(self) -> None:
         if self._stream is not None:
-            self._stream.close()
+            rest = self._stream.close()
             self.catch_up()
+            self._rest += rest
         if self._job is not None:
             self._job.wake()
 
@@ -126,6 +139,8 @@ class ModelActor(Shell):
 
     def on_stop(self) -> None:
         """Let the stream end as well."""
+        if self._stream is not None:
+            self._stream.flush()
         self._end_stream()
         super().on_stop()
 

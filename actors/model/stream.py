@@ -87,12 +87,13 @@ class Stream:
 
     # -- on the actor's lane ------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Let nothing more of this answer into the log, except what has come already."""
+    def close(self) -> str:
+        """Let nothing more of this answer into the log; return what has come and is not there."""
         with self._lock:
-            if not self.closed:
-                self._flush()
-                self.closed = True
+            rest = "".join(self._waiting)
+            self._waiting.clear()
+            self.closed = True
+            return rest
 
     def is_closed(self) -> bool:
         """Tell whether nobody wants the answer any more."""
