@@ -59,9 +59,10 @@ def number(value: object, what: str, *, zero: bool = False) -> float:
     ...
     runelog.errors.Refused: turn_timeout is inf: give a positive number
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        # Nothing compares with a NaN, so it does not come through here.
-        if 0 < value <= LARGEST or (zero and value == 0):
+    match value:
+        case bool():
+            pass
+        case int() | float() if 0 < value <= LARGEST or (zero and value == 0):
             return value
     msg = f"{what} is {shown(value)}: give a positive number"
     raise Refused(msg)

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from runefold.runtime import Runtime
 
@@ -15,12 +15,17 @@ WORDS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def until_told(
-    runtime: Runtime, *, timeout: float = 30.0, signals: Sequence[signal.Signals] = WORDS
+    runtime: Runtime,
+    *,
+    timeout: float = 30.0,
+    signals: Sequence[signal.Signals] = WORDS,
+    ready: Callable[[], object] | None = None,
 ) -> None:
     """Keep a runtime running until one of these signals comes, then drain it and close it.
 
     Running turns have `timeout` seconds to end and are interrupted then. For the main thread. A
-    second signal does what it did before: it ends the process.
+    second signal does what it did before: it ends the process. `ready` is called once signals are
+    listened to: whoever is told that this runs may end it from then on.
     """
     told = threading.Event()
     before: dict[signal.Signals, Any] = {}
@@ -32,6 +37,8 @@ def until_told(
     for word in signals:
         before[word] = signal.signal(word, lambda *_: told.set())
     try:
+        if ready is not None:
+            ready()
         told.wait()
     finally:
         restore()

@@ -31,6 +31,7 @@ from actors.budget.runes import (
     Warning,  # noqa: A004 -- named as its kind
     What,
 )
+from actors.budget.sums import check_amounts, check_limits, minus, plus
 from actors.entity import Actor, Entity, Place
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
@@ -139,14 +140,14 @@ Command: TypeAlias = Open | Reserve | Settle | Replenish | Close | Warn
 # -- sums --------------------------------------------------------------------------------------
 
 
-def plus(one: Amounts, other: Amounts) -> Amounts:
-    """Return the sum of two amounts, each kind of thing by itself."""
-    return Amounts(*(getattr(one, what) + getattr(other, what) for what in WHATS))
+def limited(scope: Scope) -> tuple[What, ...]:
+    """Name what an account may not spend without end; mostly that is nothing."""
+    if scope.limits == _WITHOUT:
+        return ()
+    return tuple(what for what in WHATS if getattr(scope.limits, what) is not None)
 
 
-def minus(one: Amounts, other: Amounts) -> Amounts:
-    """Return the difference of two amounts, each kind of thing by itself."""
-    return Amounts(*(getattr(one, what) - getattr(other, what) for what in WHATS))
+_WITHOUT: Final = Limits()
 
 
 def spoken_for(scope: Scope, what: What) -> int:
@@ -167,31 +168,15 @@ def _warning(scope: Scope, what: What) -> Warning:
     return Warning(scope=scope.scope, what=what, used=spoken_for(scope, what), limit=limit)
 
 
-def check_amounts(amounts: Amounts) -> Amounts:
-    """Return the amounts, or refuse negative ones."""
-    for what in WHATS:
-        if (value := getattr(amounts, what)) < 0:
-            msg = f"{what} = {value} cannot be counted: give an amount of 0 or more"
-            raise Refused(msg)
-    return amounts
-
-
-def check_limits(limits: Limits) -> Limits:
-    """Return the limits, or refuse negative ones."""
-    for what in WHATS:
-        limit = getattr(limits, what)
-        if limit is not None and limit < 0:
-            msg = f"a limit of {limit} {what} cannot be kept: give 0 or more, or None for no limit"
-            raise Refused(msg)
-    return limits
-
-
 # -- the law -----------------------------------------------------------------------------------
 
 
 def find(state: State, scope: str) -> Scope | None:
     """Return the account of that name."""
-    return next((found for found in state.scopes if found.scope == scope), None)
+    for found in state.scopes:
+        if found.scope == scope:
+            return found
+    return None
 
 
 def lineage(state: State, scope: str) -> Iterator[Scope]:
@@ -210,7 +195,7 @@ def is_reserved(state: State, key: str) -> bool:
 def check(state: State, scope: str, amounts: Amounts, key: str = "") -> Exhausted | None:
     """Return what stands in the way of reserving so much, None if nothing does."""
     for account in lineage(state, scope):
-        for what in WHATS:
+        for what in limited(account):
             asked, limit = getattr(amounts, what), getattr(account.limits, what)
             taken = spoken_for(account, what)
             if asked and limit is not None and taken + asked > limit:
@@ -264,7 +249,7 @@ def _with_warnings(state: State, rune: Rune, scope: str, spent: Amounts) -> list
     near = (
         _warning(account, what)
         for account in lineage(evolve(state, rune), scope)
-        for what in WHATS
+        for what in limited(account)
         if getattr(spent, what) and is_near(account, what)
     )
     return [rune, *near]
@@ -374,7 +359,9 @@ def _closed(state: State, scope: str) -> State:
 
 def due(state: State) -> list[Warn]:
     """Say which limits have to be warned of; a budget is spent by others."""
-    return [Warn(at.scope, what) for at in state.scopes for what in WHATS if is_near(at, what)]
+    return [
+        Warn(at.scope, what) for at in state.scopes for what in limited(at) if is_near(at, what)
+    ]
 
 
 def place(_state: State, rune: Rune) -> Place:

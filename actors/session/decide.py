@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from actors.agent import runes as agents
-from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
+from actors.budget.sums import check_amounts, check_limits
 from actors.session import commands as ask
 from actors.session.fold import (
     Phase,
@@ -188,7 +188,7 @@ def _check(config: SessionConfig) -> None:
         if getattr(config, name) <= 0:
             msg = f"{name} = {getattr(config, name)} would never let it work: give 1 or more"
             raise Refused(msg)
-    budget.check_limits(config.budget)
+    check_limits(config.budget)
 
 
 def _spawn_child(state: State, command: ask.Spawn) -> list[Rune]:
@@ -212,7 +212,7 @@ def _spawn(command: ask.Spawn, parent: str | None = None) -> list[Rune]:
     if config.retries < 0:
         msg = f"retries = {config.retries} cannot be counted: give 0 or more"
         raise Refused(msg)
-    budget.check_limits(config.budget)
+    check_limits(config.budget)
     return [
         agents.Spawning(
             agent_id=command.agent_id,
@@ -275,7 +275,7 @@ def _replenish(state: State, command: ask.Replenish) -> list[Rune]:
     if command.scope != NAME and member(state, command.scope) is None:
         msg = f"there is no agent {command.scope} any more whose budget could be raised"
         raise Refused(msg)
-    amounts = budget.check_amounts(command.amounts)
+    amounts = check_amounts(command.amounts)
     return [
         budgets.Replenished(
             scope=command.scope,

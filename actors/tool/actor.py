@@ -8,6 +8,7 @@ from actors.budget import lifecycle as ledger
 from actors.budget.runes import Amounts
 from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
+from actors.report import log as operator
 from actors.shell import Shell
 from actors.tool.commands import (
     Abandon,
@@ -27,6 +28,7 @@ from actors.tool.commands import (
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import ENTITY
 from actors.tool.output import plain
+from actors.tool.runes import Result
 from actors.tool.spec import asked
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from actors.tool.outcome import Outcome
     from actors.tool.spec import Tool
     from actors.tool.state import State
+    from runelog.rune import Rune
 
 
 class Word(NamedTuple):
@@ -80,6 +83,17 @@ class ToolActor(Shell):
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
                 return meant_by(message, self.state, budget, now)
         return super().understand(message)
+
+    def believed(self, rune: Rune) -> None:
+        """Tell the operator of an outcome that nobody knows; model and app are told by the rune."""
+        if isinstance(rune, Result) and rune.status == "unknown":
+            operator.warning(
+                "outcome_unknown",
+                conversation=self.hall.conversation,
+                call=self.me,
+                tool=self.state.call.tool_name,
+                reason=rune.error,
+            )
 
     def perform(self, effect: Effect) -> None:
         """Do what is due, on a thread of its own: a tool may block, and a probe as well."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
+from actors.budget.sums import plus
 from actors.model import runes as model
 from actors.tool import runes as tool
 from actors.tool.moves import BUDGET_EXHAUSTED
@@ -126,7 +126,7 @@ def evolve(state: State, rune: Rune) -> State:
             return _answered(state, rune)
         case ToolCallsReceived(call_ids):
             calls = tuple(Call(call_id) for call_id in call_ids)
-            used = ledger.plus(state.used, budget.Amounts(tool_calls=len(calls)))
+            used = plus(state.used, budget.Amounts(tool_calls=len(calls)))
             return replace(state, calls=calls, used=used)
         case tool.Called() | tool.ApprovalRequested() | tool.Result():
             return _with_call(state, rune)
@@ -157,7 +157,7 @@ def _answered(state: State, rune: model.Completed | model.Failed | model.Cancell
             answer = Answer("failed", error_type=kind, message=message, retryable=retryable)
         case model.Cancelled(reason=reason):
             answer = Answer("cancelled", error_type=reason)
-    return replace(state, answer=answer, used=ledger.plus(state.used, rune.usage))
+    return replace(state, answer=answer, used=plus(state.used, rune.usage))
 
 
 def _with_call(state: State, rune: tool.Called | tool.ApprovalRequested | tool.Result) -> State:

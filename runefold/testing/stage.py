@@ -160,6 +160,10 @@ class Stage:
         """End it as a power cut would."""
         self.log.is_cut = True
 
+    def change(self, **options: Any) -> None:  # noqa: ANN401 -- those of Runtime
+        """Have the next open take other options: an app that was changed meanwhile."""
+        self._options = {**self._options, **options}
+
     def reopen(self) -> Runtime:
         """Open the runtime again on what was committed."""
         self.log.mend()

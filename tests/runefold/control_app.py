@@ -77,8 +77,8 @@ def main(directory: Path, kind: str) -> None:
     found: Any = None
     if told is not None:
         found = next(iter(session.follow(kinds={told})))
-    _say(pid=os.getpid(), call=getattr(found and found.payload, "call_id", ""))
-    until_told(runtime, timeout=0.1)
+    call_id = getattr(found and found.payload, "call_id", "")
+    until_told(runtime, timeout=0.1, ready=lambda: _say(pid=os.getpid(), call=call_id))
     _say(closed=True)
 
 

@@ -144,8 +144,9 @@ def test_a_doubt_can_be_settled_by_what_happened() -> None:
     with contextlib.suppress(Unanswered):
         session.approve(scene.call, approver="ann")
         scene.stage.run()
-    scene.stage.reopen()
+    in_doubt = scene.stage.reopen().session(scene.id)
     scene.stage.run()
+    in_doubt.approvals()
     scene.away()
     asked = scene.letterbox.state(scene.id).approvals
     scene.letterbox.answer(scene.id, scene.call, "happened", approver="ann", output="charged")

@@ -11,12 +11,11 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from actors.agent.history import History, told
+from actors.agent.history import History
 from actors.budget import lifecycle as ledger
 from actors.invariants import violations
 from actors.session import runes as sessions
 from actors.session.fold import Phase
-from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runelog.replay import replay
 from tests.scenarios.plays import NAME, folded
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
     from tests.scenarios.plays import Scenario
     from tests.scenarios.world import Till
 
-UNKNOWN: Final = told(tools.Result(call_id="call", status="unknown"))
+UNKNOWN: Final = "It is not known"
+"""How the model is told of a call whose outcome nobody knows."""
 
 
 class End(NamedTuple):
@@ -171,12 +171,12 @@ def _ended_differently(want: Upshot, got: Upshot, *, in_doubt: bool) -> Iterator
     for message, end in got.ends.items():
         wanted = want.ends[message]
         less = end.kind == "interrupted" and wanted.text.startswith(end.text)
-        doubted = in_doubt and end.text == f"Done: {UNKNOWN}"
+        doubted = in_doubt and end.text.startswith(f"Done: {UNKNOWN}")
         same = end.text == wanted.text or less or doubted
         if (end.kind, end.reason) != (wanted.kind, wanted.reason) or not same:
             yield f"{message} ended as {end}, not as {wanted}"
     if in_doubt:
-        shown = sum(text == UNKNOWN for history in got.histories for _, text in history)
+        shown = sum(text.startswith(UNKNOWN) for history in got.histories for _, text in history)
         if shown != len(got.doubts):
             yield f"the model was told of {shown} doubts, and there are {len(got.doubts)}"
     elif got.histories != want.histories and not _was_stopped(want):
@@ -185,3 +185,21 @@ def _ended_differently(want: Upshot, got: Upshot, *, in_doubt: bool) -> Iterator
 
 def _was_stopped(upshot: Upshot) -> bool:
     return any(end.kind == "interrupted" for end in upshot.ends.values())
+
+
+def broken_promises(log: Log, till: Till) -> Iterator[str]:
+    """Say what an app was told and the log does not know any more."""
+    if not till.promises():
+        return
+    ends = _ends(log)
+    accepted = {
+        rune.message_id
+        for envelope in log.read(NAME)
+        if isinstance(rune := envelope.payload, sessions.InputAccepted)
+    }
+    for promise in till.promises():
+        what, _, message = promise.partition(" ")
+        end = ends.get(message)
+        kept = message in accepted if what == "accepted" else end is not None and end.kind == what
+        if not kept:
+            yield f"the app was told that {message} is {what}, and the log has lost it"

@@ -8,7 +8,7 @@ its second agent is, whether there is still something to interrupt.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.errors import Unanswered
 from actors.hand import HandScheduler
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from actors.session.fold import State
     from runefold.runtime import Runtime
     from runefold.sessions import Session
+    from runefold.turns import Turn
     from runelog.log import Log
     from tests.scenarios.world import Till
 
@@ -63,6 +64,27 @@ def opened(runtime: Runtime, *, budget: Budget | None = None) -> Session:
             role="clerk", model="clerk", tools=EVERYTHING, budget=budget or Budget(), retries=5
         )
         return runtime.create_session(spec, conversation_id=NAME)
+
+
+class App:
+    """Sends and waits for an app, and notes what it is told."""
+
+    def __init__(self, runtime: Runtime, till: Till, budget: Budget | None = None) -> None:
+        """Open the conversation."""
+        self._till = till
+        self.session = opened(runtime, budget=budget)
+
+    def send(self, word: str, message_id: str, **options: Any) -> Turn:  # noqa: ANN401 -- those of send
+        """Send a message: once that returns, it is never lost."""
+        turn = self.session.send(word, message_id=message_id, **options)
+        self._till.promise(f"accepted {message_id}")
+        return turn
+
+    def wait(self, *turns: Turn) -> None:
+        """Wait for some turns: once one has ended, that is how it ended."""
+        for turn in turns:
+            status = turn.result(PATIENCE).status
+            self._till.promise(f"{status} {turn.message_id}")
 
 
 def folded(log: Log) -> State:
@@ -112,63 +134,69 @@ def speaks(log: Log, message_id: str) -> bool:
     return said
 
 
-def _plain(runtime: Runtime, _till: Till) -> None:
-    opened(runtime).send("hello", message_id="m1").result(PATIENCE)
+def _plain(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    app.wait(app.send("hello", "m1"))
 
 
-def _closed(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
+def _closed(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    session = app.session
     log = runtime.log
     if folded(log).phase not in {Phase.CLOSING, Phase.CLOSED}:
-        first = session.send("charge", message_id="m1")
-        first.result(PATIENCE)
-        session.send("think", message_id="m2")
-        session.send("hello", message_id="m3")
+        app.wait(app.send("charge", "m1"))
+        app.send("think", "m2")
+        app.send("hello", "m3")
         until(runtime, lambda: speaks(log, "m2"))
     if folded(log).phase is not Phase.CLOSED:
         session.close()
 
 
-def _parallel(runtime: Runtime, _till: Till) -> None:
-    opened(runtime).send("look and charge", message_id="m1").result(PATIENCE)
+def _parallel(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    app.wait(app.send("look and charge", "m1"))
 
 
-def _approval(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
-    turn = session.send("refund", message_id="m1")
+def _approval(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    session = app.session
+    turn = app.send("refund", "m1")
     log = runtime.log
     until(runtime, lambda: bool(folded(log).approvals) or is_done(log, "m1"))
     for each in folded(log).approvals:
         session.approve(each.call_id, approver="ada")
-    turn.result(PATIENCE)
+    app.wait(turn)
 
 
-def _denied(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
-    turn = session.send("refund", message_id="m1")
+def _denied(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    session = app.session
+    turn = app.send("refund", "m1")
     log = runtime.log
     until(runtime, lambda: bool(folded(log).approvals) or is_done(log, "m1"))
     for each in folded(log).approvals:
         session.deny(each.call_id, reason="no money", approver="ada")
-    turn.result(PATIENCE)
+    app.wait(turn)
 
 
-def _withdrawn(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
-    turn = session.send("refund", message_id="m1")
+def _withdrawn(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    session = app.session
+    turn = app.send("refund", "m1")
     log = runtime.log
     until(runtime, lambda: bool(folded(log).approvals) or is_done(log, "m1"))
     if not is_done(log, "m1"):
         session.interrupt()
-    turn.result(PATIENCE)
-    session.send("charge", message_id="m2").result(PATIENCE)
+    app.wait(turn)
+    app.wait(app.send("charge", "m2"))
 
 
 def _by_hand(runtime: Runtime, till: Till) -> None:
-    session = opened(runtime)
+    app = App(runtime, till)
+    session = app.session
     log = runtime.log
     for message in ("m1", "m2"):
-        turn = session.send("charge by hand", message_id=message)
+        turn = app.send("charge by hand", message)
 
         def is_over(of: str = message) -> bool:
             return bool(folded(log).approvals) or is_done(log, of)
@@ -179,35 +207,36 @@ def _by_hand(runtime: Runtime, till: Till) -> None:
                 session.answer(each.call_id, "happened", approver="ada", output="charged")
             else:
                 session.answer(each.call_id, "rerun", approver="ada")
-        turn.result(PATIENCE)
+        app.wait(turn)
 
 
-def _paused(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
-    first = session.send("charge", message_id="m1")
+def _paused(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    session = app.session
+    first = app.send("charge", "m1")
     log = runtime.log
     if folded(log).phase is Phase.ACTIVE and not any(log.stream(NAME, message_entity("m2"))):
         session.pause("lunch")
-    second = session.send("charge", message_id="m2")
+    second = app.send("charge", "m2")
     if session.state.phase is Phase.PAUSED:
         session.resume()
-    first.result(PATIENCE)
-    second.result(PATIENCE)
+    app.wait(first, second)
 
 
-def _dismissed(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
+def _dismissed(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    session = app.session
     log = runtime.log
-    session.send("hello", message_id="m1").result(PATIENCE)
+    app.wait(app.send("hello", "m1"))
     born = [e.owner for e in log.read(NAME, kinds={"agent.spawning"})]
     spec = AgentSpec(role="helper", model="clerk", retries=5)
     helper = born[1] if len(born) > 1 else session.spawn(spec, parent=born[0])
     if any(each.agent_id == helper for each in folded(log).members):
-        session.send("think", to=helper, message_id="m2")
+        app.send("think", "m2", to=helper)
         until(runtime, lambda: speaks(log, "m2"))
         session.kill(helper, force=True)
     until(runtime, lambda: is_done(log, "m2"))
-    session.send("hello", message_id="m3").result(PATIENCE)
+    app.wait(app.send("hello", "m3"))
 
 
 def is_done(log: Log, message_id: str) -> bool:
@@ -215,72 +244,70 @@ def is_done(log: Log, message_id: str) -> bool:
     return ended(log, NAME, message_id) is not None
 
 
-def _steer(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
+def _steer(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
     log = runtime.log
-    first = session.send("think", message_id="m1")
+    first = app.send("think", "m1")
     until(runtime, lambda: speaks(log, "m1") or is_done(log, "m1"))
-    second = session.send("hello", mode="steer", message_id="m2")
-    first.result(PATIENCE)
-    second.result(PATIENCE)
+    second = app.send("hello", "m2", mode="steer")
+    app.wait(first, second)
 
 
-def _interrupt(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
+def _interrupt(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    session = app.session
     log = runtime.log
-    first = session.send("think", message_id="m1")
+    first = app.send("think", "m1")
     until(runtime, lambda: speaks(log, "m1") or is_done(log, "m1"))
     if not is_done(log, "m1"):
         session.interrupt()
-    first.result(PATIENCE)
-    session.send("hello", message_id="m2").result(PATIENCE)
+    app.wait(first)
+    app.wait(app.send("hello", "m2"))
 
 
-def _team(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
+def _team(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    session = app.session
     state = session.state
     helpers = [each.agent_id for each in state.members if each.agent_id != state.root]
     spec = AgentSpec(role="helper", model="clerk", tools=EVERYTHING, retries=5)
     helper = helpers[0] if helpers else session.spawn(spec, parent=state.root)
-    sent = [
-        session.send("charge", message_id="m1"),
-        session.send("look and charge", to=helper, message_id="m2"),
-        session.send("charge", to=helper, message_id="m3"),
-    ]
-    for turn in sent:
-        turn.result(PATIENCE)
+    app.wait(
+        app.send("charge", "m1"),
+        app.send("look and charge", "m2", to=helper),
+        app.send("charge", "m3", to=helper),
+    )
 
 
-def _budget(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime, budget=Budget(tool_calls=2))
+def _budget(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till, Budget(tool_calls=2))
+    session = app.session
     for number in (1, 2, 3):
-        session.send("charge", message_id=f"m{number}").result(PATIENCE)
-    last = session.send("hello", message_id="m4")
+        app.wait(app.send("charge", f"m{number}"))
+    last = app.send("hello", "m4")
     if session.state.phase is Phase.SUSPENDED:
         session.replenish(agent=session.state.root, tool_calls=5)
-    last.result(PATIENCE)
-    session.send("charge", message_id="m5").result(PATIENCE)
+    app.wait(last)
+    app.wait(app.send("charge", "m5"))
 
 
-def _queue(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
+def _queue(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
     words = ("hello", "charge", "look and charge", "hello")
-    sent = [session.send(word, message_id=f"m{n}") for n, word in enumerate(words)]
-    for turn in sent:
-        turn.result(PATIENCE)
+    app.wait(*[app.send(word, f"m{n}") for n, word in enumerate(words)])
 
 
-def _fault(runtime: Runtime, _till: Till) -> None:
-    session = opened(runtime)
-    session.send("stumble", message_id="m1").result(PATIENCE)
-    session.send("charge", message_id="m2").result(PATIENCE)
+def _fault(runtime: Runtime, till: Till) -> None:
+    app = App(runtime, till)
+    app.wait(app.send("stumble", "m1"))
+    app.wait(app.send("charge", "m2"))
 
 
 def _three(word: str) -> Callable[[Runtime, Till], None]:
-    def play(runtime: Runtime, _till: Till) -> None:
-        session = opened(runtime)
+    def play(runtime: Runtime, till: Till) -> None:
+        app = App(runtime, till)
         for number in (1, 2, 3):
-            session.send(word, message_id=f"m{number}").result(PATIENCE)
+            app.wait(app.send(word, f"m{number}"))
 
     return play
 

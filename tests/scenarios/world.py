@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LONG: Final = 30.0
 """Seconds that the model thinks where it is meant to be cut short: nobody ever waits for them."""
 
+ROUNDS: Final = 5
+"""How often a model charges that is told to go on and on."""
+
 
 class Till(Protocol):
     """Counts what was done outside, and outlives every crash."""
@@ -33,6 +36,14 @@ class Till(Protocol):
         """Return the calls that took effect, as often as they did."""
         ...
 
+    def promise(self, what: str) -> None:
+        """Note what the app was told: from then on it counts on it."""
+        ...
+
+    def promises(self) -> list[str]:
+        """Return what the app was told."""
+        ...
+
 
 class MemoryTill:
     """A till for runtimes in this process: they come and go, it stays."""
@@ -40,6 +51,7 @@ class MemoryTill:
     def __init__(self) -> None:
         """Begin with nothing in it."""
         self._entries: list[str] = []
+        self._promises: list[str] = []
 
     def book(self, call_id: str) -> None:
         """Note that a call took effect."""
@@ -49,26 +61,52 @@ class MemoryTill:
         """Return the calls that took effect."""
         return list(self._entries)
 
+    def promise(self, what: str) -> None:
+        """Note what the app was told."""
+        self._promises.append(what)
+
+    def promises(self) -> list[str]:
+        """Return what the app was told."""
+        return list(self._promises)
+
 
 class FileTill:
     """A till on disk, for processes that are killed."""
 
     def __init__(self, path: Path) -> None:
-        """Keep it in this file."""
-        self._path = path
+        """Keep it in this directory."""
+        self._entries = path / "entries"
+        self._promises = path / "promises"
 
     def book(self, call_id: str) -> None:
-        """Note that a call took effect, past all buffers: one line, in one write."""
-        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(handle, f"{call_id}\n".encode())
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        """Note that a call took effect."""
+        _note(self._entries, call_id)
 
     def entries(self) -> list[str]:
         """Return the calls that took effect."""
-        return self._path.read_text("ascii").split() if self._path.exists() else []
+        return _noted(self._entries)
+
+    def promise(self, what: str) -> None:
+        """Note what the app was told."""
+        _note(self._promises, what)
+
+    def promises(self) -> list[str]:
+        """Return what the app was told."""
+        return _noted(self._promises)
+
+
+def _note(path: Path, line: str) -> None:
+    """Write a line, past all buffers and in one piece."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, f"{line}\n".encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _noted(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines() if path.exists() else []
 
 
 def _nothing(_when: str) -> None:
@@ -145,6 +183,8 @@ def _reply(request: Request) -> Reply:
         if message.role == "tool":
             told.append(message.text)
         elif message.role == "user":
+            if message.text == "charge on and on" and len(told) < ROUNDS:
+                return ["And on. ", call("charge", cents=1)]
             if told:
                 # Tools that run beside each other come back in any order.
                 return ["Done: ", " | ".join(sorted(told))]

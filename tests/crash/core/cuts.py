@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -10,7 +11,7 @@ from actors.clock import HandClock
 from actors.errors import Crashed, Dead, Unanswered
 from runefold.testing.stage import PowerCut, Stage
 from runelog.errors import Closed, Fault
-from tests.scenarios.judge import differences, upshot
+from tests.scenarios.judge import broken_promises, differences, upshot
 from tests.scenarios.plays import ALL, NAME, folded
 from tests.scenarios.world import PROVIDERS, MemoryTill, tools
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 CUT_OFF: Final = (PowerCut, Unanswered, Dead, Crashed, Closed, Fault)
 """What an app may see of a power cut; in truth it sees nothing any more."""
+
+WHILE: Final = 20.0
+"""Seconds that recovery may take on the hand-driven clock: it pauses before it asks a model."""
 
 
 class Cut(NamedTuple):
@@ -43,6 +47,8 @@ class Rig(Stage):
     def __init__(self, seed: int | None) -> None:
         """Begin with power."""
         self.till = MemoryTill()
+        self.broken: list[str] = []
+        """What the app was told and a power cut took back."""
         self._in_tool: Cut | None = None
         self._effects = 0
         options: dict[str, Any] = {"tools": tools(self.till, self._mishap), "providers": PROVIDERS}
@@ -67,6 +73,7 @@ class Rig(Stage):
     def again(self, cut: Cut | None) -> Runtime:
         """Open it again, with a power cut to come while that goes on, or later."""
         self.log.mend()
+        self.broken += broken_promises(self.log, self.till)
         self.cut(cut)
         self.clock = HandClock(self.clock.now())
         self.runtime = self._open()
@@ -99,7 +106,23 @@ def survive(name: str, seed: int | None, *cuts: Cut) -> list[str]:
     return [label + wrong for wrong in _wrong(scenario, rig, want)]
 
 
+def recover(name: str, cut: Cut) -> list[str]:
+    """Open a scenario again after a power cut and let the app do nothing; return what is left."""
+    rig = Rig(None)
+    with contextlib.suppress(*CUT_OFF):
+        ALL[name].play(rig.again(cut), rig.till)
+    rig.again(None)
+    rig.advance(WHILE)
+    rig.log.flush()
+    if not any(each.id == NAME for each in rig.log.conversations()):
+        return []
+    state = folded(rig.log)
+    left = [*state.running, *state.waiting, *rig.log.open_work()]
+    return [f"{name}, cut {cut}: there is still {left}"] if left else []
+
+
 def _wrong(scenario: Scenario, rig: Rig, want: Upshot) -> Iterator[str]:
+    yield from rig.broken
     yield from differences(scenario, want, upshot(rig.log, rig.till))
     live = rig.runtime.session(NAME).state
     rig.log.flush()

@@ -19,7 +19,7 @@ from runelog.store import Runelog
 from tests.crash.core.cuts import undisturbed
 from tests.crash.guard import survived
 from tests.crash.runs import scratch
-from tests.scenarios.judge import differences, upshot
+from tests.scenarios.judge import broken_promises, differences, upshot
 from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, FileTill, tools
 
@@ -117,7 +117,11 @@ def _arm(kill: Kill) -> None:
 def _play(root: Path, name: str, kill: Kill | None) -> None:
     if kill is not None and kill.where == "append":
         _arm(kill)
-    till = FileTill(root / "till")
+    till = FileTill(root)
+    if till.promises():
+        with Runelog.open(root / "log", CODEC, readonly=True) as log:
+            broken = list(broken_promises(log, till))
+            assert not broken, "\n".join(broken)
     runtime = Runtime.open(root / "log", tools=tools(till, _Mishap(kill)), providers=PROVIDERS)
     ALL[name].play(runtime, till)
     if kill is None:
@@ -130,7 +134,7 @@ def _finish(root: Path, name: str) -> None:
     scenario = ALL[name]
     want, _ = undisturbed(name)
     with Runelog.open(root / "log", CODEC, readonly=True) as log:
-        wrong = list(differences(scenario, want, upshot(log, FileTill(root / "till"))))
+        wrong = list(differences(scenario, want, upshot(log, FileTill(root))))
     assert not wrong, "\n".join(wrong)
 
 

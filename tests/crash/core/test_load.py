@@ -44,7 +44,7 @@ def everything(log: Runelog) -> Iterator[Envelope]:
 
 def check_load(directory: Path, sessions: int, turns: int, threads: int) -> None:
     """Have many conversations at once, and look for anything that is wrong afterwards."""
-    till = FileTill(directory / "till")
+    till = FileTill(directory)
     with (
         Runtime.open(directory / "log", tools=tools(till), providers=PROVIDERS) as runtime,
         ThreadPoolExecutor(threads) as app,

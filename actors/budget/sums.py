@@ -1,0 +1,50 @@
+"""Adding up what is spent, each kind of thing by itself."""
+
+from __future__ import annotations
+
+from actors.budget.runes import WHATS, Amounts, Limits
+from runelog.errors import Refused
+
+
+def plus(one: Amounts, other: Amounts) -> Amounts:
+    """Return the sum of two amounts, each kind of thing by itself."""
+    # Spelt out: every call of a model or a tool comes here several times.
+    return Amounts(
+        one.tokens + other.tokens,
+        one.tool_calls + other.tool_calls,
+        one.wall + other.wall,
+        one.retries + other.retries,
+        one.sub_calls + other.sub_calls,
+        one.cost + other.cost,
+    )
+
+
+def minus(one: Amounts, other: Amounts) -> Amounts:
+    """Return the difference of two amounts, each kind of thing by itself."""
+    return Amounts(
+        one.tokens - other.tokens,
+        one.tool_calls - other.tool_calls,
+        one.wall - other.wall,
+        one.retries - other.retries,
+        one.sub_calls - other.sub_calls,
+        one.cost - other.cost,
+    )
+
+
+def check_amounts(amounts: Amounts) -> Amounts:
+    """Return the amounts, or refuse negative ones."""
+    for what in WHATS:
+        if (value := getattr(amounts, what)) < 0:
+            msg = f"{what} = {value} cannot be counted: give an amount of 0 or more"
+            raise Refused(msg)
+    return amounts
+
+
+def check_limits(limits: Limits) -> Limits:
+    """Return the limits, or refuse negative ones."""
+    for what in WHATS:
+        limit = getattr(limits, what)
+        if limit is not None and limit < 0:
+            msg = f"a limit of {limit} {what} cannot be kept: give 0 or more, or None for no limit"
+            raise Refused(msg)
+    return limits

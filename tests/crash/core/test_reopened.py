@@ -1,0 +1,69 @@
+"""Opened again and again: what gets nowhere is suspended, what waits or gets further is not."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+import pytest
+
+from actors.session.fold import Phase
+from tests.crash.core.cuts import CUT_OFF, Cut, Rig
+from tests.scenarios.plays import ALL, NAME, PATIENCE, App, folded, until
+from tests.scenarios.world import ROUNDS
+
+OPENS: Final = 5
+"""More than a session that gets nowhere is given."""
+
+
+def test_waiting_for_a_human_outlives_any_number_of_processes() -> None:
+    """Opened often while nothing but an approval is missing, a session is as it was."""
+    rig = Rig(None)
+    App(rig.runtime, rig.till).send("refund", "m1")
+    until(rig.runtime, lambda: bool(folded(rig.log).approvals))
+    for _ in range(OPENS):
+        rig.crash()
+        rig.again(None)
+        rig.run()
+    session = rig.runtime.session(NAME)
+    for approval in session.approvals():
+        session.approve(approval.call_id, approver="ada")
+    result = session.send("refund", message_id="m1").result(PATIENCE)
+
+    assert result.output == "Done: charged"
+    assert len(rig.till.entries()) == 1
+
+
+def test_a_turn_that_gets_further_each_time_is_not_given_up() -> None:
+    """Cut off in each of its charges, one turn makes them all, each once."""
+    rig = Rig(None)
+    for _ in range(ROUNDS):
+        with pytest.raises(CUT_OFF):
+            _charge_on_and_on(rig, Cut(1, after=True, where="tool"))
+    _charge_on_and_on(rig, None)
+
+    assert folded(rig.log).phase is Phase.ACTIVE
+    assert len(set(rig.till.entries())) == len(rig.till.entries()) == ROUNDS
+
+
+def _charge_on_and_on(rig: Rig, cut: Cut | None) -> None:
+    app = App(rig.again(cut), rig.till)
+    app.wait(app.send("charge on and on", "m1"))
+
+
+def test_a_turn_that_gets_nowhere_is_given_up() -> None:
+    """Cut off each time before anything came of it, a session waits for somebody to look."""
+    rig = Rig(None)
+    with contextlib.suppress(*CUT_OFF):
+        ALL["plain"].play(rig.again(Cut(7)), rig.till)
+    for _ in range(OPENS):
+        with contextlib.suppress(*CUT_OFF):
+            rig.again(Cut(2, after=True))
+            rig.advance(1)
+    rig.again(None)
+    rig.run()
+    rig.log.flush()
+    state = folded(rig.log)
+
+    assert (state.phase, state.suspension) == (Phase.SUSPENDED, "error_threshold")
+    assert [each.message_id for each in state.running] == ["m1"]

@@ -1,0 +1,148 @@
+"""Rules about budgets in whole conversations: warned, refused, replenished, and exact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from actors.budget import runes as budgets
+from actors.model.provider import Done, Text, Used
+from actors.model.providers.scripted import call
+from actors.session.fold import Phase
+from actors.tool.adapters.function import tool
+from runefold.spec import AgentSpec, Budget
+from tests.runefold.talks import Raw, Talk, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.model.provider import Request
+    from actors.model.providers.scripted import Reply
+
+
+@tool(side_effects=False)
+def look(x: int) -> int:
+    """Look."""
+    return x
+
+
+def one_call(request: Request) -> Reply:
+    """Ask for one call, then be done."""
+    return ["done"] if request.messages[-1].role == "tool" else [call("look", x=1)]
+
+
+def for_ever(_request: Request) -> Reply:
+    """Ask for one call after the other, whatever happens."""
+    return [call("look", x=1)]
+
+
+def spending(_request: Request) -> Iterator[Any]:
+    """Use a thousand tokens."""
+    return iter((Text("x"), Used(100, 900), Done()))
+
+
+def notices(there: Talk) -> list[tuple[str, str, str, int, int]]:
+    """Return the warnings and refusals, in order."""
+    found = there.runes("budget.warning", "budget.exhausted")
+    return [
+        (type(rune).__name__, rune.scope, rune.what, rune.used, rune.limit)
+        for rune in found
+        if isinstance(rune, budgets.Warning | budgets.Exhausted)
+    ]
+
+
+def books(there: Talk) -> tuple[set[str], dict[str, budgets.Settled]]:
+    """Return what was reserved and what was settled, each exactly once."""
+    reserved = [r.key for r in there.runes("budget.reserved") if isinstance(r, budgets.Reserved)]
+    settled = [r for r in there.runes("budget.settled") if isinstance(r, budgets.Settled)]
+    assert len(set(reserved)) == len(reserved)
+    assert len({rune.key for rune in settled}) == len(settled)
+    return set(reserved), {rune.key: rune for rune in settled}
+
+
+def test_calls_are_warned_of_at_80_per_cent_and_refused_at_the_limit() -> None:
+    """The turn ends at the end of its round, and the session waits for a hand."""
+    there = talk(for_ever, look, budget=Budget(tool_calls=5))
+    result = there.session.send("go").result(100)
+    state = there.session.state
+
+    assert notices(there) == [
+        ("Warning", state.root, "tool_calls", 4, 5),
+        ("Exhausted", state.root, "tool_calls", 5, 5),
+    ]
+    assert (result.status, result.reason) == ("error", "budget_exhausted")
+    assert (state.phase, state.suspension) == (Phase.SUSPENDED, "budget_exhausted")
+    assert there.kinds().count("tool.started") == 5
+
+
+def test_several_calls_at_once_do_not_share_the_last_coin() -> None:
+    """As many run as can be afforded; every other one has its result too."""
+    there = talk(
+        [["go", *[call("look", x=x) for x in range(8)]], ["done"]],
+        look,
+        budget=Budget(tool_calls=5),
+    )
+    there.session.send("go").result(100)
+    there.session.replenish(agent=there.session.state.root, tool_calls=5)
+    after = there.session.send("on").result(100)
+
+    assert there.kinds().count("tool.started") == 5
+    assert after.output == "done"
+    assert sorted(status for status, _ in there.model.results) == ["error"] * 3 + ["success"] * 5
+
+
+def test_tokens_are_refused_before_they_are_spent_and_replenishing_goes_on() -> None:
+    """A call that might pass the limit is not made; what waits is taken up once there is more."""
+    there = talk(Raw(spending), budget=Budget(tokens=5_000), max_output_tokens=1_000)
+    ends = [there.session.send("go").result(10) for _ in range(5)]
+    waiting = there.session.send("on")
+    there.stage.run()
+    asked, waited = there.model.asked, waiting.id
+    there.session.replenish(agent=there.session.state.root, tokens=5_000)
+
+    assert [end.status for end in ends] == ["completed"] * 4 + ["error"]
+    assert ends[-1].reason == "budget_exhausted"
+    assert (asked, waited) == (4, None)
+    assert [kind for kind, *_ in notices(there)] == ["Warning", "Exhausted"]
+    assert waiting.result(10).status == "completed"
+
+
+def test_an_agent_that_is_to_end_with_its_budget_ends() -> None:
+    """The turn ends first; a root that is gone leaves the session suspended."""
+    there = talk(for_ever, look, budget=Budget(tool_calls=2), on_exhausted="terminate")
+    result = there.session.send("go").result(100)
+    there.stage.run()
+    state = there.session.state
+
+    assert result.reason == "budget_exhausted"
+    assert (state.phase, state.suspension) == (Phase.SUSPENDED, "root_agent_terminated")
+
+
+def test_what_a_child_spends_counts_against_its_parents() -> None:
+    """The parent's limit stops a child whose own budget has room."""
+    there = talk(one_call, look, budget=Budget(tool_calls=2))
+    spec = AgentSpec(role="kid", model="demo", tools=["look"], budget=Budget(tool_calls=9))
+    kid = there.session.spawn(spec)
+    ends = [there.session.send("go", to=to).result(10) for to in (kid, "", kid)]
+
+    assert [end.status for end in ends] == ["completed", "completed", "error"]
+    assert notices(there)[-1][:3] == ("Exhausted", there.session.state.root, "tool_calls")
+
+
+@pytest.mark.parametrize("cut", range(3, 20))
+def test_every_reservation_is_settled_exactly_once_whatever_crashes(cut: int) -> None:
+    """What is charged is what was done: one entry for each call that began, tool or model."""
+    there = talk(one_call, look, stage={"seed": cut})
+    there.stage.log.cut_at = there.stage.log.appends + cut
+    there.session.send("go", message_id="m1")
+    there.stage.run()
+    session = there.reopen()
+    result = session.send("go", message_id="m1").result(100)
+    reserved, settled = books(there)
+    started = {rune.call_id for rune in there.runes("tool.started")}  # type: ignore[attr-defined]
+    called = {rune.model_call_id for rune in there.runes("model.called")}  # type: ignore[attr-defined]
+
+    assert result.output == "done"
+    assert reserved == settled.keys() == started | called
+    assert sum(rune.used.tool_calls for rune in settled.values()) == len(started) == 1

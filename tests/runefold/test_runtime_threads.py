@@ -1,0 +1,174 @@
+"""Rules about the runtime as apps use it: on threads, with a log on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+from actors.clock import HandClock
+from actors.model.provider import Done, Text
+from actors.model.providers.scripted import call
+from actors.tool.adapters.function import tool
+from runefold.runtime import Runtime
+from runefold.spec import AgentSpec
+from tests.runefold.talks import Raw, Strict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from actors.model.provider import Request
+
+SPEC = AgentSpec(role="helper", model="demo")
+LONG = 30.0
+"""Seconds after which a test is lost; nothing that works waits for them."""
+
+
+def test_a_turn_is_followed_live_by_several_and_awaited(tmp_path: Path) -> None:
+    """With `for`, with `async for` and with `await`: the same runes, and they end with the turn."""
+    go = threading.Event()
+
+    def answer(_request: Request) -> Iterator[Any]:
+        yield Text("one ")
+        assert go.wait(LONG)
+        yield Text("two")
+        yield Done()
+
+    with Runtime.open(tmp_path, providers={"demo": Raw(answer)}) as runtime:
+        turn = runtime.create_session(SPEC).send("go")
+        plain: list[str] = []
+        thread = threading.Thread(target=lambda: plain.extend(e.kind for e in turn.runes()))
+        thread.start()
+
+        async def follow() -> tuple[list[str], str]:
+            kinds = []
+            async for envelope in turn.runes():
+                kinds.append(envelope.kind)
+                if envelope.kind == "turn.assistant_delta":
+                    # The turn is not over: what we have is live.
+                    go.set()
+            return kinds, (await turn).output
+
+        kinds, output = asyncio.run(follow())
+        thread.join(LONG)
+
+    assert output == "one two"
+    assert (kinds[0], kinds[-1]) == ("turn.started", "turn.completed")
+    assert plain == kinds
+
+
+def test_tools_that_are_safe_in_parallel_really_run_at_once(tmp_path: Path) -> None:
+    """Each of them waits for the others to have begun."""
+    everybody = threading.Barrier(4, timeout=LONG)
+
+    @tool(side_effects=False)
+    def meet(x: int) -> int:
+        """Meet the others."""
+        everybody.wait()
+        return x
+
+    model = Strict([["go ", *[call("meet", x=x) for x in range(4)]], ["done"]])
+    with Runtime.open(tmp_path, tools=[meet], providers={"demo": model}) as runtime:
+        session = runtime.create_session(AgentSpec(role="r", model="demo", tools=["meet"]))
+        output = session.send("go").result(LONG).output
+
+    assert output == "done"
+    assert sorted(model.results) == [("success", str(x)) for x in range(4)]
+
+
+def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(
+    tmp_path: Path,
+) -> None:
+    """The model is told that it may still happen; what comes later changes nothing."""
+    begun, late, left = threading.Event(), threading.Event(), threading.Event()
+    clock = HandClock()
+
+    @tool(timeout=5)
+    def slow() -> str:
+        """Take too long."""
+        begun.set()
+        late.wait(LONG)
+        left.set()
+        return "late"
+
+    model = Strict([["go ", call("slow")], ["done"]])
+    with Runtime.open(tmp_path, tools=[slow], providers={"demo": model}, clock=clock) as runtime:
+        session = runtime.create_session(AgentSpec(role="r", model="demo", tools=["slow"]))
+        turn = session.send("go")
+        assert begun.wait(LONG)
+        clock.advance(6)
+        output = turn.result(LONG).output
+        late.set()
+        assert left.wait(LONG)
+        session.send("on").result(LONG)
+        results = list(session.runes(kinds={"tool.result"}))
+
+    assert output == "done"
+    assert [each.payload.status for each in results] == ["timeout"]  # type: ignore[attr-defined]
+    assert "may still take effect" in model.results[0][1]
+
+
+def test_a_conversation_goes_on_where_the_last_runtime_left_it(tmp_path: Path) -> None:
+    """Another runtime on the same directory knows all of it, and a resend is the same turn."""
+    model = Strict(["one", "two"])
+    with Runtime.open(tmp_path, providers={"demo": model}) as runtime:
+        session = runtime.create_session(SPEC, conversation_id="conv_a")
+        session.send("a", message_id="m1").result(LONG)
+    with Runtime.open(tmp_path, providers={"demo": model}) as runtime:
+        session = runtime.session("conv_a")
+        outputs = [session.send(name, message_id=name).result(LONG).output for name in ("m1", "m2")]
+
+    assert outputs == ["one", "two"]
+    assert model.last == [("user", "a"), ("assistant", "one"), ("user", "m2")]
+
+
+def test_closing_with_a_drain_lets_running_turns_end(tmp_path: Path) -> None:
+    """What can end in time ends; what cannot is interrupted, and keeps what it said."""
+    go = threading.Event()
+
+    def answer(_request: Request) -> Iterator[Any]:
+        yield Text("one ")
+        assert go.wait(LONG)
+        yield Text("two")
+        yield Done()
+
+    ends = []
+    for in_time in (True, False):
+        go.clear()
+        runtime = Runtime.open(tmp_path / str(in_time), providers={"demo": Raw(answer)})
+        session = runtime.create_session(SPEC, conversation_id="conv_a")
+        turn = session.send("go", message_id="m1")
+        next(iter(turn.runes({"turn.assistant_delta"})))
+        if in_time:
+            go.set()
+        runtime.close(drain=True, timeout=LONG if in_time else 0.05)
+        go.set()
+        with Runtime.open(tmp_path / str(in_time), providers={"demo": Raw(answer)}) as again:
+            ends.append(again.session("conv_a").send("go", message_id="m1").result(LONG))
+
+    assert [(end.status, end.output) for end in ends] == [
+        ("completed", "one two"),
+        ("interrupted", "one "),
+    ]
+
+
+def test_sessions_that_sleep_hold_no_threads(tmp_path: Path) -> None:
+    """Two hundred of them are a few threads while they work, and none of their own afterwards."""
+    model = Strict(["hello"])
+    clock = HandClock()
+    with Runtime.open(tmp_path, providers={"demo": model}, clock=clock) as runtime:
+        before = threading.active_count()
+        sessions = [runtime.create_session(SPEC) for _ in range(200)]
+        turns = [session.send("go") for session in sessions]
+        outputs = {turn.result(LONG).output for turn in turns}
+        busy = threading.active_count()
+        houses = [runtime.tree_of_actors.house(session.id) for session in sessions]
+        clock.advance(61)
+        gone = [house.gone.wait(LONG) for house in houses if house is not None]
+        again = sessions[117].send("go").result(LONG).output
+
+    assert outputs == {"hello"}
+    assert gone == [True] * 200
+    assert again == "hello"
+    assert busy - before <= 64

@@ -1,0 +1,368 @@
+"""Rules about tools in whole conversations: outcomes, policy, approvals, and calls in doubt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from actors.model.providers.scripted import call
+from actors.tool import runes as tools
+from actors.tool.adapters.function import tool
+from actors.tool.context import CallId, progress
+from actors.tool.outcome import Happened
+from actors.tool.policy import Policy
+from runelog.errors import Refused
+from tests.runefold.talks import talk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runefold.testing.stage import Stage
+    from tests.runefold.talks import Talk
+
+DAY = 24 * 3600.0
+
+
+@tool
+def put(x: int) -> str:
+    """Put."""
+    return f"put {x}"
+
+
+@tool(side_effects=False)
+def look(x: int) -> int:
+    """Look."""
+    return x
+
+
+@tool(requires_approval=True)
+def pay(x: int) -> str:
+    """Pay."""
+    return f"paid {x}"
+
+
+# -- outcomes ----------------------------------------------------------------------------------
+
+
+@tool
+def raising() -> str:
+    """Raise."""
+    msg = "no \ud800 way"
+    raise ValueError(msg)
+
+
+@tool
+def leaving() -> str:
+    """Leave."""
+    raise SystemExit(3)
+
+
+@tool
+def odd() -> object:
+    """Return what is no JSON."""
+    return object()
+
+
+@tool
+def huge() -> int:
+    """Return a number that is too large."""
+    return 10**40
+
+
+@tool
+def circle() -> object:
+    """Return a list that holds itself."""
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
+ODD = (raising, leaving, odd, huge, circle)
+
+
+@pytest.mark.parametrize("name", [each.spec.name for each in ODD])
+def test_a_tool_that_fails_is_told_to_the_model_and_the_turn_goes_on(name: str) -> None:
+    """It raises, wants to end the process, or returns what cannot be passed on: an error result."""
+    there = talk([["go ", call(name)], ["done"]], *ODD)
+    result = there.session.send("go").result(10)
+
+    assert (result.status, result.output) == ("completed", "done")
+    assert [status for status, _ in there.model.results] == ["error"]
+
+
+def test_what_a_tool_says_on_the_way_is_in_the_log() -> None:
+    """Each piece is a rune, half characters and all."""
+
+    @tool
+    def talking() -> str:
+        """Talk."""
+        progress("one \ud800")
+        progress("two", "stderr")
+        return "ok"
+
+    there = talk([["go ", call("talking")], ["done"]], talking)
+    there.session.send("go").result(10)
+    said = [rune for rune in there.runes("tool.progress") if isinstance(rune, tools.Progress)]
+
+    assert [rune.chunk for rune in said] == ["one \\ud800", "two"]
+    assert there.model.results == [("success", "ok")]
+
+
+# -- policy ------------------------------------------------------------------------------------
+
+
+def _broken(*_about: object) -> Any:  # noqa: ANN401 -- nothing, in fact
+    return 1 / 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        (Policy(mode="read_only"), "the mode is read_only"),
+        (Policy(mode="full_access", rules=[("put", "deny", "not today")]), "not today"),
+        (Policy(mode="full_access", function=_broken), "the policy failed: ZeroDivisionError"),
+    ],
+    ids=["read_only", "rules", "a policy that fails"],
+)
+def test_what_the_policy_denies_never_runs(policy: Policy, why: str) -> None:
+    """The model is told why; a policy that fails lets nothing through and stops nobody."""
+    there = talk([["go ", call("put", x=1)], ["done"]], put, stage={"policy": policy})
+    result = there.session.send("go").result(10)
+    ((status, text),) = there.model.results
+
+    assert result.output == "done"
+    assert status == "denied"
+    assert why in text
+    assert "tool.started" not in there.kinds()
+
+
+# -- approvals ---------------------------------------------------------------------------------
+
+
+def asking(**options: Any) -> Talk:  # noqa: ANN401 -- those of `talk`
+    """Return a conversation in which a human is asked about a payment."""
+    there = talk([["I pay. ", call("pay", x=1)], ["done"]], pay, look, **options)
+    there.session.send("go", message_id="m1")
+    there.stage.run()
+    return there
+
+
+def finished(there: Talk) -> str:
+    """Wait for the turn and return what it said in the end."""
+    return there.session.send("go", message_id="m1").result(10).output
+
+
+def test_an_approved_call_runs_and_a_denied_one_does_not() -> None:
+    """The word of a human decides, and the model is told of it."""
+    yes, no = asking(), asking()
+    yes.session.approve(yes.session.approvals()[0].call_id, approver="ada")
+    no.session.deny(no.session.approvals()[0].call_id, reason="too dear", approver="bob")
+
+    assert (finished(yes), finished(no)) == ("done", "done")
+    assert yes.model.results == [("success", "paid 1")]
+    assert no.model.results == [("denied", "denied by bob: too dear")]
+
+
+def test_a_second_word_a_late_one_and_one_for_no_call_are_refused() -> None:
+    """The same word again is heard once; another one changes nothing, also when all is over."""
+    there = asking()
+    session, call_id = there.session, there.session.approvals()[0].call_id
+    with pytest.raises(Refused, match="it was never started; approve or deny it"):
+        session.answer(call_id, "happened", approver="ada")
+    session.approve(call_id, approver="ada")
+    finished(there)
+    session.approve(call_id, approver="ada")
+    before = there.kinds()
+
+    with pytest.raises(Refused, match=r"ada has answered approval apr_.* already"):
+        session.deny(call_id, reason="no", approver="bob")
+    for other in ("call_other", "session", "turn_1"):
+        with pytest.raises(Refused, match=f"there is no tool call {other} in conv_a"):
+            session.approve(other, approver="ada")
+    assert there.kinds() == before
+
+
+def test_an_approval_waits_asleep_and_lapses_in_time() -> None:
+    """The conversation sleeps meanwhile, is woken by the deadline, and a late word is refused."""
+    there = asking()
+    waiting = there.session.approvals()[0]
+    there.stage.advance(120)
+    asleep = there.stage.runtime.tree_of_actors.awake()
+    there.stage.advance(DAY)
+
+    assert asleep == []
+    assert finished(there) == "done"
+    assert there.model.results == [("timeout", "No result in time: nobody approved it in time")]
+    with pytest.raises(Refused, match="comes too late"):
+        there.session.approve(waiting.call_id, approver="ada")
+
+
+def test_a_conversation_that_sleeps_is_woken_by_an_approval() -> None:
+    """Nobody has to send a message first."""
+    there = asking()
+    waiting = there.session.approvals()[0]
+    there.stage.advance(3600)
+    there.session.approve(waiting.call_id, approver="ada")
+
+    assert finished(there) == "done"
+    assert there.model.results == [("success", "paid 1")]
+
+
+def test_an_approval_survives_a_crash_with_its_deadline() -> None:
+    """It still waits, until the same moment, and can be given right after the open."""
+    there = asking()
+    before = there.session.approvals()
+    there.stage.advance(10)
+    session = there.reopen()
+    session.approve(before[0].call_id, approver="ada")
+    late = asking()
+    late.stage.advance(100)
+    after = late.reopen().approvals()
+
+    assert finished(there) == "done"
+    assert there.model.results == [("success", "paid 1")]
+    assert [each.deadline for each in after] == [each.deadline for each in before]
+
+
+# -- in doubt ----------------------------------------------------------------------------------
+
+
+class World:
+    """Counts what was done, and pulls the plug in the middle of the first call."""
+
+    def __init__(self) -> None:
+        """Begin with nothing done."""
+        self.done: list[str] = []
+        self.stage: Stage | None = None
+
+    def act(self, call_id: str) -> str:
+        """Do it."""
+        self.done.append(call_id)
+        if self.stage is not None:
+            self.stage.crash()
+            self.stage = None
+        return "acted"
+
+    def probe(self, call_id: str, _arguments: Mapping[str, Any]) -> Happened | None:
+        """Tell whether it was done."""
+        return Happened("it did") if call_id in self.done else None
+
+
+def cut_short(world: World, **declared: Any) -> Talk:  # noqa: ANN401 -- those of `tool`
+    """Return a conversation that was cut off while its tool ran, opened again."""
+
+    @tool(**declared)
+    def act(call_id: CallId) -> str:
+        """Act."""
+        return world.act(call_id)
+
+    there = talk([["go ", call("act")], ["done"]], act)
+    world.stage = there.stage
+    there.session.send("go", message_id="m1")
+    there.stage.run()
+    there.reopen()
+    there.stage.run()
+    return there
+
+
+def test_what_is_idempotent_runs_again_under_the_same_id() -> None:
+    """A service that honours keys sees one request."""
+    world = World()
+    there = cut_short(world, idempotent=True)
+
+    assert finished(there) == "done"
+    assert len(world.done) == 2
+    assert len(set(world.done)) == 1
+    assert there.model.results == [("success", "acted")]
+
+
+def test_a_probe_finds_out_what_happened() -> None:
+    """It happened, so it is not done again, and the model has the result."""
+    world = World()
+    there = cut_short(world, in_doubt="probe", probe=world.probe)
+
+    assert finished(there) == "done"
+    assert len(world.done) == 1
+    assert there.model.results == [("success", "it did")]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "result", "runs"),
+    [
+        ("happened", ("success", "I saw it"), 1),
+        ("rerun", ("success", "acted"), 2),
+        ("give_up", ("unknown", "given up"), 1),
+    ],
+)
+def test_a_human_is_asked_where_the_tool_says_so(
+    verdict: Any,  # noqa: ANN401 -- one of three words
+    result: tuple[str, str],
+    runs: int,
+) -> None:
+    """It happened, it is to run again, or nobody knows: it is done as they say."""
+    world = World()
+    there = cut_short(world, in_doubt="ask")
+    waiting = there.session.approvals()[0]
+    with pytest.raises(Refused, match="may have happened; say that it is to run again"):
+        there.session.approve(waiting.call_id, approver="ada")
+    there.session.answer(waiting.call_id, verdict, approver="ada", output="I saw it")
+    output = finished(there)
+    ((status, text),) = there.model.results
+
+    assert output == "done"
+    assert (status, len(world.done)) == (result[0], runs)
+    assert result[1] in text
+
+
+def test_what_nobody_knows_is_said_to_the_model_and_to_the_app() -> None:
+    """A side effect is not repeated, and not passed over either."""
+    world = World()
+    there = cut_short(world)
+    output = finished(there)
+    ((status, text),) = there.model.results
+
+    assert output == "done"
+    assert len(world.done) == 1
+    assert status == "unknown"
+    assert "not known whether this call took effect" in text
+    assert there.session.in_doubt() == [world.done[0]]
+
+
+# -- not registered any more -------------------------------------------------------------------
+
+
+def test_a_call_whose_tool_is_gone_is_an_error_if_it_never_ran_and_unknown_if_it_did() -> None:
+    """Opening succeeds, and the turn goes on without the tool."""
+    there = asking()
+    waiting = there.session.approvals()[0]
+    there.reopen(tools=[look]).approve(waiting.call_id, approver="ada")
+    output = finished(there)
+    world = World()
+
+    @tool(idempotent=True)
+    def act(call_id: CallId) -> str:
+        """Act."""
+        return world.act(call_id)
+
+    begun = talk([["go ", call("act")], ["done"]], act)
+    world.stage = begun.stage
+    begun.session.send("go", message_id="m1")
+    begun.stage.run()
+    begun.reopen(tools=[])
+
+    assert output == finished(begun) == "done"
+    assert [status for status, _ in there.model.results] == ["error"]
+    assert "not registered any more" in there.model.results[0][1]
+    assert [status for status, _ in begun.model.results] == ["unknown"]
+
+
+def test_a_turn_whose_model_is_gone_ends_in_error() -> None:
+    """Opening succeeds, the error names the model, and other sessions are not harmed."""
+    there = asking()
+    there.session.deny(there.session.approvals()[0].call_id, reason="no")
+    session = there.reopen(providers={"other": there.model})
+    result = session.send("go", message_id="m1").result(10)
+
+    assert (result.status, result.reason) == ("error", "unknown_model")
+    assert "there is no model 'demo' here; registered: other" in result.message
