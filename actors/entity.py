@@ -77,15 +77,25 @@ class Entity:
 
         What was decided for others is folded only if `me` observes it, as in a replay.
         """
+        return self.cascaded(me, state, runes)[:2]
+
+    def cascaded(
+        self,
+        me: str,
+        state: Any,  # noqa: ANN401 -- of whichever lifecycle
+        runes: Sequence[Rune],
+    ) -> tuple[Any, list[Rune], Sequence[Any]]:
+        """Do as `cascade`, and return what is due then as well: to say it twice costs time."""
         found = list(runes)
         state = self.folded(me, state, runes)
         for _ in range(_PATIENCE):
-            due = [effect for effect in self.lifecycle.due(state) if type(effect) in self.inward]
-            if not due:
-                return state, found
-            more = list(self.lifecycle.decide(state, due[0]))
+            due = self.lifecycle.due(state)
+            at_once = next((effect for effect in due if type(effect) in self.inward), None)
+            if at_once is None:
+                return state, found, due
+            more = list(self.lifecycle.decide(state, at_once))
             if not more:
-                msg = f"{self.name}: {type(due[0]).__name__} is due and decides nothing"
+                msg = f"{self.name}: {type(at_once).__name__} is due and decides nothing"
                 raise AssertionError(msg)
             state = self.folded(me, state, more)
             found += more

@@ -51,6 +51,8 @@ class Shell(Process):
         """The last event that was folded."""
         self._news: deque[tuple[int, Rune]] = deque()
         self._under_way: set[object] = set()
+        self._due: tuple[Any, Sequence[Any]] = (None, ())
+        """What is due in a state, the last that was asked."""
         self._timer: Timer | None = None
         self._alarm: int | None = None
         self.noted: tuple[bool, int | None] = (False, None)
@@ -213,7 +215,7 @@ class Shell(Process):
     def _commit(self, runes: Sequence[Rune]) -> bool:
         """Fold, append, only then believe. Tell whether it was done; if not, decide anew."""
         before = self.state
-        state, decided = self.entity.cascade(self.me, before, runes)
+        state, decided, due = self.entity.cascaded(self.me, before, runes)
         if not decided:
             return True
         draft = Draft(self.hall, self, before, state, decided)
@@ -223,6 +225,7 @@ class Shell(Process):
             self._refold()
             return False
         self.state = draft.after
+        self._due = (state, due)
         self.version += len(draft.own)
         self.event = appended.last if draft.own else self.event
         self.noted = draft.noted
@@ -263,9 +266,8 @@ class Shell(Process):
 
     def act(self) -> None:
         """Perform what is due and not under way; then see to the deadline, and to the end."""
-        lifecycle = self.entity.lifecycle
         for _ in range(MAX_TRIES):
-            due = lifecycle.due(self.state)
+            due = self._due_now()
             if any(type(effect) in self.entity.inward for effect in due):
                 # A newborn was at its end as soon as it was born, for instance.
                 self._commit([])
@@ -279,6 +281,14 @@ class Shell(Process):
         self._arm()
         if self.is_done():
             self.ref.stop(NORMAL)
+
+    def _due_now(self) -> Sequence[Any]:
+        """Return what is due; the same state is not asked twice."""
+        state, due = self._due
+        if state is not self.state:
+            due = self.entity.lifecycle.due(self.state)
+            self._due = (self.state, due)
+        return due
 
     def _begin(self, due: Sequence[Any]) -> bool:
         """Perform what is not under way; tell whether that changed what is due."""

@@ -51,6 +51,7 @@ class Turn:
         self.conversation = conversation
         self.message_id = message_id
         self._after = after
+        self._fresh = after > 0
         self._id = ""
 
     def __repr__(self) -> str:
@@ -79,9 +80,11 @@ class Turn:
         Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and can be
         asked again. Raises `Refused` if the message never became a turn.
         """
-        found = self._ended() or self._runtime.ask(
+        # Of a message that was just sent the session knows more than the log.
+        found = (None if self._fresh else self._ended()) or self._runtime.ask(
             self.conversation, Await(self.message_id), timeout, before=self._ended
         )
+        self._fresh = False
         match found:
             case Ended(turn_id, rune):
                 self._id = turn_id

@@ -187,7 +187,7 @@ class Writer(Leader):
         """See to it that the append is committed: soon, or now with all that are queued."""
         if not durable:
             self._start_flusher()
-            if len(self._queue) == 1:
+            if self._asleep:
                 self._stale.notify()
             return
         item.gate = threading.Lock()

@@ -43,6 +43,8 @@ FLUSH_AFTER: Final = 0.01
 """How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
 AHEAD: Final = 4 << 20
 """How many bytes a commit sees to it that there is room for, beyond its own."""
+AWAKE: Final = 0.5
+"""How many seconds after the last append the log's own thread still looks by itself."""
 MIN_CROWD: Final = 4
 """From so many waiting threads on, a commit waits for the others a little."""
 MAX_GATHER: Final = 0.001
@@ -83,6 +85,8 @@ class Leader:
         self._closing = False
         self._flusher: threading.Thread | None = None
         self._urgent = False
+        self._asleep = False
+        """Whether the log's own thread must be woken if something is queued."""
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -351,7 +355,10 @@ class Leader:
         with self._lock:
             while not self._closing:
                 if not self._queue:
-                    self._stale.wait()
+                    # For a while it looks again by itself: then nobody has to wake it.
+                    self._asleep = time.monotonic() - self._queue.since > AWAKE
+                    self._stale.wait(None if self._asleep else FLUSH_AFTER / 2)
+                    self._asleep = False
                     continue
                 if self._failure is not None:
                     return

@@ -15,7 +15,7 @@ from actors.shell import Shell
 if TYPE_CHECKING:
     from actors.budget.runes import Amounts
     from actors.hall import Hall
-    from actors.ports import Job
+    from actors.ports import Job, Timer
     from runelog.rune import Rune
 
 
@@ -34,6 +34,7 @@ class ModelActor(Shell):
         self._stream: Stream | None = None
         self._job: Job | None = None
         self._patience = 0
+        self._watch_alarm: Timer | None = None
         self._rest = ""
         """The last words, on their way into the log together with how it ended."""
 
@@ -115,10 +116,13 @@ class ModelActor(Shell):
             self._rest += rest
         if self._job is not None:
             self._job.wake()
+        if self._watch_alarm is not None:
+            # It would keep the whole answer in memory until it rings.
+            self._watch_alarm.cancel()
 
     def _watch(self) -> None:
         assert self._stream is not None
-        self.later(self._stream.heard_at + self._patience, lambda _: Silence())
+        self._watch_from(self._stream.heard_at)
 
     def _if_silent(self) -> Fail | None:
         stream = self._stream
@@ -135,7 +139,8 @@ class ModelActor(Shell):
 
     def _watch_from(self, now: int) -> None:
         assert self._stream is not None
-        self.later(max(self._stream.heard_at, now) + self._patience, lambda _: Silence())
+        when = max(self._stream.heard_at, now) + self._patience
+        self._watch_alarm = self.later(when, lambda _: Silence())
 
     def on_stop(self) -> None:
         """Let the stream end as well."""

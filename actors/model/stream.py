@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actors.model.provider import Event, Provider, Request
-    from actors.ports import Chance, Clock
+    from actors.ports import Chance, Clock, Timer
     from runelog.log import Log
 
 GATHER: Final = SECOND // 50
@@ -84,6 +84,7 @@ class Stream:
         """When something last came."""
         self.flush_by: int | None = None
         """When what is waiting must go to the log."""
+        self._alarm: Timer | None = None
 
     # -- on the actor's lane ------------------------------------------------------------------
 
@@ -92,8 +93,15 @@ class Stream:
         with self._lock:
             rest = "".join(self._waiting)
             self._waiting.clear()
+            self._disarm()
             self.closed = True
             return rest
+
+    def _disarm(self) -> None:
+        self.flush_by = None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     def is_closed(self) -> bool:
         """Tell whether nobody wants the answer any more."""
@@ -203,9 +211,9 @@ class Stream:
             if not self._begun or len(self._waiting) >= MOST:
                 self._flush()
             elif self.flush_by is None:
-                self.flush_by = self._clock.now() + GATHER
-                self._clock.at(self.flush_by, lambda: self._tell(FLUSH))
-            elif self._clock.now() >= self.flush_by:
+                self.flush_by = self.heard_at + GATHER
+                self._alarm = self._clock.at(self.flush_by, lambda: self._tell(FLUSH))
+            elif self.heard_at >= self.flush_by:
                 self._flush()
         if self._length > MAX_TEXT:
             return Fail("endless", f"the answer is over {MAX_TEXT:,} characters long")
@@ -213,7 +221,7 @@ class Stream:
 
     def _flush(self) -> None:
         """Write what is waiting as one rune. Holds the lock."""
-        self.flush_by = None
+        self._disarm()
         if not self._waiting:
             return
         text = "".join(self._waiting)

@@ -153,7 +153,10 @@ class TurnActor(Shell):
     def _halt(self, reason: str) -> Interrupt | None:
         """Cancel what is under way, and remember why: it may come to its end by itself before."""
         going = under_way(self.state)
+        kind = "model" if self.state.phase is Phase.STREAMING else "tool"
         for entity in going:
+            # After a restart we may be asked to stop before they are there.
+            self.hall.children.ensure(kind, entity, self.state.agent_id)
             self.hall.tell(entity, Cancel(reason))
         if not going:
             return Interrupt(reason, self._text_so_far())

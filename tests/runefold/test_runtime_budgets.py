@@ -140,8 +140,8 @@ def test_every_reservation_is_settled_exactly_once_whatever_crashes(cut: int) ->
     session = there.reopen()
     result = session.send("go", message_id="m1").result(100)
     reserved, settled = books(there)
-    started = {rune.call_id for rune in there.runes("tool.started")}  # type: ignore[attr-defined]
-    called = {rune.model_call_id for rune in there.runes("model.called")}  # type: ignore[attr-defined]
+    started = {rune.call_id for rune in there.runes("tool.started")}  # type: ignore[attr-defined]  # by its kind
+    called = {rune.model_call_id for rune in there.runes("model.called")}  # type: ignore[attr-defined]  # by its kind
 
     assert result.output == "done"
     assert reserved == settled.keys() == started | called

@@ -161,13 +161,13 @@ class Mute(Exception):
         (_raises(Mute()), "Mute"),
         (_gives(17), "bad_response"),
         (_gives(None), "bad_response"),
-        (_gives(Text(17)), "bad_response"),  # type: ignore[arg-type]
-        (_gives(Text(None)), "bad_response"),  # type: ignore[arg-type]
-        (_gives(ToolCall(None, None)), "bad_response"),  # type: ignore[arg-type]
-        (_gives(ToolCall("look", {"x": 1})), "bad_response"),  # type: ignore[arg-type]
-        (_gives(Done(None)), "bad_response"),  # type: ignore[arg-type]
-        (_gives(Failure(None, None)), "bad_response"),  # type: ignore[arg-type]
-        (_gives(Pause("a while")), "bad_response"),  # type: ignore[arg-type]
+        (_gives(Text(17)), "bad_response"),  # type: ignore[arg-type]  # the point
+        (_gives(Text(None)), "bad_response"),  # type: ignore[arg-type]  # the point
+        (_gives(ToolCall(None, None)), "bad_response"),  # type: ignore[arg-type]  # the point
+        (_gives(ToolCall("look", {"x": 1})), "bad_response"),  # type: ignore[arg-type]  # the point
+        (_gives(Done(None)), "bad_response"),  # type: ignore[arg-type]  # the point
+        (_gives(Failure(None, None)), "bad_response"),  # type: ignore[arg-type]  # the point
+        (_gives(Pause("a while")), "bad_response"),  # type: ignore[arg-type]  # the point
         (_gives(Pause(float("nan"))), "bad_response"),
         (_gives(Pause(float("inf"))), "bad_response"),
         (_gives(), "cut_off"),
@@ -205,7 +205,7 @@ def test_usage_that_makes_no_sense_counts_as_what_was_set_aside(used: Used) -> N
     settled = there.runes("budget.settled")[0]
 
     assert result.status == "completed"
-    assert (settled.estimated, settled.used.tokens) == (True, 4096)  # type: ignore[attr-defined]
+    assert (settled.estimated, settled.used.tokens) == (True, 4096)  # type: ignore[attr-defined]  # by its kind
 
 
 def test_half_characters_are_replaced_wherever_they_come_from() -> None:

@@ -37,7 +37,7 @@ def test_a_session_is_not_begun_with_what_is_not_there() -> None:
     with pytest.raises(Refused, match=r"no tool 'get': pass it in tools=\[\.\.\.\] .*put"):
         runtime.create_session(AgentSpec(role="r", model="demo", tools=["get"]))
     with pytest.raises(Refused, match="described by an AgentSpec, not by a str"):
-        runtime.create_session("r")  # type: ignore[arg-type]
+        runtime.create_session("r")  # type: ignore[arg-type]  # the point
     with pytest.raises(Refused, match=f"runtime.session\\('{NAME}'\\) gives it"):
         runtime.create_session(AgentSpec(role="r", model="demo"), conversation_id=NAME)
     with pytest.raises(UnknownConversation, match="no conversation conv_b"):
@@ -63,7 +63,7 @@ def test_an_id_that_is_none_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("odd", [5, None, b"x", HALF])
-def test_what_is_no_text_is_refused_before_it_is_in_the_log(odd: Any) -> None:  # noqa: ANN401
+def test_what_is_no_text_is_refused_before_it_is_in_the_log(odd: Any) -> None:  # noqa: ANN401 -- anything
     """A wrong type in the log would stay there; the session goes on as if nothing was."""
     there = talk(["hi"])
     session = there.session
@@ -96,12 +96,12 @@ def test_a_message_that_is_too_large_is_refused() -> None:
     with pytest.raises(TooLarge, match="over the limit"):
         there.session.send("x" * (65 << 20))
     with pytest.raises(Refused, match=r"mode='now': use 'queue' .* 'steer'"):
-        there.session.send("x", mode="now")  # type: ignore[arg-type]
+        there.session.send("x", mode="now")  # type: ignore[arg-type]  # the point
     assert there.session.send("go").result(10).output == "hi"
 
 
 @pytest.mark.parametrize("odd", [-1, 1.5, "5", True, 10**30, None, math.nan])
-def test_amounts_that_cannot_be_counted_are_refused(odd: Any) -> None:  # noqa: ANN401
+def test_amounts_that_cannot_be_counted_are_refused(odd: Any) -> None:  # noqa: ANN401 -- anything
     """Budgets and replenishments are whole numbers, of a size that can be stored."""
     session = talk(["hi"]).session
 
@@ -116,7 +116,7 @@ def test_amounts_that_cannot_be_counted_are_refused(odd: Any) -> None:  # noqa: 
 
 
 @pytest.mark.parametrize("odd", [0, -1.0, math.nan, math.inf, "5", None, 10**30])
-def test_limits_of_time_that_are_none_are_refused(odd: Any) -> None:  # noqa: ANN401
+def test_limits_of_time_that_are_none_are_refused(odd: Any) -> None:  # noqa: ANN401 -- anything
     """A time-out is a positive number of seconds, with an end."""
     for name in ("turn_timeout", "first_byte_timeout", "silence_timeout"):
         with pytest.raises(Refused, match=f"agent r: {name} is .*: give a positive number"):
@@ -126,13 +126,13 @@ def test_limits_of_time_that_are_none_are_refused(odd: Any) -> None:  # noqa: AN
 def test_words_that_an_agent_cannot_be_told_are_refused() -> None:
     """Each refusal names what there is to choose from."""
     with pytest.raises(Refused, match="on_crash is 'wait': give 'retry' or 'interrupt'"):
-        AgentSpec(role="r", model="demo", on_crash="wait")  # type: ignore[arg-type]
+        AgentSpec(role="r", model="demo", on_crash="wait")  # type: ignore[arg-type]  # the point
     with pytest.raises(Refused, match="on_exhausted is None: give 'suspend' or 'terminate'"):
-        AgentSpec(role="r", model="demo", on_exhausted=None)  # type: ignore[arg-type]
+        AgentSpec(role="r", model="demo", on_exhausted=None)  # type: ignore[arg-type]  # the point
     with pytest.raises(Refused, match="tools='put' is one string: give a list of names"):
         AgentSpec(role="r", model="demo", tools="put")
     with pytest.raises(Refused, match="give a Budget"):
-        AgentSpec(role="r", model="demo", budget=5)  # type: ignore[arg-type]
+        AgentSpec(role="r", model="demo", budget=5)  # type: ignore[arg-type]  # the point
 
 
 def test_a_directory_has_one_runtime_at_a_time(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_turn_that_was_cut_off_is_asked_again_and_says_what_it_dropped() -> No
     restarted = there.runes("turn.stream_restarted")[0]
 
     assert result.output == "one two"
-    assert restarted.dropped == "turn_1-r0-a0"  # type: ignore[attr-defined]
+    assert restarted.dropped == "turn_1-r0-a0"  # type: ignore[attr-defined]  # by its kind
     assert there.model.last == [("user", "go")]
     assert turn.message_id == "m1"
 

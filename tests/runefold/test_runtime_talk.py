@@ -169,7 +169,7 @@ def test_a_message_during_a_turn_waits_for_it_or_takes_over(where: str, mode: st
     first = there.session.send("first")
     there.stage.run()
     third = there.session.send("third")
-    second = there.session.send("second", mode=mode)  # type: ignore[arg-type]
+    second = there.session.send("second", mode=mode)  # type: ignore[arg-type]  # the point
     there.stage.run()
     for waiting in there.session.approvals():
         there.session.approve(waiting.call_id, approver="ada")

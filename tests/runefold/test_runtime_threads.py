@@ -105,7 +105,7 @@ def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(
         results = list(session.runes(kinds={"tool.result"}))
 
     assert output == "done"
-    assert [each.payload.status for each in results] == ["timeout"]  # type: ignore[attr-defined]
+    assert [each.payload.status for each in results] == ["timeout"]  # type: ignore[attr-defined]  # by its kind
     assert "may still take effect" in model.results[0][1]
 
 

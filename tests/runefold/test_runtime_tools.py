@@ -225,6 +225,19 @@ def test_an_approval_survives_a_crash_with_its_deadline() -> None:
     assert [each.deadline for each in after] == [each.deadline for each in before]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_a_turn_that_waits_for_a_human_can_be_interrupted_as_soon_as_it_is_opened(
+    seed: int,
+) -> None:
+    """Whoever is there first, the turn or its calls: the interrupt is not lost."""
+    there = asking(stage={"seed": seed})
+    stopped = there.reopen().interrupt("enough", timeout=10)
+
+    assert stopped == 1
+    assert there.session.send("go", message_id="m1").result(0).reason == "enough"
+    assert not there.session.approvals()
+
+
 # -- in doubt ----------------------------------------------------------------------------------
 
 

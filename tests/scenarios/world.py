@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 LONG: Final = 30.0
 """Seconds that the model thinks where it is meant to be cut short: nobody ever waits for them."""
 
-ROUNDS: Final = 5
-"""How often a model charges that is told to go on and on."""
+MANY: Final = 5
+"""How many customers there are."""
 
 
 class Till(Protocol):
@@ -171,6 +171,7 @@ WORDS: Final[Mapping[str, Reply]] = {
         call("look_up", number=3),
         call("charge", cents=4),
     ],
+    "charge all": ["I charge all. ", *[call("charge", cents=each) for each in range(MANY)]],
     "refund": ["I ask. ", call("refund", cents=5)],
     "think": ["Let me think. ", pause(LONG), "I thought."],
 }
@@ -183,8 +184,6 @@ def _reply(request: Request) -> Reply:
         if message.role == "tool":
             told.append(message.text)
         elif message.role == "user":
-            if message.text == "charge on and on" and len(told) < ROUNDS:
-                return ["And on. ", call("charge", cents=1)]
             if told:
                 # Tools that run beside each other come back in any order.
                 return ["Done: ", " | ".join(sorted(told))]

@@ -320,3 +320,17 @@ def test_a_limit_is_warned_of_once_until_it_is_raised(asked: list[Command]) -> N
             warned.add((rune.scope, rune.what))
 
     assert warned <= {(scope, what) for scope in SCOPES for what in WHATS}
+
+
+def test_a_limit_that_is_near_is_due_to_be_warned_of_whoever_spent() -> None:
+    """A rune that was written without its warning makes the warning due, once."""
+    reserved = runes.Reserved(key="k", scope="agt_b", amounts=Amounts(tool_calls=2))
+    ledger = Given(LIFECYCLE, *OPENED, reserved)
+    warned = runes.Warning(scope="agt_a", what="tool_calls", used=2, limit=2)
+
+    assert ledger.due == [budget.Warn("agt_a", "tool_calls")]
+    assert ledger.when(budget.Warn("agt_a", "tool_calls")) == [warned]
+    assert ledger.having(warned).due == []
+    assert ledger.when(budget.Warn("agt_b", "tool_calls")) == []
+    assert ledger.when(budget.Warn("nobody", "tokens")) == []
+    assert ENTITY.inward == budget.INWARD

@@ -162,3 +162,17 @@ def test_time_begins_anew_only_after_a_human() -> None:
     [again, _] = Given(LIFECYCLE, *SECOND_ROUND).when(ask(1))
 
     assert again == called(1)
+
+
+def test_a_call_that_cannot_be_afforded_ends_the_turn_when_its_round_is_over() -> None:
+    """Every call has its result first; an interrupt that comes meanwhile goes before."""
+    names = [call.call_id for call in Given(LIFECYCLE, *EXECUTING).state.calls]
+    refused = result(names[0], "error", trigger="budget_exhausted")
+    turn = Given(LIFECYCLE, *EXECUTING, refused)
+    rest = [result(name) for name in names[1:]]
+    stopped = turn.having(*(result(name, "cancelled", trigger="steer") for name in names[1:]))
+    message = "the budget has no room for a call that the model asked for"
+
+    assert not any(isinstance(effect, GiveUp) for effect in turn.due)
+    assert turn.having(*rest).due == [GiveUp(FIRST, "budget_exhausted", message)]
+    assert stopped.due == [FinishEarly(FIRST, "steer", "user")]

@@ -75,7 +75,8 @@ class Rig(Stage):
         self.log.mend()
         self.broken += broken_promises(self.log, self.till)
         self.cut(cut)
-        self.clock = HandClock(self.clock.now())
+        # No process comes back in the very moment in which the one before it went.
+        self.clock = HandClock(self.clock.now() + 1)
         self.runtime = self._open()
         return self.runtime
 

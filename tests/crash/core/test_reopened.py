@@ -10,7 +10,7 @@ import pytest
 from actors.session.fold import Phase
 from tests.crash.core.cuts import CUT_OFF, Cut, Rig
 from tests.scenarios.plays import ALL, NAME, PATIENCE, App, folded, until
-from tests.scenarios.world import ROUNDS
+from tests.scenarios.world import MANY
 
 OPENS: Final = 5
 """More than a session that gets nowhere is given."""
@@ -24,7 +24,8 @@ def test_waiting_for_a_human_outlives_any_number_of_processes() -> None:
     for _ in range(OPENS):
         rig.crash()
         rig.again(None)
-        rig.run()
+        rig.advance(1)
+        rig.log.flush()
     session = rig.runtime.session(NAME)
     for approval in session.approvals():
         session.approve(approval.call_id, approver="ada")
@@ -35,20 +36,20 @@ def test_waiting_for_a_human_outlives_any_number_of_processes() -> None:
 
 
 def test_a_turn_that_gets_further_each_time_is_not_given_up() -> None:
-    """Cut off in each of its charges, one turn makes them all, each once."""
+    """Cut off in each of the charges of one round, a turn makes them all, each once."""
     rig = Rig(None)
-    for _ in range(ROUNDS):
+    for _ in range(MANY):
         with pytest.raises(CUT_OFF):
-            _charge_on_and_on(rig, Cut(1, after=True, where="tool"))
-    _charge_on_and_on(rig, None)
+            _charge_all(rig, Cut(1, after=True, where="tool"))
+    _charge_all(rig, None)
 
     assert folded(rig.log).phase is Phase.ACTIVE
-    assert len(set(rig.till.entries())) == len(rig.till.entries()) == ROUNDS
+    assert len(set(rig.till.entries())) == len(rig.till.entries()) == MANY
 
 
-def _charge_on_and_on(rig: Rig, cut: Cut | None) -> None:
+def _charge_all(rig: Rig, cut: Cut | None) -> None:
     app = App(rig.again(cut), rig.till)
-    app.wait(app.send("charge on and on", "m1"))
+    app.wait(app.send("charge all", "m1"))
 
 
 def test_a_turn_that_gets_nowhere_is_given_up() -> None:
