@@ -172,7 +172,7 @@ class Mute(Exception):
         (_gives(Pause(float("inf"))), "bad_response"),
         (_gives(), "cut_off"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "answer",
 )
 def test_whatever_a_provider_does_the_turn_ends_in_error(
     answer: Callable[[Request], Any], reason: str

@@ -245,9 +245,10 @@ def test_a_child_ended_from_outside_says_nothing_about_the_file(
     segment: Path, number: signal.Signals
 ) -> None:
     """A machine out of memory must not make a sound file look damaged."""
+    # Whoever started us may have SIGINT ignored, and children inherit that.
+    default = "" if number == signal.SIGKILL else f"signal.signal({number:d}, signal.SIG_DFL); "
+
     with pytest.raises(Fault, match="could not be examined"):
-        # Whoever started us may have SIGINT ignored, and children inherit that.
-        default = "" if number == signal.SIGKILL else f"signal.signal({number:d}, signal.SIG_DFL); "
         judge(segment, f"import os, signal; {default}os.kill(os.getpid(), {number:d})")
 
 

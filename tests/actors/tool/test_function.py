@@ -22,7 +22,7 @@ from actors.tool.context import (
     stop_if_cancelled,
 )
 from actors.tool.outcome import Outcome
-from actors.tool.secrets import Secret  # noqa: TC001 -- read when a tool is declared
+from actors.tool.secrets import Secret
 from actors.tool.spec import BadTool
 
 if TYPE_CHECKING:
