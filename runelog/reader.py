@@ -6,7 +6,7 @@ of a segment in chunks (`fetch`), each in a short transaction of its own.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
@@ -68,16 +68,19 @@ class Reader:
         self, conversation: str, after: int, until: int | None, kinds: Collection[str] | None
     ) -> Iterator[Envelope]:
         """Yield committed runes of one conversation."""
+        return chain.from_iterable(self.chunks(conversation, after, until, kinds))
+
+    def chunks(
+        self, conversation: str, after: int, until: int | None, kinds: Collection[str] | None
+    ) -> Iterator[list[Envelope]]:
+        """Yield committed runes of one conversation, some at a time: quicker than one by one."""
         place = self._look(conversation)
         check_kinds(kinds)
         last = place.head.head if until is None else min(until, place.head.head)
-        return self._filtered(self._read(place, max(after, 0), last), kinds)
-
-    @staticmethod
-    def _filtered(found: Iterator[Envelope], kinds: Collection[str] | None) -> Iterator[Envelope]:
+        found = self._chunks(place, max(after, 0), last)
         if kinds is None:
             return found
-        return (envelope for envelope in found if envelope.kind in kinds)
+        return ([one for one in chunk if one.kind in kinds] for chunk in found)
 
     def _look(self, conversation: str) -> _Place:
         """Find out where a conversation is that can be read."""
@@ -102,13 +105,13 @@ class Reader:
         # An archive once opened is read to its end, whatever replaces it.
         return before is now.head.state is State.ARCHIVED
 
-    def _read(self, place: _Place, cursor: int, last: int) -> Iterator[Envelope]:
+    def _chunks(self, place: _Place, cursor: int, last: int) -> Iterator[list[Envelope]]:
         while cursor < last:
             self._stays(place)
             cold = place.head.state is State.ARCHIVED
             try:
                 for chunk in (self._cold if cold else self._warm)(place.head.id, cursor, last):
-                    yield from chunk
+                    yield chunk
                     cursor = chunk[-1].event_id
                     if not self._stays(place):
                         break

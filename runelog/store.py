@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import weakref
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
@@ -214,7 +215,8 @@ class Runelog:
     ) -> Iterator[Envelope]:
         """Yield the conversation's committed runes with `after` < event id <= `until`, in order."""
         self._check()
-        return self._while_open(self._reader.read(conversation, after, until, kinds))
+        chunks = self._reader.chunks(conversation, after, until, kinds)
+        return chain.from_iterable(self._while_open(chunks))
 
     def stream(
         self, conversation: str, entity: str, after: int = 0, until: int | None = None
