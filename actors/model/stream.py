@@ -19,6 +19,7 @@ from actors.model.lifecycle import BAD_RESPONSE, Fail, Finish
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.runes import AskedCall, AssistantDelta
 from runelog.codec import MAX_DEPTH, MAX_INLINE
+from runelog.errors import RunefoldError
 from runelog.rune import Change
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Stream:
                     yield self.heard_at + round(seconds * SECOND)
                 case _:
                     self.heard = True
-                    outcome = self._take(event)
+                    outcome = self._kept(event)
                     yield None
         if outcome is not None and not self.closed:
             self._tell(outcome)
@@ -176,6 +177,13 @@ class Stream:
         except Exception:  # noqa: BLE001 -- as above, an error's own words included
             message = ""
         return Fail(type(error).__name__[:MAX_NAME], message, usage=self.usage)
+
+    def _kept(self, event: Event) -> Finish | Fail | None:
+        """Take in one event; an answer that the log has no room for has to be given again."""
+        try:
+            return self._take(event)
+        except RunefoldError as error:
+            return Fail(type(error).__name__, clean(str(error))[:MAX_WORDS], retryable=True)
 
     def _take(self, event: Event) -> Finish | Fail | None:
         """Take in one event; return what the actor is to be told if it was the last."""

@@ -1,0 +1,97 @@
+"""A disk without room, in the middle of a conversation: it goes on as soon as there is some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from actors.tool.adapters.function import tool
+from actors.tool.context import CallId
+from actors.tool.outcome import Happened
+from runefold import AgentSpec, RunefoldError, UnknownConversation
+from runefold.providers import Request, Scripted, call
+from runefold.testing.stage import FragileLog, Stage
+from runelog.errors import LogFull
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runefold import Runtime
+
+NAME = "conv_a"
+MESSAGES = 3
+
+
+class Till:
+    """What was really charged, by call."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.charged: list[str] = []
+
+    def stage(self) -> Stage:
+        """Open a runtime whose agent charges once for each message."""
+
+        def was_charged(call_id: str, _arguments: Mapping[str, object]) -> Happened | None:
+            return Happened("charged") if call_id in self.charged else None
+
+        @tool(in_doubt="probe", probe=was_charged)
+        def charge(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- what a charge would take
+            """Charge."""
+            self.charged.append(call_id)
+            return "charged"
+
+        def answer(request: Request) -> list[Any]:
+            asked = request.messages[-1].role == "user"
+            return ["I charge. ", call("charge", cents=5)] if asked else ["Done."]
+
+        return Stage(tools=[charge], providers={"demo": Scripted(answer)})
+
+
+def play(runtime: Runtime) -> list[str]:
+    """Send the messages, or send them again; return how their turns ended."""
+    try:
+        session = runtime.session(NAME)
+    except UnknownConversation:
+        spec = AgentSpec(role="cashier", model="demo", tools=["charge"])
+        session = runtime.create_session(spec, conversation_id=NAME)
+    turns = (session.send("go", message_id=f"m{each}") for each in range(MESSAGES))
+    return [turn.result(100).output for turn in turns]
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> list[range]:
+    """Let appends whose numbers are in these ranges find no room."""
+    without: list[range] = []
+    count = 0
+    append = FragileLog.append
+
+    def appended(self: FragileLog, *args: Any, **options: Any) -> object:  # noqa: ANN401 -- as given
+        nonlocal count
+        count += 1
+        if any(count in each for each in without):
+            msg = "no room"
+            raise LogFull(msg)
+        return append(self, *args, **options)
+
+    monkeypatch.setattr(FragileLog, "append", appended)
+    return without
+
+
+@pytest.mark.parametrize("length", [1, 3, 20])
+@pytest.mark.parametrize("first", range(1, 40, 3))
+def test_a_full_disk_costs_nothing_but_time(no_room: list[range], first: int, length: int) -> None:
+    """Wherever room runs out, whoever asked is told, and asked again everything is done once."""
+    till = Till()
+    no_room.append(range(first, first + length))
+    stage = till.stage()
+
+    try:
+        ended = play(stage.runtime)
+    except RunefoldError:
+        no_room.clear()
+        ended = play(stage.runtime)
+
+    assert ended == ["Done."] * MESSAGES
+    assert len(till.charged) == len(set(till.charged)) == MESSAGES
