@@ -14,7 +14,7 @@ from actors.session.lifecycle import is_open
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
-from tests.actors.session.world import NAMES_ITS_TURN, ROOT, World
+from tests.actors.session.world import ROOT, World
 
 # -- beginning ---------------------------------------------------------------------------------
 
@@ -138,7 +138,6 @@ def test_agents_run_their_turns_side_by_side() -> None:
     assert [turn.agent_id for turn in world.session.running] == [ROOT, CHILD]
 
 
-@pytest.mark.skipif(not NAMES_ITS_TURN, reason="a turn's end does not say which turn it was")
 def test_the_end_of_a_turn_frees_its_own_agent() -> None:
     """Whichever of several turns ends first."""
     world = ready()

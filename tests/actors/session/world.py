@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 ROOT: Final = "agt_root"
 CONVERSATION: Final = "conv_0123456789abcdef"
-NAMES_ITS_TURN: Final = "turn_id" in turns.Completed.__struct_fields__
-"""Whether a turn's end says which turn it is the end of."""
 
 
 class World:
@@ -95,15 +93,12 @@ class World:
 
     def end(self, turn: Running, cls: type[Rune] = turns.Completed, *before: Rune) -> None:
         """End a turn; `before` goes into the same append."""
-        if not NAMES_ITS_TURN:
-            turn = self.session.running[0]
-        fields: dict[str, Any] = {"turn_id": turn.turn_id} if NAMES_ITS_TURN else {}
-        needed = {
+        needed: dict[type[Rune], dict[str, Any]] = {
             turns.Completed: {"final_output": "done"},
             turns.Interrupted: {"reason": "asked"},
             turns.Error: {"error_type": "provider"},
         }
-        rune = cls(**fields, **needed[cls])
+        rune = cls(turn_id=turn.turn_id, **needed[cls])
         place = Place(turn.turn_id, (turn.agent_id, "session"))
         wards = [(budget.place(budget.State(), each), each) for each in before]
         self.commit([*wards, (place, rune)])
