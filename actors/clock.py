@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 SECOND: Final = 1_000_000_000
 _FEW: Final = 64
 """Up to so many alarms, cancelled ones are not looked for."""
-_LOOK_AGAIN: Final = 1.0
-"""How often the system's time is compared again: it may be set while we wait."""
+_LOOK_AGAIN: Final = SECOND
+"""How often the system's time is compared again, at the least: it may be set while we wait."""
+_TICK: Final = SECOND // 200
+"""How late an alarm may ring. While alarms are set, we look as often: to be woken for each would
+have two threads compete for the interpreter each time, and most are cancelled before they ring."""
+_AWAKE: Final = SECOND // 2
+"""How long after the last alarm was set we go on looking that often."""
 
 
 class Alarm:
@@ -96,6 +101,10 @@ class SystemClock:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._looks_at = 0
+        """When the thread looks again by itself."""
+        self._busy = False
+        """Whether an alarm was set since it last looked."""
 
     def now(self) -> int:
         """Return nanoseconds since 1970, UTC."""
@@ -112,13 +121,14 @@ class SystemClock:
                 thread = threading.Thread(target=self._live, name="runefold-clock", daemon=True)
                 thread.start()
                 self._thread = thread
-            first = self._alarms.next_time()
             alarm = self._alarms.add(when, call)
-            if first is None or when < first:
+            self._busy = True
+            if when < self._looks_at - _TICK:
                 self._changed.notify()
         return alarm
 
     def _live(self) -> None:
+        awake_until = 0
         while True:
             with self._changed:
                 if self._closed:
@@ -126,9 +136,15 @@ class SystemClock:
                 now = self.now()
                 call = self._alarms.pop(now)
                 if call is None:
+                    if self._busy:
+                        self._busy = False
+                        awake_until = now + _AWAKE
                     due = self._alarms.next_time()
-                    pause = None if due is None else min((due - now) / SECOND, _LOOK_AGAIN)
-                    self._changed.wait(pause)
+                    pause = _LOOK_AGAIN if due is None else min(due - now, _LOOK_AGAIN)
+                    if now < awake_until <= now + _AWAKE:
+                        pause = min(pause, _TICK)
+                    self._looks_at = now + pause
+                    self._changed.wait(pause / SECOND)
                     continue
             _ring(call)
             del call

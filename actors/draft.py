@@ -25,8 +25,8 @@ class Author(Protocol):
 
     me: str
     version: int
-    noted: tuple[bool, int | None]
-    """What the index says of it: whether it has work left, and its deadline."""
+    noted: tuple[bool, int | None] | None
+    """What the index says of it: whether it has work left, and its deadline; None if unknown."""
 
     @property
     def cause(self) -> int:
@@ -97,6 +97,8 @@ class Draft:
         self.noted = self._note(after)
         context = author.entity.context(after)
         self.changes = [self._change(part, context) for part in self._parts]
+        self.count = sum(len(part.runes) for part in self._parts)
+        """How many runes there are."""
 
     # -- laying out ---------------------------------------------------------------------------
 
@@ -125,12 +127,14 @@ class Draft:
         if owner in self._seen:
             return None
         self._seen.add(owner)
+        # What is on the page already, nobody else can have come between.
+        touched = owner in self._hall.page.touched
         if owner == self._author.me:
-            return self._author.version
+            return None if touched else self._author.version
         if self._hall.is_ward(owner):
             ward = self._hall.ward(owner)
             self._wards[owner] = (ward.state, ward.version)
-            return ward.version
+            return None if touched else ward.version
         kind = self._hall.births.get(type(rune))
         if kind is None:
             # Written for an entity whose own actor cannot: the log still counts its version.
@@ -168,7 +172,9 @@ class Draft:
         is_open = author.entity.is_open(after)
         noted = (is_open, author.entity.deadline(after) if is_open else None)
         if noted != author.noted:
-            self._say(author.me, author.version, is_open=is_open, deadline=noted[1])
+            touched = author.me in self._hall.page.touched
+            expected = None if touched else author.version
+            self._say(author.me, expected, is_open=is_open, deadline=noted[1])
         return noted
 
     def _say(

@@ -1,9 +1,10 @@
 """What the actors of one conversation share: their lane, the log, the wards, who is alive.
 
-All of it is used on the conversation's lane only, one message at a time, so nothing here is locked.
-An append is ordered as soon as it is made and waited for later: before something outside begins,
-and before a caller is answered. Whoever hears of a rune can only append behind it, so hearing of it
-before it is on disk changes nothing that a crash could take back.
+All of it is used on the conversation's lane only, one message at a time, so nothing here is locked;
+fragments of streams are the one exception. What was decided is ordered at once, gathered on a page
+and waited for later: before something outside begins, and before a caller is answered. Whoever
+hears of a rune can only append behind it, so hearing of it before it is on disk changes nothing
+that a crash could take back.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from actors.errors import Dead
+from actors.page import Page
 from actors.report import log as operator
 from runelog.errors import Fault, LogFailed, LogFull
 from runelog.replay import replay
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from actors.ports import Chance, Clock, Lane, Scheduler
     from runelog.lifecycle import Phased
     from runelog.log import Log
-    from runelog.rune import Appended, Change, Rune
+    from runelog.rune import Change, Rune
 
 
 class Newborn(NamedTuple):
@@ -45,6 +48,10 @@ class Member(Protocol):
 
     def tell(self, message: object, reply_to: Any = None) -> None:  # noqa: ANN401 -- pykka's
         """Send it a message; `reply_to` gets the answer."""
+        ...
+
+    def wake(self) -> None:
+        """Have it look what is due."""
         ...
 
     def is_idle(self) -> bool:
@@ -115,13 +122,11 @@ class Hall:
         self._letters: dict[str, list[tuple[object, Any]]] = {}
         self.at_hand: dict[tuple[str, str], Any] = {}
         """What one actor lays out for another, by what it is and whose: gone in a crash."""
-        # Whoever was here before us may have left something that is not on disk yet.
-        self._unsettled = True
-        self.broken: Exception | None = None
-        """Why what is believed here is not what the log has."""
+        self.page = Page(log, conversation, self._fall)
         self.active_at = offices.clock.now()
         """When something last happened here."""
         self._answers: list[tuple[Callable[[], None], Callable[[Exception], None]]] = []
+        self._waits_for_dry = False
 
     # -- who is here --------------------------------------------------------------------------
 
@@ -136,10 +141,20 @@ class Hall:
         """Tell whether an entity has an actor here."""
         return entity in self._members
 
-    def leave(self, entity: str, member: Member) -> None:
-        """Go out, unless a successor has come in already."""
-        if self._members.get(entity) is member:
-            del self._members[entity]
+    def leave(self, entity: str, member: Member) -> bool:
+        """Go out; tell whether it was still in, and no successor has come already."""
+        if self._members.get(entity) is not member:
+            return False
+        del self._members[entity]
+        return True
+
+    def give_up(self, entity: str) -> None:
+        """Wait for an entity's actor no longer: none will come."""
+        self.awaited.discard(entity)
+        for message, reply_to in self._letters.pop(entity, ()):
+            operator.debug("dead_letter", actor=entity, what=type(message).__name__)
+            if reply_to is not None:
+                reply_to.fail(Dead(f"{entity} could not be kept alive"))
 
     def tell(self, entity: str, message: object, reply_to: Any = None) -> bool:  # noqa: ANN401 -- pykka's
         """Send a message to an entity's actor, there or to come; tell whether there is one."""
@@ -193,34 +208,53 @@ class Hall:
 
     # -- the log ------------------------------------------------------------------------------
 
-    def append(self, changes: Sequence[Change]) -> Appended:
-        """Append to the conversation: ordered now, on disk when the hall is next settled."""
-        self._check()
+    @property
+    def broken(self) -> Exception | None:
+        """Why what is believed here is not what the log has."""
+        return self.page.failed
+
+    def append(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
+        """Append to the conversation, and return the first event.
+
+        It is ordered now, and on disk when the hall is next settled. `at_once`, the log is asked
+        now whether it takes it: whoever gave us what is in it waits to be told.
+        """
+        self.check()
         try:
-            appended = self.log.append(self.conversation, changes, durable=False)
+            first = self.page.write(changes, at_once=at_once)
         except (LogFull, Fault) as error:
-            self.broken = error
+            self.page.fail(error)
             raise
-        self._unsettled = True
         self.active_at = self.offices.clock.now()
-        return appended
+        self._when_dry()
+        return first
+
+    def append_fragment(self, change: Change) -> int:
+        """Append a piece of a stream, on whichever thread it came; return its event.
+
+        It goes to the log at once. If there is no room for it, nothing else is lost.
+        """
+        self.check()
+        return self.page.write([change], at_once=True)
 
     def settle(self) -> None:
         """Wait until everything appended here is on disk."""
-        self._check()
-        if self._unsettled:
-            try:
-                self.log.flush(self.conversation)
-            except Exception as error:
-                # What somebody here believes in is not in the log: everybody begins anew from it.
-                self.broken = error
-                raise
-            self._unsettled = False
+        self.check()
+        self.page.settle()
 
-    def _check(self) -> None:
-        if self.broken is not None:
-            msg = f"what was decided in {self.conversation} could not be kept: {self.broken}"
-            raise LogFailed(msg) from self.broken
+    def check(self) -> None:
+        """Raise if somebody here believes in what is not in the log: all begin anew from it."""
+        if self.page.failed is not None:
+            msg = f"what was decided in {self.conversation} could not be kept: {self.page.failed}"
+            raise LogFailed(msg) from self.page.failed
+
+    def _fall(self) -> None:
+        """Have everybody here find out that what they believe in was not kept."""
+        self.lane.run(self._wake_all)
+
+    def _wake_all(self) -> None:
+        for member in [*self._members.values()]:
+            member.wake()
 
     def announce(
         self, first: int, changes: Sequence[Change], births: Mapping[str, Newborn], by: str
@@ -243,14 +277,25 @@ class Hall:
         """
         self._answers.append((give, fail))
         self.active_at = self.offices.clock.now()
-        if len(self._answers) == 1:
-            self.lane.when_dry(self._give)
+        self._when_dry()
 
-    def _give(self) -> None:
+    def _when_dry(self) -> None:
+        if not self._waits_for_dry:
+            self._waits_for_dry = True
+            self.lane.when_dry(self._dry)
+
+    def _dry(self) -> None:
+        """Nothing is left to decide: hand in what there is, and give the answers."""
+        self._waits_for_dry = False
         answers, self._answers = self._answers, []
         try:
-            self.settle()
+            self.check()
+            if answers:
+                self.page.settle()
+            else:
+                self.page.hand_in()
         except Exception as error:  # noqa: BLE001 -- whatever it was, nobody is told it was done
+            operator.warning("not_kept", conversation=self.conversation, reason=str(error))
             for _, fail in answers:
                 fail(error)
             return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from actors.clock import Alarm, HandClock
-    from actors.ports import Awaited
+    from actors.ports import Awaited, Steps
 
 PATIENCE: Final = 1_000_000
 """How many steps are taken for one answer: a run that needs more goes round in circles."""
@@ -64,7 +64,9 @@ class HandLane:
 class HandJob:
     """Work that goes on when the scheduler says so."""
 
-    def __init__(self, scheduler: HandScheduler, name: str, steps: Iterator[int | None]) -> None:
+    def __init__(
+        self, scheduler: HandScheduler, name: str, steps: Steps | Iterator[int | None]
+    ) -> None:
         """Begin before the first step."""
         self.name = name
         self._scheduler = scheduler
@@ -88,8 +90,10 @@ class HandJob:
         """Take one step."""
         try:
             until = next(self._steps)
-        except StopIteration:
+        except StopIteration as over:
             self.done = True
+            if over.value is not None:
+                over.value()
             return
         except BaseException:
             self.done = True
@@ -123,7 +127,7 @@ class HandScheduler:
         """Begin a lane."""
         return HandLane(self, name)
 
-    def work(self, name: str, steps: Iterator[int | None]) -> HandJob:
+    def work(self, name: str, steps: Steps | Iterator[int | None]) -> HandJob:
         """Run something step by step, beside all lanes."""
         job = HandJob(self, name, steps)
         self.line_up(job)

@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
+
+    Steps = Generator[int | None, None, Callable[[], None] | None]
+    """Work that may block, step by step. One that yields a time pauses until then; what is returned
+    at the end, if anything, is called as the last thing: to say what came of it, for instance."""
 
 
 class Timer(Protocol):
@@ -82,11 +86,8 @@ class Scheduler(Protocol):
         """Begin a lane."""
         ...
 
-    def work(self, name: str, steps: Iterator[int | None]) -> Job:
-        """Run something that may block, beside all lanes, step by step.
-
-        A step that yields a time pauses the work until then.
-        """
+    def work(self, name: str, steps: Steps | Iterator[int | None]) -> Job:
+        """Run something that may block, beside all lanes, step by step."""
         ...
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:

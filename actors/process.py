@@ -134,6 +134,11 @@ class Process(pykka.Actor):
         return self.name
 
     @property
+    def has_started(self) -> bool:
+        """Whether its start is behind it, however that went on."""
+        return self._started
+
+    @property
     def waiting(self) -> int:
         """How many messages wait in the mailbox."""
         return len(self._mail)

@@ -55,8 +55,11 @@ class Shell(Process):
         """What is due in a state, the last that was asked."""
         self._timer: Timer | None = None
         self._alarm: int | None = None
-        self.noted: tuple[bool, int | None] = (False, None)
-        """What the index says of this entity: whether it has work left, and its deadline."""
+        self.noted: tuple[bool, int | None] | None = None
+        """What the index says of this entity: whether it has work left, and its deadline.
+
+        None if that is not known: what an entity observes changes it without an append of its own.
+        """
         self._in_doubt = False
         self._woken = False
         self.replayed = False
@@ -100,31 +103,34 @@ class Shell(Process):
         self.state, self.version, self.event, runes = born
         for rune in runes:
             self.believed(rune)
-        self.noted = (self.entity.is_open(self.state), self.entity.deadline(self.state))
+        if not self.replayed:
+            self.noted = (self.entity.is_open(self.state), self.entity.deadline(self.state))
         self.hall.join(self.me, self)
-        self._wake()
+        self.wake()
 
     def on_stop(self) -> None:
         """Leave the hall."""
-        self._part()
+        self._disarm()
+        self.hall.leave(self.me, self)
 
     def on_failure(self, *_about: object) -> None:
-        """Leave the hall: the next one reads the log."""
-        self._part()
+        """Stand still. Whoever keeps us alive shows us out: the next one reads the log."""
+        self._disarm()
 
-    def _part(self) -> None:
+    def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self.hall.leave(self.me, self)
+            self._timer = None
 
     # -- hearing and being told ---------------------------------------------------------------
 
     def hear(self, event_id: int, rune: Rune) -> None:
         """Take notice of a rune that this entity observes; it is folded before anything else."""
         self._news.append((event_id, rune))
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Have it look what is due; once is enough."""
         if not self._woken:
             self._woken = True
             self.ref.notify(WAKE)
@@ -137,6 +143,7 @@ class Shell(Process):
         """Carry out one command, or look what is due."""
         if message is WAKE:
             self._woken = False
+        self.hall.check()
         self.catch_up()
         if self._in_doubt:
             self._in_doubt = False
@@ -220,19 +227,22 @@ class Shell(Process):
             return True
         draft = Draft(self.hall, self, before, state, decided)
         try:
-            appended = self.hall.append(draft.changes)
+            # Whoever waits for an answer is told if the log does not take it.
+            asked = self._in_hand is not None and self._in_hand[1] is not None
+            first = self.hall.append(draft.changes, at_once=asked)
         except WrongVersion:
             self._refold()
             return False
         self.state = draft.after
         self._due = (state, due)
         self.version += len(draft.own)
-        self.event = appended.last if draft.own else self.event
+        last = first + draft.count - 1
+        self.event = last if draft.own else self.event
         self.noted = draft.noted
         draft.believe()
         for rune in draft.own:
             self.believed(rune)
-        self.hall.announce(appended.first, draft.changes, draft.newborn(appended.last), self.me)
+        self.hall.announce(first, draft.changes, draft.newborn(last), self.me)
         if talkative():
             self._tell_operator(before, decided)
         return True
@@ -315,15 +325,13 @@ class Shell(Process):
     def again(self, effect: object) -> None:
         """Forget that an effect is under way: if it is still due, it is performed again."""
         self._under_way.discard(effect)
-        self._wake()
+        self.wake()
 
     def _arm(self) -> None:
         when = self.entity.deadline(self.state)
         if when == self._alarm:
             return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._disarm()
         self._alarm = when
         if when is not None:
             self._timer = self.later(when, lambda now: TimeUp(now=now))

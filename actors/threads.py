@@ -1,7 +1,10 @@
 """Who runs when, on threads: lanes and blocking work share one pool of threads.
 
 A thread that has nothing to do waits for more, the one that came last first, and ends after a
-while. Starting one costs about 0.3 ms, handing a job to one that waits a tenth of that.
+while. Starting one costs about 0.3 ms, handing a job to one that waits a tenth of that, and the two
+then compete for the interpreter. So what a job begins as the last thing it does, its own thread
+goes on with: a lane that starts a stream and has no more to do becomes that stream, and the end of
+the stream becomes the lane again.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from runelog.errors import Forked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.ports import Awaited, Clock
+    from actors.ports import Awaited, Clock, Steps
 
 MAX_LANES: Final = 32
 """How many lanes run at once; more wait for their turn. Most of their time they wait for a sync."""
@@ -33,12 +36,22 @@ BURST: Final = 256
 class _Worker:
     """A thread of the pool, and the job it is given next."""
 
-    __slots__ = ("gate", "job")
+    __slots__ = ("gate", "job", "lends", "next")
 
     def __init__(self) -> None:
         self.gate = threading.Lock()
         self.gate.acquire()
         self.job: Callable[[], None] | None = None
+        self.lends = False
+        """Whether the present job ends soon, and so may leave the thread what it begins."""
+        self.next: Callable[[], None] | None = None
+        """What the present job has begun, and nobody runs yet."""
+
+
+class _Here(threading.local):
+    """Which thread of a pool this is."""
+
+    worker: _Worker | None = None
 
 
 class Pool:
@@ -52,18 +65,46 @@ class Pool:
         self._idle: list[_Worker] = []
         self._count = 0
         self._closed = False
+        self._here = _Here()
         self.threads = 0
         """How many there are now."""
 
     def run(self, job: Callable[[], None]) -> None:
         """Run a job on a thread that is free, or on a new one; `RuntimeError` if there is none.
 
-        A job that comes after the close is run as well: its sender was not told otherwise.
+        On a thread of the pool that was lent, it is this one that runs it when it is done: whoever
+        goes on with something else says `pass_on` first. A job that comes after the close is run as
+        well: its sender was not told otherwise.
         """
         if os.getpid() != self._pid:
             # The threads stayed behind, and with them perhaps the holder of our lock.
             msg = "these actors were started before a fork: start your own in the child"
             raise Forked(msg)
+        here = self._here.worker
+        if here is not None and here.lends and here.next is None:
+            here.next = job
+        else:
+            self._hand_to_another(job)
+
+    def lend(self) -> None:
+        """Say that the job on this thread is soon over, and blocks for nobody until then."""
+        here = self._here.worker
+        if here is not None:
+            here.lends = True
+
+    def pass_on(self) -> None:
+        """Have another thread run what was begun here, as this one goes on with something else."""
+        here = self._here.worker
+        if here is not None and here.next is not None:
+            job, here.next = here.next, None
+            try:
+                self._hand_to_another(job)
+            except RuntimeError:
+                # There is no other thread. It was accepted, so it is run here, and late.
+                here.next = job
+                log.exception("no_thread_to_pass_on_to", pool=self._name)
+
+    def _hand_to_another(self, job: Callable[[], None]) -> None:
         with self._lock:
             if self._idle:
                 worker = self._idle.pop()
@@ -86,14 +127,16 @@ class Pool:
             raise
 
     def _live(self, worker: _Worker) -> None:
+        self._here.worker = worker
         while True:
             job, worker.job = worker.job, None
-            if job is not None:
+            while job is not None:
+                worker.lends = False
                 try:
                     job()
                 except BaseException:  # noqa: BLE001 -- a thread is used again whatever a job did
                     log.exception("job_failed", pool=self._name)
-                del job
+                job, worker.next = worker.next, None
             with self._lock:
                 if self._closed:
                     self.threads -= 1
@@ -160,12 +203,15 @@ class ThreadLane:
         for _ in range(BURST):
             with self._lock:
                 # Looked at before each one: a job for the dry lane may have made it wet again.
+                wet = bool(self._jobs)
                 todo = self._jobs or self._dry
                 if not todo:
                     self._jobs = self._dry = None
                     self._active = False
                     return False
                 job = todo.popleft()
+            if wet:
+                self._scheduler.pass_on()
             try:
                 job()
             except BaseException:  # noqa: BLE001 -- the next job is not to blame
@@ -176,7 +222,7 @@ class ThreadLane:
 class ThreadJob:
     """Work on a thread of its own."""
 
-    def __init__(self, clock: Clock, name: str, steps: Iterator[int | None]) -> None:
+    def __init__(self, clock: Clock, name: str, steps: Steps | Iterator[int | None]) -> None:
         """Begin before the first step."""
         self._clock = clock
         self._name = name
@@ -189,14 +235,19 @@ class ThreadJob:
         self._woken = True
         self._over.set()
 
-    def go(self) -> None:
-        """Take all steps."""
+    def go(self) -> Callable[[], None] | None:
+        """Take all steps; return what is to be said then."""
         try:
-            for until in self._steps:
+            while True:
+                until = next(self._steps)
                 if until is not None:
                     self._pause(until)
+        except StopIteration as over:
+            last: Callable[[], None] | None = over.value
+            return last
         except BaseException:  # noqa: BLE001 -- whoever wanted it hears of it from the steps
             log.exception("work_failed", work=self._name)
+            return None
 
     def _pause(self, until: int) -> None:
         # An event for this pause alone: the alarm of an earlier one may ring late.
@@ -248,6 +299,7 @@ class ThreadScheduler:
 
     def _drain(self) -> None:
         """Run one lane after the other, those that have more to do last."""
+        self._pool.lend()
         lane: ThreadLane | None = None
         while True:
             with self._lock:
@@ -257,10 +309,15 @@ class ThreadScheduler:
                     self._free += 1
                     return
                 lane = self._waiting.popleft()
+            self._pool.pass_on()
             if not lane.drain():
                 lane = None
 
-    def work(self, name: str, steps: Iterator[int | None]) -> ThreadJob:
+    def pass_on(self) -> None:
+        """Have another thread run what was begun on this one, which has more to do."""
+        self._pool.pass_on()
+
+    def work(self, name: str, steps: Steps | Iterator[int | None]) -> ThreadJob:
         """Run something that may block, on a thread of its own."""
         msg = f"no thread is free for {name}: too many streams and tools are running"
         with self._lock:
@@ -277,9 +334,12 @@ class ThreadScheduler:
 
     def _go(self, job: ThreadJob) -> None:
         try:
-            job.go()
+            last = job.go()
         finally:
             self._done()
+        if last is not None:
+            self._pool.lend()
+            last()
 
     def _done(self) -> None:
         with self._lock:
@@ -287,6 +347,7 @@ class ThreadScheduler:
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:
         """Wait at the edge for what an actor will answer; tell whether it came in time."""
+        self._pool.pass_on()
         return awaited.wait(timeout)
 
     def close(self) -> None:

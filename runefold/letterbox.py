@@ -5,6 +5,9 @@ one opens the log itself, and only for as long as it takes to write it down: no 
 model asked, no tool run and nothing recovered. So neither models nor tools need to be known here.
 A message waits; a call that is approved is due. The runtime that opens the log next does the rest,
 and with its own clock: nothing that is written here sets a deadline.
+
+Secrets are kept out here too, as far as they are known by their looks. What patterns an app has of
+its own is known where that runs, and nowhere else.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from actors.catalogue import BIRTHS, CODEC, WARDS
 from actors.clock import SystemClock
 from actors.draft import Draft
 from actors.hall import Hall, Offices
+from actors.redaction.redactor import DEFAULT
 from actors.session import commands as ask
 from actors.session.lifecycle import ENTITY as SESSION
 from actors.session.lifecycle import message_entity
@@ -82,7 +86,7 @@ class Letterbox:
         hall = self._hall(session)
         command = ask.Accept(
             message_id=name,
-            content=content,
+            content=DEFAULT.text(content),
             now=self._clock.now(),
             mode=mode,
             to=to,
@@ -127,7 +131,7 @@ class Letterbox:
             msg = f"there is no call {call} in {session}"
             raise Refused(msg)
         budget = hall.ward("budget").state
-        command = meant_by(word, clerk.state, budget, self._clock.now())
+        command = meant_by(DEFAULT.value(word), clerk.state, budget, self._clock.now())
         # What follows from it is to follow where the call can be run, and at that time.
         clerk.record(command, at_once=False)
 
@@ -163,7 +167,7 @@ class _Author:
     entity: Entity
     me: str
     version: int
-    noted: tuple[bool, int | None]
+    noted: tuple[bool, int | None] | None
     cause: int
 
 
@@ -190,8 +194,8 @@ class _Clerk:
             after, runes = kind.cascade(self._me, before, runes)
         else:
             after = kind.folded(self._me, before, runes)
-        noted = (kind.is_open(before), kind.deadline(before))
-        author = _Author(kind, self._me, self.version, noted, self._event)
+        # What the index says of it is not known: a replay does not tell.
+        author = _Author(kind, self._me, self.version, None, self._event)
         draft = Draft(self._hall, author, before, after, runes)
         self._hall.append(draft.changes)
         self._hall.settle()

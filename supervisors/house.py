@@ -51,6 +51,8 @@ class House:
         self._registry = registry
         self._agents: dict[str, Ref] = {}
         self._waiting: dict[str, list[StartDynamic]] = {}
+        self._homes: dict[str, str] = {}
+        """Under which agent an entity's actor lives."""
         self.left = False
         """Whether it was told to end; otherwise its end is a fall."""
         self.session: Ref
@@ -91,6 +93,7 @@ class House:
         if entity in self.hall or entity in self.hall.awaited or self.left:
             return
         self.hall.awaited.add(entity)
+        self._homes[entity] = agent
         request = StartDynamic(entity, (kind,))
         supervisor = self._agents.get(agent)
         if supervisor is not None and supervisor.is_alive():
@@ -134,13 +137,17 @@ class House:
 
     def _watched(self, shell: Shell, entity: str) -> Process:
         def ended(down: Down) -> None:
-            # One that could not even start will not be joined by anybody.
-            self.hall.awaited.discard(entity)
             if entity == SESSION and down.exit.reason is Reason.NORMAL:
                 # It came to its end, and with it the house.
                 self.left = True
-            if down.exit.reason is Reason.CRASH:
-                self.hall.leave(entity, shell)
+            if down.exit.reason not in {Reason.CRASH, Reason.KILLED}:
+                self._homes.pop(entity, None)
+            elif self.hall.leave(entity, shell) and shell.has_started:
+                # What it is told from now on is for its successor.
+                self.hall.awaited.add(entity)
+                return
+            # One that could not even start will not be joined by anybody.
+            self.hall.awaited.discard(entity)
 
         shell.watch(ended)
         return shell
@@ -164,6 +171,9 @@ class House:
         """Tell the session that an agent could not be kept alive."""
         if self._agents.get(agent) is down.ref:
             del self._agents[agent]
+        for entity in [entity for entity, home in self._homes.items() if home == agent]:
+            del self._homes[entity]
+            self.hall.give_up(entity)
         if not self.left:
             self.hall.tell(SESSION, AgentGone(agent, f"its actors kept crashing ({down.exit})"))
 

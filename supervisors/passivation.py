@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.clock import SECOND
 from actors.report import log as operator
+from runelog.errors import UnknownConversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,8 +58,11 @@ class Bedtime:
 
     def asleep(self, conversation: str) -> None:
         """Set the alarm of a conversation that has gone to sleep, if it has a deadline."""
-        deadlines = [
-            work.deadline for work in self._log.open_work(conversation) if work.deadline is not None
-        ]
+        try:
+            left = list(self._log.open_work(conversation))
+        except UnknownConversation:
+            # The log never got to know of it: its first append failed.
+            return
+        deadlines = [work.deadline for work in left if work.deadline is not None]
         if deadlines:
             self._clock.at(min(deadlines), lambda: self._rouse(conversation))

@@ -17,7 +17,7 @@ from actors.errors import Crashed, Dead
 from actors.hall import Hall, Offices
 from actors.process import ASK_TIMEOUT
 from actors.report import log as operator
-from runelog.errors import Closed, LogFull
+from runelog.errors import Closed, LogFull, Refused, WrongVersion
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
 from supervisors.errors import NotDone
 from supervisors.house import SESSION, Gone, House
@@ -114,6 +114,11 @@ class Tree:
         with self._lock:
             if self._houses.get(conversation) is house:
                 del self._houses[conversation]
+        try:
+            # What was decided last. Nobody is left who could decide more.
+            house.hall.page.hand_in()
+        except Exception as error:  # noqa: BLE001 -- as if it had been killed a moment before
+            operator.warning("not_kept", conversation=conversation, reason=str(error))
         if self._closed:
             return
         if house.left:
@@ -126,7 +131,10 @@ class Tree:
             # Nothing is wrong with it. It goes on as soon as there is room.
             clock = self.offices.clock
             clock.at(clock.now() + RETRY, lambda: self._rouse(conversation))
-        elif broken is None:
+        elif isinstance(broken, WrongVersion):
+            # Somebody else wrote to it. It begins anew from what is there.
+            self._rouse(conversation)
+        elif broken is None or isinstance(broken, Refused):
             self._fallen(conversation, down.exit.error)
 
     # -- reaching a conversation ----------------------------------------------------------------

@@ -10,6 +10,7 @@ from actors.commands import Cancel, TimeUp
 from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
 from actors.model.runes import AssistantDelta
 from actors.model.stream import Flush, Stream
+from actors.redaction.offices import redactor_of
 from actors.shell import Shell
 
 if TYPE_CHECKING:
@@ -88,14 +89,14 @@ class ModelActor(Shell):
         prompted = self.hall.at_hand.pop(("prompt", self.me))
         self._patience = prompted.silence
         self._stream = stream = Stream(
-            self.hall.log,
-            self.hall.conversation,
+            self.hall.append_fragment,
             self.me,
             offices.clock,
             offices.chance,
             self.ref.notify,
             self._heard,
             (self.state.agent_id, self.state.turn_id),
+            redactor_of(offices),
         )
         self.hall.at_hand["text", self.me] = stream
         steps = stream.steps(prompted.provider, prompted.request(stream.is_closed))
@@ -103,11 +104,11 @@ class ModelActor(Shell):
         self._watch()
 
     def _heard(self, event_id: int, rune: AssistantDelta) -> None:
-        """Take notice of a fragment; only the first one changes anything that is due."""
-        if self.state.begun:
-            self._news.append((event_id, rune))
-        else:
-            self.hear(event_id, rune)
+        """Take notice of a fragment: it is folded with the next message.
+
+        None is due because of it. The deadline of the first byte passes in vain.
+        """
+        self._news.append((event_id, rune))
 
     def _end_stream(self) -> None:
         if self._stream is not None:
@@ -144,8 +145,8 @@ class ModelActor(Shell):
 
     def on_stop(self) -> None:
         """Let the stream end as well."""
-        if self._stream is not None:
-            self._stream.flush()
+        if self._stream is not None and self.hall.broken is None:
+            self._stream.finish()
         self._end_stream()
         super().on_stop()
 

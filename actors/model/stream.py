@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from actors.clock import SECOND
 from actors.model.lifecycle import BAD_RESPONSE, Fail, Finish
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.runes import AskedCall, AssistantDelta
+from actors.redaction.redactor import DEFAULT, MOST_HELD
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 from runelog.errors import RunefoldError
 from runelog.rune import Change
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actors.model.provider import Event, Provider, Request
-    from actors.ports import Chance, Clock, Timer
-    from runelog.log import Log
+    from actors.ports import Chance, Clock, Steps, Timer
+    from actors.redaction.redactor import Redactor
 
-GATHER: Final = SECOND // 50
-"""Fragments are kept back at most so long, in nanoseconds."""
+GATHER: Final = SECOND // 70
+"""Fragments are kept back so long, in nanoseconds: with what an alarm may be late, under 20 ms."""
 MOST: Final = 64
 """At most so many fragments go into one rune."""
 MAX_CALLS: Final = 1_000
@@ -53,19 +55,20 @@ class Stream:
 
     def __init__(
         self,
-        log: Log,
-        conversation: str,
+        write: Callable[[Change], int],
         call: str,
         clock: Clock,
         chance: Chance,
         tell: Callable[[object], None],
         hear: Callable[[int, AssistantDelta], None],
         context: tuple[str | None, str | None] = (None, None),
+        redactor: Redactor = DEFAULT,
     ) -> None:
-        """Write the fragments of model call `call`; `tell` and `hear` reach its actor."""
+        """Have the fragments of model call `call` written; `tell` and `hear` reach its actor."""
         self._context = context
-        self._log = log
-        self._conversation = conversation
+        self._redactor = redactor
+        self._flow = redactor.flow()
+        self._write = write
         self._call = call
         self._clock = clock
         self._chance = chance
@@ -92,11 +95,19 @@ class Stream:
     def close(self) -> str:
         """Let nothing more of this answer into the log; return what has come and is not there."""
         with self._lock:
+            self._release()
             rest = "".join(self._waiting)
             self._waiting.clear()
             self._disarm()
             self.closed = True
             return rest
+
+    def _release(self) -> None:
+        """Take what was held back: it is no part of a secret, or all of one. Holds the lock."""
+        rest = self._flow.end()
+        if rest and not self.closed:
+            self._said.append(rest)
+            self._waiting.append(rest)
 
     def _disarm(self) -> None:
         self.flush_by = None
@@ -112,6 +123,13 @@ class Stream:
         """Write what is waiting."""
         with self._lock:
             if not self.closed:
+                self._flush()
+
+    def finish(self) -> None:
+        """Write everything that has come: nobody will ask for the rest."""
+        with self._lock:
+            if not self.closed:
+                self._release()
                 self._flush()
 
     def begin(self) -> None:
@@ -136,8 +154,8 @@ class Stream:
 
     # -- on a thread of its own ---------------------------------------------------------------
 
-    def steps(self, provider: Provider, request: Request) -> Iterator[int | None]:
-        """Read the provider to the end, and tell the actor what came of it."""
+    def steps(self, provider: Provider, request: Request) -> Steps:
+        """Read the provider to the end; then the actor is told what came of it."""
         outcome: Finish | Fail | None = None
         events: Iterator[Event] | Fail = self._asked(provider, request)
         while outcome is None and not self.closed:
@@ -152,7 +170,10 @@ class Stream:
                     self.heard = True
                     outcome = self._kept(event)
                     yield None
-        if outcome is not None and not self.closed:
+        return None if outcome is None else partial(self._end, outcome)
+
+    def _end(self, outcome: Finish | Fail) -> None:
+        if not self.closed:
             self._tell(outcome)
 
     def _asked(self, provider: Provider, request: Request) -> Iterator[Event] | Fail:
@@ -173,7 +194,7 @@ class Stream:
 
     def _failed(self, error: BaseException) -> Fail:
         try:
-            message = clean(str(error))[:MAX_WORDS]
+            message = self._words(str(error), MAX_WORDS)
         except Exception:  # noqa: BLE001 -- as above, an error's own words included
             message = ""
         return Fail(type(error).__name__[:MAX_NAME], message, usage=self.usage)
@@ -183,7 +204,11 @@ class Stream:
         try:
             return self._take(event)
         except RunefoldError as error:
-            return Fail(type(error).__name__, clean(str(error))[:MAX_WORDS], retryable=True)
+            return Fail(type(error).__name__, self._words(str(error), MAX_WORDS), retryable=True)
+
+    def _words(self, text: str, most: int) -> str:
+        """Return a text as it may be kept: without secrets, and not without end."""
+        return self._redactor.text(clean(text[: most + MOST_HELD]))[:most]
 
     def _take(self, event: Event) -> Finish | Fail | None:
         """Take in one event; return what the actor is to be told if it was the last."""
@@ -191,17 +216,18 @@ class Stream:
             case Text(str(text)):
                 return self._say(clean(text))
             case ToolCall(str(), str()):
-                self._calls.append(asked(self._chance.id("call"), event))
+                self._calls.append(asked(self._chance.id("call"), event, self._redactor))
                 if len(self._calls) >= MAX_CALLS:
                     return Finish(tuple(self._calls), self.usage, "too_many_calls")
             case Used():
                 # What makes no sense is no news: then what was set aside counts.
                 self._used = event if is_sound(event) else self._used
             case Failure(str(error_type), str(message), retryable):
-                kind, message = clean(error_type)[:MAX_NAME], clean(message)[:MAX_WORDS]
-                return Fail(kind, message, bool(retryable), self.usage)
+                kind, words = self._words(error_type, MAX_NAME), self._words(message, MAX_WORDS)
+                return Fail(kind, words, bool(retryable), self.usage)
             case Done(str(stop_reason)):
-                return Finish(tuple(self._calls), self.usage, clean(stop_reason)[:MAX_NAME])
+                reason = self._words(stop_reason, MAX_NAME)
+                return Finish(tuple(self._calls), self.usage, reason)
             case _:
                 message = f"the provider gave a {type(event).__name__} that is no proper event"
                 return Fail(BAD_RESPONSE, message, usage=self.usage)
@@ -213,9 +239,13 @@ class Stream:
         with self._lock:
             if self.closed:
                 return None
+            self._length += len(text)
+            text = self._flow.feed(text)
+            if not text:
+                # It may be a part of a secret: that shows when more has come.
+                return None
             self._said.append(text)
             self._waiting.append(text)
-            self._length += len(text)
             if not self._begun or len(self._waiting) >= MOST:
                 self._flush()
             elif self.flush_by is None:
@@ -238,8 +268,7 @@ class Stream:
         rune = AssistantDelta(text=text)
         agent, turn = self._context
         change = Change(self._call, None, [rune], agent=agent, turn=turn)
-        appended = self._log.append(self._conversation, [change], durable=False)
-        self._hear(appended.first, rune)
+        self._hear(self._write(change), rune)
 
 
 class Flush:
@@ -261,20 +290,23 @@ def is_sound(used: Used) -> bool:
     )
 
 
-def asked(call_id: str, event: ToolCall) -> AskedCall:
+def asked(call_id: str, event: ToolCall, redactor: Redactor = DEFAULT) -> AskedCall:
     """Return a call as it is kept: its arguments read or, if they cannot be, as they are."""
-    name, raw = clean(event.name)[:MAX_NAME], clean(event.arguments)[:MAX_INLINE]
+    name = redactor.text(clean(event.name[: MAX_NAME + MOST_HELD]))[:MAX_NAME]
+    # What lies beyond is looked at as well, or a secret could be cut in two.
+    raw = clean(event.arguments[: MAX_INLINE + MOST_HELD])
+    kept = redactor.text(raw)[:MAX_INLINE]
     try:
         if len(event.arguments) > MAX_INLINE or _depth(raw) > MAX_NESTED:
-            return AskedCall(call_id, name, raw=raw)
+            return AskedCall(call_id, name, raw=kept)
         found = msgspec.json.decode(raw or "{}")
         # Numbers may be larger than what can be stored.
         msgspec.msgpack.encode(found)
     except (msgspec.DecodeError, UnicodeError, OverflowError, RecursionError):
-        return AskedCall(call_id, name, raw=raw)
+        return AskedCall(call_id, name, raw=kept)
     if not isinstance(found, dict):
-        return AskedCall(call_id, name, raw=raw)
-    return AskedCall(call_id, name, found)
+        return AskedCall(call_id, name, raw=kept)
+    return AskedCall(call_id, name, redactor.value(found))
 
 
 def _depth(text: str) -> int:

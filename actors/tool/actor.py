@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, assert_never
 
 from actors.budget import lifecycle as ledger
-from actors.budget.runes import Amounts
 from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
+from actors.redaction.offices import redactor_of
 from actors.report import log as operator
 from actors.shell import Shell
 from actors.tool.commands import (
@@ -19,22 +20,25 @@ from actors.tool.commands import (
     Effect,
     Fail,
     Finish,
+    Go,
     HumanWord,
     Probe,
     Probed,
-    Report,
     RunTool,
 )
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import ENTITY
-from actors.tool.output import plain
+from actors.tool.moves import cost
 from actors.tool.runes import Result
 from actors.tool.spec import asked
+from actors.tool.voice import Voice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from actors.budget.runes import Exhausted
     from actors.hall import Hall
+    from actors.ports import Steps
     from actors.tool.outcome import Outcome
     from actors.tool.spec import Tool
     from actors.tool.state import State
@@ -55,13 +59,17 @@ def meant_by(word: Word, state: State, budget: ledger.State, now: int) -> HumanW
     approval = state.approval_id
     match word.verdict:
         case "approve":
-            call, what = state.call, Amounts(tool_calls=1)
-            afford = ledger.check(budget, call.agent_id, what, call.call_id)
-            return Approve(approval, word.approver, now, afford)
+            return Approve(approval, word.approver, now, _afford(state, budget))
         case "deny":
             return Deny(approval, word.approver, word.reason, now)
         case verdict:
             return Answer(approval, word.approver, verdict, now, word.output)
+
+
+def _afford(state: State, budget: ledger.State) -> Exhausted | None:
+    """Return what the budget says against a call that is about to begin; None if it fits."""
+    call = state.call
+    return ledger.check(budget, call.agent_id, cost(call.rule), call.call_id)
 
 
 class ToolActor(Shell):
@@ -81,7 +89,10 @@ class ToolActor(Shell):
                 self._cancellation.cancel()
             case Word():
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
-                return meant_by(message, self.state, budget, now)
+                word = redactor_of(self.hall.offices).value(message)
+                return meant_by(word, self.state, budget, now)
+            case Go(now):
+                return Go(now, _afford(self.state, self.hall.ward("budget").state))
         return super().understand(message)
 
     def believed(self, rune: Rune) -> None:
@@ -107,7 +118,7 @@ class ToolActor(Shell):
             case _:
                 assert_never(effect)
 
-    def _run(self, work: Callable[[Tool, Call], None], attempt: int | None) -> None:
+    def _run(self, work: Callable[[Tool, Call], object], attempt: int | None) -> None:
         offices = self.hall.offices
         what = self.state.call
         tool = offices.tools.get(what.tool_name)
@@ -119,37 +130,39 @@ class ToolActor(Shell):
         # A word to stop that was meant for an earlier run does not count for this one.
         self._cancellation = Cancellation()
         deadline = self.entity.deadline(self.state)
+        redactor = redactor_of(offices)
+        voice = Voice(redactor, self.ref.notify)
         left = None if deadline is None else max(0.0, (deadline - offices.clock.now()) / SECOND)
         call = Call(
             call_id=self.me,
             arguments=what.arguments,
             timeout=left,
-            progress=lambda stream, chunk: self.ref.notify(Report(plain(stream), plain(chunk))),
+            progress=voice.say,
             cancellation=self._cancellation,
             secret=offices.secret,
             conversation=self.hall.conversation,
             agent_id=what.agent_id,
+            redactor=redactor,
         )
 
-        def steps() -> Iterator[int | None]:
+        def steps() -> Steps:
             yield None
-            work(tool, call)
+            outcome = redactor.value(work(tool, call))
+            voice.end()
+            return partial(self.ref.notify, outcome)
 
         offices.scheduler.work(self.name, steps())
 
-    def _ran(self, outcome: Outcome, attempt: int) -> None:
+    def _ran(self, outcome: Outcome, attempt: int) -> Finish | Fail:
         if outcome.status == "success":
-            self.ref.notify(Finish(outcome.output, outcome.truncated))
-            return
-        self.ref.notify(
-            Fail(outcome.error, outcome.status, outcome.output, outcome.truncated, attempt)
-        )
+            return Finish(outcome.output, outcome.truncated)
+        return Fail(outcome.error, outcome.status, outcome.output, outcome.truncated, attempt)
 
-    def _probed(self, tool: Tool, call: Call, attempt: int) -> None:
+    def _probed(self, tool: Tool, call: Call, attempt: int) -> Probed:
         found = asked(tool.spec, call)
         happened = {"happened": True, "not_happened": False, "unknown": None}[found.verdict]
         output = found.outcome.output if found.outcome is not None else None
-        self.ref.notify(Probed(attempt, happened, self.hall.offices.clock.now(), output))
+        return Probed(attempt, happened, self.hall.offices.clock.now(), output)
 
     def on_stop(self) -> None:
         """Have whatever still runs stop: nobody waits for it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors.answer import Answer
 from actors.clock import SECOND, HandClock, SystemClock
 from actors.errors import Overloaded
 from actors.threads import BURST, MAX_LANES, ThreadScheduler
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actors.clock import Alarm
+    from actors.ports import Steps
 
 
 class NoticingClock(HandClock):
@@ -179,6 +181,91 @@ def test_what_was_accepted_survives_a_lack_of_threads(monkeypatch: pytest.Monkey
     threads.close()
 
     assert count == 0
+
+
+# -- threads that go on with what they began -----------------------------------------------------
+
+
+def test_what_a_lane_begins_last_its_own_thread_goes_on_with(threads: ThreadScheduler) -> None:
+    """A lane that starts some work and has no more to do needs no second thread."""
+    lane = threads.lane("a")
+    seen: list[int] = []
+    done = Sign()
+
+    def steps() -> Steps:
+        seen.append(threading.get_ident())
+        yield None
+        return functools.partial(lane.run, end)
+
+    def begin() -> None:
+        seen.append(threading.get_ident())
+        threads.work("w", steps())
+
+    def end() -> None:
+        seen.append(threading.get_ident())
+        done.give()
+
+    lane.run(begin)
+    done.must_come()
+
+    assert len(seen) == 3
+    assert len(set(seen)) == 1
+
+
+def test_a_lane_with_more_to_do_passes_on_what_it_began(threads: ThreadScheduler) -> None:
+    """Work does not wait for the lane that began it: they meet, so both run."""
+    lane = threads.lane("a")
+    met = threading.Barrier(2)
+    done = Sign()
+
+    def steps() -> Iterator[int | None]:
+        met.wait(PATIENCE)
+        yield None
+
+    def more() -> None:
+        met.wait(PATIENCE)
+        done.give()
+
+    def begin() -> None:
+        lane.run(more)
+        threads.work("w", steps())
+
+    lane.run(begin)
+
+    done.must_come()
+
+
+def test_what_work_says_before_its_end_is_heard_before_its_end(threads: ThreadScheduler) -> None:
+    """A tool that reports and then blocks is heard at once: only its last word can wait."""
+    lane = threads.lane("a")
+    heard, done = Sign(), Sign()
+
+    def steps() -> Iterator[int | None]:
+        lane.run(heard.give)
+        heard.must_come()
+        yield None
+        done.give()
+
+    threads.work("w", steps())
+
+    done.must_come()
+
+
+def test_whoever_waits_on_a_lent_thread_lets_others_run_what_they_began(
+    threads: ThreadScheduler,
+) -> None:
+    """An answer that is waited for on a lane comes from another one, begun there."""
+    answer = Answer()
+    done = Sign()
+
+    def ask() -> None:
+        threads.lane("b").run(answer.set)
+        assert threads.wait(answer, PATIENCE)
+        done.give()
+
+    threads.lane("a").run(ask)
+
+    done.must_come()
 
 
 # -- work --------------------------------------------------------------------------------------

@@ -56,10 +56,10 @@ def test_a_turn_that_gets_nowhere_is_given_up() -> None:
     """Cut off each time before anything came of it, a session waits for somebody to look."""
     rig = Rig(None)
     with contextlib.suppress(*CUT_OFF):
-        ALL["plain"].play(rig.again(Cut(7)), rig.till)
+        ALL["plain"].play(rig.again(Cut(5)), rig.till)
     for _ in range(OPENS):
         with contextlib.suppress(*CUT_OFF):
-            rig.again(Cut(2, after=True))
+            rig.again(Cut(1, after=True))
             rig.advance(1)
     rig.again(None)
     rig.run()

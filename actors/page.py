@@ -1,0 +1,108 @@
+"""What a conversation has decided and not handed to the log yet.
+
+Decisions follow from each other, and nobody outside may learn of one before it is on disk. So they
+are gathered on a page, numbered as the log will number them, and handed in together: when something
+outside is about to begin, when somebody is to be answered, or when there is nothing left to decide.
+All of a page is in the log, or none of it. Streams write from threads of their own, hence the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from runelog.errors import LogFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from runelog.log import Log
+    from runelog.rune import Change
+
+LONGEST: Final = 256
+"""How many changes a page takes before it is handed in anyhow."""
+
+
+class Page:
+    """The page of one conversation: nobody else may write to that while it is used."""
+
+    def __init__(self, log: Log, conversation: str, on_failure: Callable[[], None]) -> None:
+        """Begin empty; `on_failure` is called, on any thread, when a page could not be kept."""
+        self._log = log
+        self._conversation = conversation
+        self._on_failure = on_failure
+        self._lock = threading.Lock()
+        self._changes: list[Change] = []
+        self._last: int | None = None
+        """The last event, those on the page included; unknown before the first append."""
+        self.touched: set[str] = set()
+        """The entities whose streams are longer with this page than they are in the log."""
+        self.failed: Exception | None = None
+        """Why a page was lost: what is believed since then is not what the log has."""
+        # Whoever was here before us may have left something that is not on disk yet.
+        self._unsettled = True
+
+    def write(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
+        """Write behind what is there; return the first event. `at_once`, it goes to the log now.
+
+        What goes there now may be refused, and then nothing has happened.
+        """
+        with self._lock:
+            last = self._last
+            if last is None or at_once or len(self._changes) >= LONGEST:
+                self._hand_in(durable=False)
+                appended = self._log.append(self._conversation, changes, durable=False)
+                self._last = appended.last
+                self._unsettled = True
+                return appended.first
+            count = 0
+            for change in changes:
+                count += len(change.runes)
+                self.touched.add(change.entity)
+                self.touched.update(change.observers)
+            self._changes += changes
+            self._last = last + count
+            return last + 1
+
+    def hand_in(self) -> None:
+        """Give the log what is on the page; it is on disk soon."""
+        with self._lock:
+            self._hand_in(durable=False)
+
+    def settle(self) -> None:
+        """Wait until everything that was written here is on disk."""
+        with self._lock:
+            if self._changes:
+                self._hand_in(durable=True)
+            elif self._unsettled:
+                self._keep(lambda: self._log.flush(self._conversation))
+                self._unsettled = False
+
+    def _hand_in(self, *, durable: bool) -> None:
+        if self._changes:
+            changes, self._changes = self._changes, []
+            self.touched = set()
+            self._keep(lambda: self._append(changes, durable=durable))
+            self._unsettled = not durable
+
+    def _append(self, changes: Sequence[Change], *, durable: bool) -> None:
+        appended = self._log.append(self._conversation, changes, durable=durable)
+        if appended.last != self._last:
+            msg = (
+                f"{self._conversation} is at event {appended.last} and not at {self._last}: "
+                "somebody else wrote to it"
+            )
+            raise LogFailed(msg)
+
+    def _keep(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: Exception) -> None:
+        """Take notice that what is believed is not what the log has."""
+        if self.failed is None:
+            self.failed = error
+            self._on_failure()

@@ -1,0 +1,161 @@
+"""What a conversation decided goes to the log together, numbered as the log numbers it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actors.page import LONGEST, Page
+from runelog.codec import Codec
+from runelog.errors import LogFailed, LogFull, Refused, WrongVersion
+from runelog.memory import MemoryLog
+from runelog.rune import Appended, Change, Rune
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Noted(Rune, frozen=True, tag="page.noted"):
+    """Something happened."""
+
+    text: str
+
+
+def change(entity: str, *texts: str, expected: int | None = None) -> Change:
+    """Return what an entity adds."""
+    return Change(entity, expected, [Noted(text) for text in texts], ("parent",))
+
+
+class CountedLog(MemoryLog):
+    """A log that counts the appends it takes, and refuses on demand."""
+
+    def __init__(self) -> None:
+        """Begin willing."""
+        super().__init__(Codec([Noted]))
+        self.sizes: list[int] = []
+        self.refuses: Exception | None = None
+
+    def append(
+        self,
+        conversation: str,
+        changes: Sequence[Change],
+        *,
+        durable: bool = True,
+        timeout: float | None = None,
+    ) -> Appended:
+        """Append, unless told not to."""
+        if self.refuses is not None:
+            raise self.refuses
+        self.sizes.append(len(changes))
+        return super().append(conversation, changes, durable=durable, timeout=timeout)
+
+
+class Desk:
+    """A page on a log."""
+
+    def __init__(self) -> None:
+        """Begin with one rune in the log, so that its numbers are known."""
+        self.log = CountedLog()
+        self.failures = 0
+        self.page = Page(self.log, "conv_1", self._failed)
+        self.page.write([change("a", "first")])
+
+    def _failed(self) -> None:
+        self.failures += 1
+
+    def texts(self) -> list[tuple[int, str]]:
+        """Return what the log has."""
+        found = []
+        for envelope in self.log.read("conv_1"):
+            assert isinstance(envelope.payload, Noted)
+            found.append((envelope.event_id, envelope.payload.text))
+        return found
+
+
+def test_what_is_written_is_numbered_as_the_log_will_number_it() -> None:
+    """Each write is told its first event, though the log has heard of none of them yet."""
+    desk = Desk()
+    firsts = [desk.page.write([change("a", "x", "y")]), desk.page.write([change("b", "z")])]
+    desk.page.settle()
+
+    assert firsts == [2, 4]
+    assert desk.texts() == [(1, "first"), (2, "x"), (3, "y"), (4, "z")]
+
+
+def test_a_page_is_one_append() -> None:
+    """What was gathered is in the log as a whole or not at all."""
+    desk = Desk()
+    for text in "abc":
+        desk.page.write([change(text, text)])
+    desk.page.hand_in()
+
+    assert desk.log.sizes == [1, 3]
+
+
+def test_a_page_does_not_grow_without_end() -> None:
+    """A conversation that decides and decides hands in now and then."""
+    desk = Desk()
+    for number in range(2 * LONGEST):
+        desk.page.write([change(f"e{number}", "x")])
+
+    assert max(desk.log.sizes) == LONGEST
+
+
+def test_it_knows_whose_streams_it_makes_longer() -> None:
+    """Owners and observers both; none once the page is in the log."""
+    desk = Desk()
+    desk.page.write([change("b", "x")])
+    touched = set(desk.page.touched)
+    desk.page.hand_in()
+
+    assert touched == {"b", "parent"}
+    assert desk.page.touched == set()
+
+
+def test_what_goes_to_the_log_at_once_goes_behind_what_was_written() -> None:
+    """A fragment does not overtake the decisions before it."""
+    desk = Desk()
+    desk.page.write([change("a", "decided")])
+    desk.page.write([change("b", "heard")], at_once=True)
+    desk.page.settle()
+
+    assert desk.texts() == [(1, "first"), (2, "decided"), (3, "heard")]
+
+
+def test_what_is_refused_at_once_changes_nothing() -> None:
+    """Whoever asked is told, and the page goes on from where it was."""
+    desk = Desk()
+    with pytest.raises(WrongVersion):
+        desk.page.write([change("a", "late", expected=0)], at_once=True)
+    first = desk.page.write([change("a", "next")])
+    desk.page.settle()
+
+    assert desk.failures == 0
+    assert first == 2
+    assert desk.texts() == [(1, "first"), (2, "next")]
+
+
+@pytest.mark.parametrize("error", [LogFull("no room"), Refused("no"), LogFailed("gone")])
+def test_a_page_that_is_lost_is_told_of_once(error: Exception) -> None:
+    """Whoever believes in what was on it has to begin anew."""
+    desk = Desk()
+    desk.page.write([change("a", "lost")])
+    desk.log.refuses = error
+    with pytest.raises(type(error)):
+        desk.page.settle()
+    desk.page.fail(RuntimeError("again"))
+
+    assert desk.failures == 1
+    assert desk.page.failed is error
+
+
+def test_somebody_else_who_writes_is_noticed() -> None:
+    """Numbers that were told already would be wrong: that is a failure, and not passed over."""
+    desk = Desk()
+    desk.page.write([change("b", "mine")])
+    desk.log.append("conv_1", [change("c", "theirs")])
+    with pytest.raises(LogFailed, match="somebody else wrote"):
+        desk.page.settle()
+
+    assert desk.failures == 1
