@@ -7,11 +7,13 @@ after a crash is harmless: it finds the same turn, under way or ended.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import Unanswered
 from actors.session import commands as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
+from actors.session.lifecycle import message_entity
 from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
 from actors.tool.spec import ToolSpec
@@ -81,6 +83,7 @@ class AgentTool(Bound):
             idempotent=True,
             parallel_safe=True,
             timeout=timeout,
+            sub_call=True,
         )
 
     def run(self, call: Call) -> Outcome:
@@ -92,11 +95,10 @@ class AgentTool(Bound):
 
     def _ask(self, call: Call, question: str) -> Outcome:
         tree = self._reached()
-        agent = _id_of(call.conversation, self.spec.name)
         spec = self.agent
-        spawn = ask.Spawn(agent, spec.role, spec.model, call.agent_id or None, spec.config())
-        tree.ask(call.conversation, spawn)
-        tree.ask(call.conversation, Send(call.call_id, question, to=agent, own_id=True))
+        if not tree.log.version(call.conversation, message_entity(call.call_id)):
+            agent = self._joined(tree, call)
+            tree.ask(call.conversation, Send(call.call_id, question, to=agent, own_id=True))
         try:
             found = tree.ask(call.conversation, Await(call.call_id), call.timeout)
         except Unanswered:
@@ -112,6 +114,23 @@ class AgentTool(Bound):
                 return Outcome("error", error=f"{spec.role} could not be asked: {reason}")
             case _:
                 return Outcome("error", error=f"{spec.role} gave no answer")
+
+    def _joined(self, tree: Tree, call: Call) -> str:
+        """Have the agent in the conversation; return its id."""
+        spec = self.agent
+        config = spec.config()
+        for number in itertools.count():
+            agent = _id_of(call.conversation, self.spec.name, number)
+            spawn = ask.Spawn(agent, spec.role, spec.model, call.agent_id or None, config)
+            try:
+                tree.ask(call.conversation, spawn)
+            except Refused:
+                # One that was here and is gone does not come back: another takes its place.
+                if not tree.log.version(call.conversation, agent):
+                    raise
+            else:
+                return agent
+        raise AssertionError
 
 
 class HandOver(Bound):
@@ -146,7 +165,8 @@ class HandOver(Bound):
         return Outcome("success", f"{state.front} takes over")
 
 
-def _id_of(conversation: str, name: str) -> str:
-    """Return the id of the agent behind a tool: one in each conversation."""
-    found = hashlib.blake2b(f"{conversation}/{name}".encode(), digest_size=8)
+def _id_of(conversation: str, name: str, number: int) -> str:
+    """Return the id of the agent behind a tool: one in each conversation, as long as it lives."""
+    key = f"{conversation}/{name}" + (f"/{number}" if number else "")
+    found = hashlib.blake2b(key.encode(), digest_size=8)
     return f"agt_{found.hexdigest()}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
+from msgspec.structs import replace
+
 from actors.agent.lifecycle import (
     ENTITY,
     BecomeReady,
@@ -18,8 +20,10 @@ from actors.agent.lifecycle import (
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
 from actors.clock import SECOND
+from actors.redaction.offices import redactor_of
 from actors.shell import Shell
 from actors.tool import runes as tool
+from actors.tool.moves import cost
 from actors.tool.outcome import in_words
 from actors.tool.policy import Verdict, judge
 from actors.tool.spec import digest
@@ -58,8 +62,9 @@ class Kit:
             known = ", ".join(sorted(tool.spec.name for tool in offices.tools)) or "none"
             self.missing = self.missing or f"there is no tool {gone[0]!r}; registered: {known}"
         self._toolbox = Toolbox(offices.tools.get(name) for name in there)
+        self._redactor = redactor_of(offices)
         described = self._toolbox.describe()
-        self.tools = described.tools
+        self.tools = self._redactor.value(described.tools)
         self.tools_hash = described.hash
         self.hash = digest([self.system, described.hash])
 
@@ -73,9 +78,7 @@ class Kit:
             afford = None
             if rule.verdict in {"allow", "ask"}:
                 # One after the other, so that several calls at once do not all take the last coin.
-                found = ledger.reserve(
-                    account, call.call_id, self.agent_id, budget.Amounts(tool_calls=1)
-                )
+                found = ledger.reserve(account, call.call_id, self.agent_id, cost(rule))
                 if isinstance(found, budget.Exhausted):
                     afford = found
                 else:
@@ -117,6 +120,7 @@ class Kit:
                     idempotent=spec.idempotent or not spec.side_effects,
                     timeout=round(spec.timeout * SECOND),
                     approval_timeout=round(spec.approval_timeout * SECOND),
+                    sub_call=spec.sub_call,
                 )
                 return rule, not spec.parallel_safe
             case _:
@@ -124,10 +128,12 @@ class Kit:
 
     def _judged(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Verdict:
         try:
-            return judge(self._policy, spec, arguments)
+            verdict = judge(self._policy, spec, arguments)
         except Exception as error:  # noqa: BLE001 -- a policy may be anybody's function
             # What nobody could judge is not let through.
-            return Verdict("deny", f"the policy failed: {in_words(error)}", self._policy.hash)
+            reason = f"the policy failed: {in_words(error)}"
+            verdict = Verdict("deny", reason, self._policy.hash)
+        return replace(verdict, reason=self._redactor.text(verdict.reason))
 
 
 class AgentActor(Shell):
@@ -146,6 +152,12 @@ class AgentActor(Shell):
         if ready and self._kit.hash not in self.state.materials[-1:]:
             self._equip()
         return super().on_receive(message)
+
+    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
+        """Understand a wish to end it, without the secrets that may be in the reason."""
+        if isinstance(message, Terminate):
+            return redactor_of(self.hall.offices).value(message)
+        return super().understand(message)
 
     def _equip(self) -> None:
         self.catch_up()

@@ -22,9 +22,10 @@ class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tokens: int = 0
     tool_calls: int = 0
     wall: int = 0
-    """Nanoseconds of running turns."""
+    """Nanoseconds of running turns, counted where somebody limits them."""
     retries: int = 0
     sub_calls: int = 0
+    """Calls of other agents."""
     cost: int = 0
     """Millionths of the app's currency."""
 
@@ -43,6 +44,9 @@ class Limits(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 WHATS: Final[tuple[What, ...]] = ("tokens", "tool_calls", "wall", "retries", "sub_calls", "cost")
 """The fields of `Amounts` and of `Limits`, in their order."""
 
+BUDGET_EXHAUSTED: Final = "budget_exhausted"
+"""Why something ends that cannot be afforded, or not any longer."""
+
 
 class Opened(Rune, frozen=True, gc=False, tag="budget.opened"):
     """A scope may spend so much. What it spends counts against its parent too, and so on up."""
@@ -57,9 +61,11 @@ class Reserved(Rune, frozen=True, gc=False, tag="budget.reserved"):
     """So much is set aside for a call that is about to be made."""
 
     key: str
-    """The id of the model call or tool call."""
+    """The id of the model call or tool call; of time, that of the turn and a number."""
     scope: str
     amounts: Amounts
+    until: int | None = None
+    """Of time, which passes by itself: when all of it will have passed, in nanoseconds."""
 
 
 class Settled(Rune, frozen=True, gc=False, tag="budget.settled"):

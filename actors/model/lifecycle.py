@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from actors.budget.runes import Amounts, Settled
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Settled
 from actors.commands import Cancel, Recover, TimeUp
-from actors.entity import Entity, Place
+from actors.entity import Actor, Entity, Place
 from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
 from runelog.lifecycle import Lifecycle, Table, refusal
 from runelog.rune import Rune, is_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 NAME: Final = "model"
 
@@ -198,9 +198,12 @@ def _cancel(state: State, reason: str, usage: Amounts | None) -> list[Rune]:
         reason=reason,
         usage=settled.used,
         trigger=reason,
-        actor="timeout" if reason == TIMEOUT else "user",
+        actor=_ACTORS.get(reason, "user"),
     )
     return [rune, settled]
+
+
+_ACTORS: Final[Mapping[str, Actor]] = {TIMEOUT: "timeout", BUDGET_EXHAUSTED: "system"}
 
 
 def _settled(state: State, usage: Amounts | None) -> Settled:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
+from msgspec.structs import replace
+
 from actors.agent.lifecycle import Terminate
+from actors.redaction.offices import redactor_of
 from actors.session import commands as ask
 from actors.session.fold import member
 from actors.session.lifecycle import ENTITY, message_entity
 from actors.session.runes import InputRefused
-from actors.shell import Shell
+from actors.shell import Shell, Wake
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from actors.turn.actor import Stop
@@ -106,25 +109,34 @@ class SessionActor(Shell):
     # -- messages -----------------------------------------------------------------------------
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
-        """Understand a message to an agent; whether it came before is asked of the log."""
+        """Understand a message to an agent; whether it came before is asked of the log.
+
+        Secrets are replaced before anything is decided: what is decided is kept.
+        """
         match message:
             case Send(message_id, content, mode, to, own_id):
                 return ask.Accept(
                     message_id=message_id,
-                    content=content,
+                    content=redactor_of(self.hall.offices).text(content),
                     now=self.hall.offices.clock.now(),
                     mode=mode,
                     to=to,
                     known=own_id and self._is_known(message_id),
                 )
-            case Await() | Look() | Interrupt() | Forward():
+            case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
+                known = self._is_there(agent_id)
+                return redactor_of(self.hall.offices).value(replace(message, known=known))
+            case Await() | Look() | Interrupt() | Forward() | Wake():
                 return None
             case _:
-                return super().understand(message)
+                return redactor_of(self.hall.offices).value(message)
 
     def _is_known(self, message_id: str) -> bool:
+        return self._is_there(message_entity(message_id))
+
+    def _is_there(self, entity: str) -> bool:
         self.hall.settle()
-        return self.hall.log.version(self.hall.conversation, message_entity(message_id)) > 0
+        return self.hall.log.version(self.hall.conversation, entity) > 0
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; whoever waits for a turn is answered when it has ended."""
@@ -136,6 +148,7 @@ class SessionActor(Shell):
             case Await(message_id):
                 return _Later(message_id)
             case Interrupt(reason):
+                reason = redactor_of(self.hall.offices).text(reason)
                 running = self.state.running
                 for each in running:
                     self._stop_turn(each.turn_id, reason)

@@ -21,6 +21,8 @@ class Spawn(msgspec.Struct, frozen=True):
     parent_id: str | None = None
     """The agent that spawns it; None is the root, or makes it the root if there is none."""
     config: AgentConfig = AgentConfig()
+    known: bool = False
+    """The log has an agent of this id; unless it lives, it is gone for good."""
 
 
 class Create(msgspec.Struct, frozen=True):

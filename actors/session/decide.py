@@ -20,6 +20,7 @@ from actors.session.fold import (
     evolve,
     has_root,
     is_orphan,
+    is_timed,
     member,
     next_for,
     refusable,
@@ -150,14 +151,9 @@ def _begin(state: State, message: Waiting, now: int) -> turns.Started:
         model=found.model,
         retries=found.config.retries,
         on_crash=found.config.on_crash,
+        timed=is_timed(state, found),
         trigger="steer" if message.steer else "message",
     )
-
-
-def _refusable(state: State) -> list[Waiting]:
-    if state.phase is Phase.CLOSING:
-        return list(state.waiting)
-    return [each for each in state.waiting if member(state, each.to) is None]
 
 
 def _about_agents(state: State, command: ask.AgentCommand) -> list[Rune]:
@@ -194,6 +190,11 @@ def _check(config: SessionConfig) -> None:
 def _spawn_child(state: State, command: ask.Spawn) -> list[Rune]:
     if state.phase not in LIVE or not state.conversation_id:
         raise refusal(NAME, state.phase, command)
+    if command.known:
+        msg = (
+            f"agent {command.agent_id} was here before and is gone: spawn one with an id of its own"
+        )
+        raise Refused(msg)
     alive = member(state, state.root) is not None
     parent = command.parent_id or (state.root if alive else None)
     if parent is not None and (member(state, parent) is None or is_orphan(state, parent)):

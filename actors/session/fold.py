@@ -175,6 +175,15 @@ def can_begin(state: State, agent_id: str) -> bool:
     )
 
 
+def is_timed(state: State, found: Member | None) -> bool:
+    """Say whether the time of an agent's turns is limited: by itself, or by who pays for it."""
+    while found is not None:
+        if found.config.budget.wall is not None:
+            return True
+        found = None if found.parent_id is None else member(state, found.parent_id)
+    return state.config.budget.wall is not None
+
+
 def has_root(state: State) -> bool:
     """Say whether the root agent lives."""
     return member(state, state.root) is not None

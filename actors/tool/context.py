@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NewType, Protocol
 
+from actors.redaction.redactor import DEFAULT, Redactor
 from actors.tool.output import plain
 from runelog.errors import Refused
 
@@ -127,6 +128,8 @@ class Call:
     conversation: str = ""
     agent_id: str = ""
     """Whose turn it is called in."""
+    redactor: Redactor = DEFAULT
+    """Keeps secrets out of what it says. Whatever an adapter lets through is looked at again."""
 
 
 _current: ContextVar[Call | None] = ContextVar("runefold_call", default=None)

@@ -264,10 +264,10 @@ def place(state: State, rune: Rune) -> Place:
             return Place("budget", tuple(dict.fromkeys(("session", scope))))
         case Reserved() | Settled():
             return Place("budget")
-        case ApprovalRequested():
+        case ApprovalRequested() | Approved():
             # A human's time is not the turn's: it stops its own clock meanwhile.
             return Place(call_id, (turn_id,))
-        case Approved() | Denied() | Started() | Progress() | Doubted() | Retried():
+        case Denied() | Started() | Progress() | Doubted() | Retried():
             return Place(call_id)
         case _:
             return approval.place(approval.State(), rune)

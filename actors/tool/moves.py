@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from actors.approval import runes as approval
-from actors.budget.runes import Amounts, Exhausted, Reserved, Settled
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted, Reserved, Settled
 from actors.tool.runes import ApprovalRequested, Denied, Doubted, Result, Retried, Started, Status
 from actors.tool.state import Phase, State
 
 if TYPE_CHECKING:
     from actors.entity import Actor
     from actors.tool.commands import Probed
+    from actors.tool.runes import Rule
     from runelog.rune import Rune
 
 ONE_CALL: Final = Amounts(tool_calls=1)
 """What a call costs, however often it is run: it is one call."""
-
-BUDGET_EXHAUSTED: Final = "budget_exhausted"
-"""The trigger of a result that says that the call cannot be afforded."""
+SUB_CALL: Final = Amounts(tool_calls=1, sub_calls=1)
+"""What a call of another agent costs; what that one spends then is counted by itself."""
 
 _ADVICE: Final = {
     "unknown_tool": "there is no such tool: call one of those that are listed",
@@ -30,6 +30,11 @@ _ADVICE: Final = {
 }
 _DOUBT: Final = "it was started before a crash and may or may not have happened"
 _MAY_HAPPEN: Final = "it was started and may still take effect"
+
+
+def cost(rule: Rule) -> Amounts:
+    """Return what is set aside for a call, and is used once it was begun."""
+    return SUB_CALL if rule.sub_call else ONE_CALL
 
 
 def begin(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
@@ -59,7 +64,7 @@ def start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
         return [afford, *stopped(state, "error", why, BUDGET_EXHAUSTED)]
     runes: list[Rune] = [
         Started(call_id=call.call_id, deadline=now + call.rule.timeout),
-        Reserved(key=call.call_id, scope=call.agent_id, amounts=ONE_CALL),
+        Reserved(key=call.call_id, scope=call.agent_id, amounts=cost(call.rule)),
     ]
     return [*runes, approval.Executed(approval_id=approval_id)] if approval_id else runes
 
@@ -171,8 +176,8 @@ def result(
     )
     if not state.started:
         return [result]
-    guessed = status == "unknown"
-    return [result, Settled(key=state.call.call_id, used=ONE_CALL, estimated=guessed)]
+    call, guessed = state.call, status == "unknown"
+    return [result, Settled(key=call.call_id, used=cost(call.rule), estimated=guessed)]
 
 
 def stopped(

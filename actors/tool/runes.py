@@ -43,6 +43,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     """
     timeout: int = TIMEOUT
     approval_timeout: int = APPROVAL_TIMEOUT
+    sub_call: bool = False
+    """Whether it asks another agent, which is counted as well."""
 
 
 class Called(Rune, frozen=True, tag="tool.call"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from actors.redaction.redactor import DEFAULT
 from actors.tool.outcome import Happened, Outcome, Probed, in_words
 from actors.tool.output import clip
 from actors.tool.schema import MAX_DEPTH
@@ -23,6 +24,7 @@ from runelog.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actors.redaction.redactor import Redactor
     from actors.tool.context import Call
     from actors.tool.runes import InDoubt
 
@@ -98,6 +100,8 @@ class ToolSpec:
     """Where a command tool's path arguments may lead."""
     network: bool = True
     """Whether a command tool may use the network."""
+    sub_call: bool = False
+    """Whether it asks another agent: then a budget of sub-calls is spent on it as well."""
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, and settle what was left open."""
@@ -208,11 +212,15 @@ def asked(spec: ToolSpec, call: Call) -> Probed:
 
 
 def returned(
-    value: object, spec: ToolSpec, hide: Callable[[bytes], bytes] | None = None
+    value: object,
+    spec: ToolSpec,
+    hide: Callable[[bytes], bytes] | None = None,
+    redactor: Redactor = DEFAULT,
 ) -> Outcome:
     """Make an outcome of what a function returned: as JSON knows it, and within its limit.
 
-    What is longer than that and no text is cut as the text of its JSON.
+    What is longer than that and no text is cut as the text of its JSON. Secrets are replaced
+    before that: half of one would not be recognised any more.
     """
     try:
         if isinstance(value, str):
@@ -221,6 +229,9 @@ def returned(
         encoded = msgspec.json.encode(value)
         if hide is not None:
             encoded = hide(encoded)
+        plain = msgspec.json.decode(encoded)
+        if (discreet := redactor.value(plain)) != plain:
+            value, encoded = discreet, msgspec.json.encode(discreet)
         if len(encoded) <= spec.max_output_bytes + 2 * isinstance(value, str):
             output = msgspec.json.decode(encoded)
             # The log is msgpack, where a whole number has 64 bits, and takes no depth without end.

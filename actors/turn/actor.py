@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from actors.agent.history import History
 from actors.budget import lifecycle as ledger
+from actors.budget import wall
 from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
 from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
@@ -14,25 +15,34 @@ from actors.model.lifecycle import TIMEOUT
 from actors.model.provider import Request
 from actors.shell import Shell
 from actors.tool.commands import Go
+from actors.turn.clock import is_over, next_key
 from actors.turn.commands import (
     Ask,
     AskModel,
+    ClockEffect,
     CloseRound,
     Complete,
     Effect,
+    Ending,
     EnsureModel,
     EnsureTool,
     Fail,
     FinishEarly,
     FinishTurn,
     GiveUp,
+    Halt,
     Interrupt,
     ReceiveCalls,
     Release,
     RestartStream,
+    Run,
+    Stand,
+    StartClock,
+    StopClock,
     TakeCalls,
+    Tick,
 )
-from actors.turn.lifecycle import ENTITY
+from actors.turn.lifecycle import ENTITY, time_limit
 from actors.turn.state import Phase, under_way
 
 if TYPE_CHECKING:
@@ -145,23 +155,36 @@ class TurnActor(Shell):
         match message:
             case Stop(reason):
                 return self._halt(reason)
+            case TimeUp(now) if not self._is_late(now):
+                return self._stretch(now) if is_over(self.state, now) else None
             case TimeUp() if under_way(self.state):
                 return self._halt(TIMEOUT)
             case _:
                 return super().understand(message)
 
+    def _is_late(self, now: int) -> bool:
+        limit = time_limit(self.state)
+        return limit is not None and now >= limit
+
     def _halt(self, reason: str) -> Interrupt | None:
         """Cancel what is under way, and remember why: it may come to its end by itself before."""
+        if not self._cancel(reason):
+            return Interrupt(reason, self._text_so_far(), now=self._now())
+        self._halting = self._halting or reason
+        return None
+
+    def _cancel(self, reason: str) -> bool:
+        """Cancel what is under way; tell whether anything was."""
         going = under_way(self.state)
         kind = "model" if self.state.phase is Phase.STREAMING else "tool"
         for entity in going:
             # After a restart we may be asked to stop before they are there.
             self.hall.children.ensure(kind, entity, self.state.agent_id)
             self.hall.tell(entity, Cancel(reason))
-        if not going:
-            return Interrupt(reason, self._text_so_far())
-        self._halting = self._halting or reason
-        return None
+        return bool(going)
+
+    def _now(self) -> int:
+        return self.hall.offices.clock.now()
 
     def _is_halted(self) -> bool:
         """End now if that was asked for and nothing is under way any more."""
@@ -169,10 +192,11 @@ class TurnActor(Shell):
             return False
         reason, self._halting = self._halting, ""
         text = self._text_so_far()
+        now = self._now()
         if reason == TIMEOUT:
-            self.carry_out(Fail(TIMEOUT, "the turn took longer than it may", text))
+            self.carry_out(Fail(TIMEOUT, "the turn took longer than it may", text, now))
         else:
-            self.carry_out(Interrupt(reason, text))
+            self.carry_out(Interrupt(reason, text, now=now))
         return True
 
     def _text_so_far(self) -> str:
@@ -193,16 +217,46 @@ class TurnActor(Shell):
                 self.hall.children.ensure("tool", call_id, self.state.agent_id)
             case Release(call_id):
                 self._release(call_id)
-            case FinishTurn(model_call_id):
-                self.carry_out(Complete(self._text(model_call_id)))
-            case FinishEarly(model_call_id, reason, actor):
-                self.carry_out(Interrupt(reason, self._text(model_call_id), actor))
-            case GiveUp(model_call_id, error_type, message):
-                self.carry_out(Fail(error_type, message, self._text(model_call_id)))
+            case FinishTurn() | FinishEarly() | GiveUp():
+                self._conclude(effect)
+            case StartClock() | Tick() | StopClock() | Halt():
+                self._keep_time(effect)
             case CloseRound() | RestartStream():
                 pass  # inward
             case _:
                 assert_never(effect)
+
+    def _conclude(self, effect: Ending) -> None:
+        text, now = self._text(effect.model_call_id), self._now()
+        match effect:
+            case FinishTurn():
+                self.carry_out(Complete(text, now))
+            case FinishEarly(_, reason, actor):
+                self.carry_out(Interrupt(reason, text, actor, now))
+            case GiveUp(_, error_type, message):
+                self.carry_out(Fail(error_type, message, text, now))
+            case _:
+                assert_never(effect)
+
+    def _keep_time(self, effect: ClockEffect) -> None:
+        match effect:
+            case StartClock():
+                self.carry_out(self._stretch(self._now()))
+            case StopClock():
+                self.carry_out(Stand(self._now()))
+            case Halt(reason):
+                self._cancel(reason)
+            case Tick():
+                pass  # it passes by itself, and the deadline says when it has
+            case _:
+                assert_never(effect)
+
+    def _stretch(self, now: int) -> Run:
+        """Ask the budget for more time; what has passed counts, be it used or set aside."""
+        account, state = self.hall.ward("budget").state, self.state
+        length, key = wall.stretch(account, state.agent_id), next_key(state)
+        amounts = Amounts(wall=max(length, 1))
+        return Run(now, length, ledger.check(account, state.agent_id, amounts, key))
 
     def _ask(self, effect: AskModel) -> None:
         clock = self.hall.offices.clock
@@ -215,7 +269,7 @@ class TurnActor(Shell):
         kit = self._kit
         provider = kit.provider
         if provider is None:
-            self.carry_out(Fail("unknown_model", kit.missing))
+            self.carry_out(Fail("unknown_model", kit.missing, now=clock.now()))
             return
         history = self._history()
         tokens = history.characters // CHARACTERS + len(kit.system) // CHARACTERS
@@ -247,6 +301,7 @@ class TurnActor(Shell):
                 turn_by=now + kit.config.turn_timeout,
                 exhausted=exhausted,
                 warnings=warnings,
+                now=now,
             )
         )
 
@@ -271,9 +326,7 @@ class TurnActor(Shell):
         assert refused is None, refused
 
     def _release(self, call_id: str) -> None:
-        budget = self.hall.ward("budget").state
-        afford = ledger.check(budget, self.state.agent_id, Amounts(tool_calls=1), call_id)
-        self.hall.tell(call_id, Go(now=self.hall.offices.clock.now(), afford=afford))
+        self.hall.tell(call_id, Go(now=self._now()))
 
     def is_idle(self) -> bool:
         """Tell whether it waits for nothing but a human, or others."""

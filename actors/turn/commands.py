@@ -28,6 +28,7 @@ class Ask(msgspec.Struct, frozen=True):
     """What the budget says against it; None if it fits."""
     warnings: tuple[Warning, ...] = ()
     """What the budget says to it all the same."""
+    now: int | None = None
 
 
 class TakeCalls(msgspec.Struct, frozen=True):
@@ -41,6 +42,7 @@ class Complete(msgspec.Struct, frozen=True):
     """End well, with the model's last words."""
 
     final_output: str
+    now: int | None = None
 
 
 class Interrupt(msgspec.Struct, frozen=True):
@@ -49,6 +51,7 @@ class Interrupt(msgspec.Struct, frozen=True):
     reason: str
     partial_output: str = ""
     actor: Actor = "user"
+    now: int | None = None
 
 
 class Fail(msgspec.Struct, frozen=True):
@@ -57,6 +60,22 @@ class Fail(msgspec.Struct, frozen=True):
     error_type: str
     message: str = ""
     partial_output: str = ""
+    now: int | None = None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Let the clock run: so much time is to be set aside, unless the budget has none."""
+
+    now: int
+    length: int
+    exhausted: Exhausted | None = None
+    """What the budget says against it; None if it fits."""
+
+
+class Stand(msgspec.Struct, frozen=True):
+    """Let the clock stand."""
+
+    now: int
 
 
 # -- effects -----------------------------------------------------------------------------------
@@ -124,9 +143,44 @@ class GiveUp(msgspec.Struct, frozen=True):
     message: str
 
 
+class StartClock(msgspec.Struct, frozen=True):
+    """The turn works and no time is set aside for it. Comes back as `Run`."""
+
+    number: int
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time passes, and not only here: after a crash it is in doubt how much had passed."""
+
+    key: str
+
+
+class StopClock(msgspec.Struct, frozen=True):
+    """A human is waited for: that is not the turn's time. Comes back as `Stand`."""
+
+    key: str
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """What is under way has to be cancelled, with this reason: there is no time for it."""
+
+    reason: str
+
+
 Command: TypeAlias = (
-    Ask | TakeCalls | Complete | Interrupt | Fail | CloseRound | RestartStream | TimeUp | Recover
+    Ask
+    | TakeCalls
+    | Complete
+    | Interrupt
+    | Fail
+    | CloseRound
+    | RestartStream
+    | Run
+    | Stand
+    | TimeUp
+    | Recover
 )
+ClockEffect: TypeAlias = StartClock | Tick | StopClock | Halt
 Effect: TypeAlias = (
     AskModel
     | EnsureModel
@@ -138,8 +192,9 @@ Effect: TypeAlias = (
     | FinishTurn
     | FinishEarly
     | GiveUp
+    | ClockEffect
 )
 Ending: TypeAlias = FinishTurn | FinishEarly | GiveUp
 
 INWARD: Final[frozenset[type]] = frozenset({CloseRound, RestartStream})
-OUTSIDE: Final[frozenset[type]] = frozenset()
+OUTSIDE: Final[frozenset[type]] = frozenset({Tick, StopClock})

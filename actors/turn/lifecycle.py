@@ -13,6 +13,7 @@ A round is one answer of the model and the calls it asks for. Every call has its
 model is asked again, and no turn ends while a model call or a tool call of it is without an end.
 So whoever wants to stop a turn tells what is `under_way` to cancel, with the reason; what is due
 once the last of them has ended carries that reason on, also if everybody was killed in between.
+Where somebody limits its time, a turn has a clock: see `clock`.
 A call whose actor is gone for good is ended under its own law by whoever stands in for it, like a
 ward (a tool call by `Abandon`, a model call by `Recover`): the turn hears of it as of any end.
 """
@@ -23,14 +24,14 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from msgspec.structs import replace
 
-from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
+from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.commands import Recover, TimeUp
-from actors.entity import Entity, Place
+from actors.entity import Entity
 from actors.model import runes as model
 from actors.model.lifecycle import CRASH, TIMEOUT
 from actors.tool import runes as tool
-from actors.tool.moves import BUDGET_EXHAUSTED
+from actors.turn import clock
 from actors.turn.commands import (
     INWARD,
     OUTSIDE,
@@ -50,8 +51,11 @@ from actors.turn.commands import (
     ReceiveCalls,
     Release,
     RestartStream,
+    Run,
+    Stand,
     TakeCalls,
 )
+from actors.turn.place import context, place
 from actors.turn.runes import (
     Completed,
     Error,
@@ -105,6 +109,14 @@ def is_open(state: State) -> bool:
 
 
 def deadline(state: State) -> int | None:
+    """Say when the turn must be looked at: its time is up, or a stretch of it has passed."""
+    by, stretch = time_limit(state), state.stretch
+    if stretch is None or not is_open(state):
+        return by
+    return stretch.until if by is None else min(by, stretch.until)
+
+
+def time_limit(state: State) -> int | None:
     """Say when the turn's time is up; never while it waits for a human, or is about to end.
 
     A human has the time that the approval says. An end that is due is reached whatever the clock
@@ -122,14 +134,11 @@ _ENDINGS: Final = (FinishTurn, FinishEarly, GiveUp)
 # -- decide ------------------------------------------------------------------------------------
 
 
-def decide(state: State, command: Command) -> list[Rune]:  # noqa: PLR0911 -- one for each command
+def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     match state.phase, command:
-        case _, Recover():
-            # Nothing of the turn's own is ever in doubt: calls and model calls settle theirs.
-            return []
-        case _, TimeUp(now):
-            return _time_up(state, now, command)
+        case _, Recover() | TimeUp() | Run() | Stand():
+            return _about_time(state, command)
         case Phase.STREAMING, Ask():
             return _ask(state, command)
         case ((Phase.STREAMING | Phase.TOOL_EXECUTING), TakeCalls(plans)):
@@ -139,17 +148,32 @@ def decide(state: State, command: Command) -> list[Rune]:  # noqa: PLR0911 -- on
         case Phase.TOOL_EXECUTING, CloseRound() if _next(state) == command:
             results = tuple(Summary(at.call_id, at.status) for at in state.calls if at.status)
             return [ToolsFinished(results)]
-        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Complete(final_output)):
-            return _complete(state, final_output, command)
-        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Interrupt(reason, partial_output, actor)):
+        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Complete(final_output, now)):
+            return _complete(state, final_output, now, command)
+        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Interrupt(reason, text, actor, now)):
             _check_still(state, command)
-            me = state.turn_id
-            return [Interrupted(reason, partial_output, me, trigger=reason, actor=actor)]
-        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Fail(error_type, message, partial_output)):
+            end = Interrupted(reason, text, state.turn_id, trigger=reason, actor=actor)
+            return [*clock.stop(state, now), end]
+        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Fail(error_type, message, text, now)):
             _check_still(state, command)
-            return [_error(state, error_type, message, partial_output)]
+            return [*clock.stop(state, now), _error(state, error_type, message, text)]
         case _:
             raise refusal(NAME, state.phase, command)
+
+
+def _about_time(state: State, command: Recover | TimeUp | Run | Stand) -> list[Rune]:
+    match command:
+        case Recover():
+            # Calls and model calls settle what is in doubt of theirs.
+            return clock.stop(state, None)
+        case TimeUp(now):
+            return _time_up(state, now, command)
+        case Run():
+            return clock.run(state, command)
+        case Stand(now):
+            return [] if clock.works(state) else clock.stop(state, now)
+        case _:
+            assert_never(command)
 
 
 def _check_still(state: State, command: Command) -> None:
@@ -181,11 +205,11 @@ def _time_up(state: State, now: int, command: Command) -> list[Rune]:
     What goes on already is cancelled first, with `TIMEOUT` as the reason: then every call has its
     result, and what the model said so far is kept.
     """
-    by = deadline(state)
+    by = time_limit(state)
     if by is None or now < by:
         return []
     _check_still(state, command)
-    return [_error(state, TIMEOUT, "the turn took longer than it may")]
+    return [*clock.stop(state, now), _error(state, TIMEOUT, "the turn took longer than it may")]
 
 
 def _ask(state: State, command: Ask) -> list[Rune]:
@@ -196,7 +220,8 @@ def _ask(state: State, command: Ask) -> list[Rune]:
     if command.exhausted is not None:
         spent = command.exhausted
         message = f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
-        return [spent, _error(state, BUDGET_EXHAUSTED, message)]
+        end = _error(state, BUDGET_EXHAUSTED, message)
+        return [*clock.stop(state, command.now), spent, end]
     called = model.Called(
         model_call_id=command.model_call_id,
         turn_id=state.turn_id,
@@ -238,11 +263,13 @@ def _restart(state: State) -> list[Rune]:
     return [StreamRestarted(state.round, attempt, reason, state.model_call_id, trigger=reason)]
 
 
-def _complete(state: State, final_output: str, command: Command) -> list[Rune]:
+def _complete(state: State, final_output: str, now: int | None, command: Command) -> list[Rune]:
     _check_still(state, command)
     if not isinstance(_next(state), FinishTurn | CloseRound):
         raise refusal(NAME, state.phase, command)
-    return [Completed(final_output, state.used, state.turn_id)]
+    settled = clock.stop(state, now)
+    used = clock.spent(state, settled)
+    return [*settled, Completed(final_output, used, state.turn_id)]
 
 
 # -- due ---------------------------------------------------------------------------------------
@@ -250,11 +277,15 @@ def _complete(state: State, final_output: str, command: Command) -> list[Rune]:
 
 def due(state: State) -> list[Effect]:
     """Say what has to be done while the state is this one."""
-    if state.phase is Phase.TOOL_EXECUTING and under_way(state):
-        effects: list[Effect] = [EnsureTool(call_id) for call_id in under_way(state)]
-        return effects + _released(state)
     following = _next(state)
-    return [] if following is None else [following]
+    effects: list[Effect] = []
+    if state.timed:
+        # Before anything else: time is set aside before it passes.
+        effects += clock.due(state, ends=isinstance(following, _ENDINGS))
+    if state.phase is Phase.TOOL_EXECUTING and (going := under_way(state)):
+        effects += [EnsureTool(call_id) for call_id in going]
+        return effects + _released(state)
+    return effects if following is None else [*effects, following]
 
 
 def _released(state: State) -> list[Effect]:
@@ -265,6 +296,14 @@ def _released(state: State) -> list[Effect]:
 
 def _next(state: State) -> Effect | None:
     """Say what the turn does next of itself; nothing while it waits for its tools."""
+    found = _goes_on(state)
+    if state.broke and found is not None and not isinstance(found, EnsureModel | FinishTurn):
+        return GiveUp(state.model_call_id, BUDGET_EXHAUSTED, "its budget has no time left")
+    return found
+
+
+def _goes_on(state: State) -> Effect | None:
+    """Say what the turn does next as long as it has time."""
     if state.phase is Phase.STREAMING:
         if not state.model_call_id:
             return AskModel(expected(state), state.round, state.attempt)
@@ -308,32 +347,7 @@ def _stop(state: State, reason: str) -> Effect:
     return FinishEarly(state.model_call_id, reason, "user")
 
 
-def place(state: State, rune: Rune) -> Place:
-    """Say where a rune that this law decides belongs, its own birth included."""
-    match rune:
-        case Started(turn_id, agent_id):
-            return Place(turn_id, (agent_id, "session"))
-        case model.Called(model_call_id):
-            return Place(model_call_id, (state.turn_id,))
-        case tool.Called(call_id):
-            return Place(call_id, (state.turn_id,))
-        case budget.Reserved() | budget.Warning() | budget.Exhausted():
-            return ledger.place(ledger.LIFECYCLE.initial, rune)
-        case ToolCallsReceived() | StreamRestarted():
-            # How it goes on within: nobody else's fold needs it.
-            return Place(state.turn_id)
-        case ToolsFinished():
-            return Place(state.turn_id, ("session",))
-        case _:
-            return Place(state.turn_id, (state.agent_id, "session"))
-
-
 _FREE: Final = "finalized"
-
-
-def context(state: State) -> tuple[str | None, str | None]:
-    """Return the agent and the turn that its runes belong to."""
-    return state.agent_id, state.turn_id
 
 
 LIFECYCLE: Final = Lifecycle(
@@ -351,6 +365,7 @@ LIFECYCLE: Final = Lifecycle(
             for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
         ),
     ),
+    version=2,
 )
 
 ENTITY: Final = Entity(

@@ -37,6 +37,8 @@ class Started(Moved, frozen=True, tag="turn.started"):
     retries: int = RETRIES
     """How often the model is asked again in one round."""
     on_crash: OnCrash = "retry"
+    timed: bool = False
+    """Whether somebody limits the time of its agent's turns: then it is counted."""
 
 
 class ToolCallsReceived(Moved, frozen=True, tag="turn.tool_calls_received"):

@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.budget import runes as budget
+from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.budget.sums import plus
 from actors.model import runes as model
 from actors.tool import runes as tool
-from actors.tool.moves import BUDGET_EXHAUSTED
 from actors.turn.runes import (
     RETRIES,
     OnCrash,
@@ -64,6 +64,17 @@ class Call(msgspec.Struct, frozen=True):
     """Whether it waits for the others."""
     status: tool.Status | None = None
     """How it came out; None until it did."""
+    asked: bool = False
+    """Whether it waits for a human."""
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Time that is set aside in the budget and passes now."""
+
+    key: str
+    until: int
+    """When all of it will have passed."""
+    length: int
 
 
 class State(msgspec.Struct, frozen=True):
@@ -88,6 +99,14 @@ class State(msgspec.Struct, frozen=True):
     waited: bool = False
     """Whether a human was asked something since the model was: a human's time is not the turn's."""
     used: budget.Amounts = budget.Amounts()
+    timed: bool = False
+    """Whether its time is counted."""
+    stretch: Stretch | None = None
+    """What is set aside of its time; None while the clock stands."""
+    stretches: int = 0
+    """How many there were."""
+    broke: bool = False
+    """Whether the budget had no more time for it."""
 
 
 def under_way(state: State) -> tuple[str, ...]:
@@ -106,7 +125,7 @@ def expected(state: State) -> str:
     return f"{state.turn_id}-r{state.round}-a{state.attempt}"
 
 
-def evolve(state: State, rune: Rune) -> State:
+def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one for each kind of rune
     """Take a rune's data into the state."""
     match rune:
         case Started():
@@ -118,6 +137,7 @@ def evolve(state: State, rune: Rune) -> State:
                 on_crash=rune.on_crash,
                 retries=rune.retries,
                 deadline=rune.deadline,
+                timed=rune.timed,
             )
         case model.Called(model_call_id, turn_by=turn_by) if _is_awaited(state, model_call_id):
             by = state.deadline if turn_by is None else turn_by
@@ -128,13 +148,29 @@ def evolve(state: State, rune: Rune) -> State:
             calls = tuple(Call(call_id) for call_id in call_ids)
             used = plus(state.used, budget.Amounts(tool_calls=len(calls)))
             return replace(state, calls=calls, used=used)
-        case tool.Called() | tool.ApprovalRequested() | tool.Result():
+        case tool.Called() | tool.ApprovalRequested() | tool.Approved() | tool.Result():
             return _with_call(state, rune)
         case ToolsFinished():
             fresh = replace(state, attempt=0, model_call_id="", answer=None, calls=())
             return replace(fresh, round=state.round + 1)
         case StreamRestarted(attempt=attempt):
             return replace(state, attempt=attempt, model_call_id="", answer=None)
+        case budget.Reserved() | budget.Settled() | budget.Exhausted():
+            return _timed(state, rune)
+        case _:
+            return state
+
+
+def _timed(state: State, rune: budget.Reserved | budget.Settled | budget.Exhausted) -> State:
+    """Note what becomes of the turn's time; what is spent on calls, it is not told of."""
+    match rune:
+        case budget.Reserved(key=key, amounts=amounts, until=int(until)):
+            stretch = Stretch(key, until, amounts.wall)
+            return replace(state, stretch=stretch, stretches=state.stretches + 1)
+        case budget.Settled(key=key, used=used) if state.stretch and key == state.stretch.key:
+            return replace(state, stretch=None, used=plus(state.used, used))
+        case budget.Exhausted(what="wall"):
+            return replace(state, broke=True)
         case _:
             return state
 
@@ -160,7 +196,10 @@ def _answered(state: State, rune: model.Completed | model.Failed | model.Cancell
     return replace(state, answer=answer, used=plus(state.used, rune.usage))
 
 
-def _with_call(state: State, rune: tool.Called | tool.ApprovalRequested | tool.Result) -> State:
+def _with_call(
+    state: State,
+    rune: tool.Called | tool.ApprovalRequested | tool.Approved | tool.Result,
+) -> State:
     """Note what became of a call of this round; others do not count any more."""
     at = next((n for n, call in enumerate(state.calls) if call.call_id == rune.call_id), None)
     if at is None or state.calls[at].status is not None:
@@ -170,8 +209,13 @@ def _with_call(state: State, rune: tool.Called | tool.ApprovalRequested | tool.R
         case tool.Called(rule=rule, hold=hold):
             call = replace(call, hold=hold)
             state = replace(state, waited=state.waited or rule.verdict == "ask")
+            if rule.sub_call:
+                state = replace(state, used=plus(state.used, budget.Amounts(sub_calls=1)))
         case tool.ApprovalRequested():
-            return replace(state, waited=True)
+            call = replace(call, asked=True)
+            state = replace(state, waited=True)
+        case tool.Approved():
+            call = replace(call, asked=False)
         case tool.Result(status=status):
             call = replace(call, status=status)
             if status == "cancelled" and state.stopped in {"", BUDGET_EXHAUSTED}:

@@ -8,7 +8,7 @@ import pytest
 
 from actors.budget import runes as budgets
 from actors.model.provider import Done, Text, Used
-from actors.model.providers.scripted import call
+from actors.model.providers.scripted import Scripted, call
 from actors.session.fold import Phase
 from actors.tool.adapters.function import tool
 from runefold.spec import AgentSpec, Budget
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 def look(x: int) -> int:
     """Look."""
     return x
+
+
+@tool(requires_approval=True)
+def pay() -> str:
+    """Pay, if a human agrees."""
+    return "paid"
+
+
+@tool
+def note() -> str:
+    """Write it down, after everything before it."""
+    return "noted"
 
 
 def one_call(request: Request) -> Reply:
@@ -128,6 +140,24 @@ def test_what_a_child_spends_counts_against_its_parents() -> None:
 
     assert [end.status for end in ends] == ["completed", "completed", "error"]
     assert notices(there)[-1][:3] == ("Exhausted", there.session.state.root, "tool_calls")
+
+
+def test_a_call_that_had_to_wait_is_judged_by_what_is_left_then() -> None:
+    """What others spent while a human was asked, a call behind that one cannot spend again."""
+    script: list[Reply] = [[call("pay"), call("note")], ["done"]]
+    there = talk(script, pay, note, look, budget=Budget(tool_calls=2))
+    there.stage.runtime._offices.models["kid"] = Scripted(one_call)
+    kid = there.session.spawn(AgentSpec(role="kid", model="kid", tools=["look"]))
+    turn = there.session.send("go")
+    there.stage.run()
+    for _ in range(2):
+        there.session.send("go", to=kid).result(10)
+    [waiting] = there.session.approvals()
+    there.session.deny(waiting.call_id, reason="no")
+    result = turn.result(10)
+
+    assert (result.status, result.reason) == ("error", "budget_exhausted")
+    assert there.kinds().count("tool.started") == 2
 
 
 @pytest.mark.parametrize("cut", range(3, 20))

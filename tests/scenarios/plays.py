@@ -291,6 +291,13 @@ def _budget(runtime: Runtime, till: Till) -> None:
     app.wait(app.send("charge", "m5"))
 
 
+def _timed(runtime: Runtime, till: Till) -> None:
+    # Each power cut may cost a twentieth of it.
+    app = App(runtime, till, Budget(wall_seconds=2_000))
+    for number, word in enumerate(("think", "charge", "think")):
+        app.wait(app.send(word, f"m{number}"))
+
+
 def _queue(runtime: Runtime, till: Till) -> None:
     app = App(runtime, till)
     words = ("hello", "charge", "look and charge", "hello")
@@ -322,6 +329,7 @@ ALL: Final = {
         Scenario("interrupt", _interrupt),
         Scenario("team", _team),
         Scenario("budget", _budget),
+        Scenario("timed", _timed),
         Scenario("queue", _queue),
         Scenario("fault", _fault),
         Scenario("closed", _closed),

@@ -210,7 +210,8 @@ class CommandTool:
                 timeout=timeout,
                 grace=self._grace,
             )
-            streams = Streams(self.spec.max_output_bytes, call.progress, secret.Veil(known))
+            veil, most = secret.Veil(known), self.spec.max_output_bytes
+            streams = Streams(most, call.progress, veil, call.redactor)
             ended = leash.run(order, call.cancellation, streams)
             if ended.network == "not blocked":
                 call.progress("sandbox", "network access could not be blocked here")

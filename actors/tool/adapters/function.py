@@ -166,7 +166,7 @@ class FunctionTool(Generic[P, R]):
             if asked and call.cancellation.cancelled:
                 return Outcome("cancelled", error="it was cancelled")
             return Outcome("error", error=veil.text(in_words(error)))
-        return returned(value, self.spec, veil.json if veil else None)
+        return returned(value, self.spec, veil.json if veil else None, call.redactor)
 
     def _limit(self, call: Call) -> float:
         return self.spec.timeout if call.timeout is None else max(call.timeout, 0)

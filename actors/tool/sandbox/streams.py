@@ -6,9 +6,11 @@ import codecs
 import time
 from typing import TYPE_CHECKING, Final
 
+from actors.redaction.redactor import DEFAULT
 from actors.tool.output import Clip
 
 if TYPE_CHECKING:
+    from actors.redaction.redactor import Redactor
     from actors.tool.context import Progress
     from actors.tool.secrets import Veil
 
@@ -22,23 +24,28 @@ _ENOUGH: Final = "\n[more is not shown while it runs]\n"
 class Streams:
     """Takes in the bytes of a program's streams.
 
-    Bytes that are no UTF-8 become replacement characters. The values of secrets are hidden, also
-    where they come in two pieces.
+    Bytes that are no UTF-8 become replacement characters. The values of secrets are hidden, and
+    what looks like one, also where they come in two pieces.
     """
 
-    def __init__(self, limit: int, progress: Progress, veil: Veil) -> None:
+    def __init__(
+        self, limit: int, progress: Progress, veil: Veil, redactor: Redactor = DEFAULT
+    ) -> None:
         """Keep `limit` bytes at most, and show no more than that while it runs."""
         self.kept: Final = Clip(limit)
         self._room = limit
         self._progress = progress
         self._veil = veil
+        self._redactor = redactor
         self._streams: dict[str, _Stream] = {}
 
     def feed(self, name: str, data: bytes) -> None:
         """Take in what came on one stream."""
-        stream = self._streams.setdefault(name, _Stream())
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = _Stream(self._redactor)
         shown, stream.held = self._veil.split(stream.held + data)
-        self._take(name, stream, stream.decoder.decode(shown))
+        self._take(name, stream, stream.flow.feed(stream.decoder.decode(shown)))
 
     def _take(self, name: str, stream: _Stream, text: str) -> None:
         self.kept.feed(text)
@@ -74,12 +81,13 @@ class Streams:
         for name, stream in self._streams.items():
             rest = stream.decoder.decode(self._veil.data(stream.held), final=True)
             stream.held = b""
-            self._take(name, stream, rest)
+            self._take(name, stream, stream.flow.feed(rest) + stream.flow.end())
             self._show(name, stream)
 
 
 class _Stream:
-    def __init__(self) -> None:
+    def __init__(self, redactor: Redactor) -> None:
+        self.flow = redactor.flow()
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.held = b""
         self.pending = ""

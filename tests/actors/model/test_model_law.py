@@ -191,6 +191,18 @@ def test_silence_is_a_failure_like_any_other() -> None:
     assert failed.actor == "timeout"
 
 
+@pytest.mark.parametrize(
+    ("reason", "actor"),
+    [("steer", "user"), ("timeout", "timeout"), ("budget_exhausted", "system")],
+)
+def test_whoever_had_it_stopped_is_named(reason: str, actor: str) -> None:
+    """A user, the clock, or the system where the budget allows no more."""
+    [cancelled, _] = Given(LIFECYCLE, BORN).when(Cancel(reason))
+
+    assert isinstance(cancelled, Cancelled)
+    assert cancelled.actor == actor
+
+
 @pytest.mark.parametrize("ids", [("call_a", "call_a"), ("",), ("call a",), ("x" * 65,)])
 def test_calls_without_ids_of_their_own_are_a_bad_answer(ids: tuple[str, ...]) -> None:
     """Such calls could not be told apart, so that the answer counts as a failure, not as calls."""

@@ -155,8 +155,8 @@ def test_every_rune_has_its_place() -> None:
     assert place(SPENT) == Place("budget", ("session",))
     assert place(msgspec.structs.replace(SPENT, scope=AGENT)) == Place("budget", ("session", AGENT))
     assert place(approval.Awaiting(approval_id=APR)) == Place(APR, ("session",))
-    assert place(asked()) == Place(ID, ("turn_1",))
-    for rune in (APPROVED, DENIED, STARTED, DOUBTED, RETRIED, SAMPLES[4]):
+    assert place(asked()) == place(APPROVED) == Place(ID, ("turn_1",))
+    for rune in (DENIED, STARTED, DOUBTED, RETRIED, SAMPLES[4]):
         assert place(rune) == Place(ID)
 
 

@@ -20,9 +20,15 @@ from actors.turn.commands import (
     FinishEarly,
     FinishTurn,
     GiveUp,
+    Halt,
     Interrupt,
     ReceiveCalls,
+    Run,
+    Stand,
+    StartClock,
+    StopClock,
     TakeCalls,
+    Tick,
 )
 from actors.turn.lifecycle import ENTITY, LIFECYCLE
 from actors.turn.runes import Started, StreamRestarted, Summary, ToolCallsReceived, ToolsFinished
@@ -40,6 +46,10 @@ BY = 1_000
 """When the turn must be over."""
 USED = Amounts(tokens=10)
 BORN = Started(turn_id=TURN, agent_id=AGENT, input="hi", deadline=BY, model="scripted")
+LATE = Exhausted(scope=AGENT, what="wall", used=99, limit=100, key="turn_1-w0")
+"""What the budget says when it has no more time."""
+STRETCH = 50
+"""How much time is set aside at once."""
 SPENT = Exhausted(scope="session", what="tokens", used=9, limit=10, key="turn_1-r0-a0")
 
 
@@ -103,6 +113,16 @@ def plan(call_id: str, *, hold: bool = False, verdict: tool.Ruling = "allow") ->
     )
 
 
+def question(call_id: str) -> tool.ApprovalRequested:
+    """Return what a call asks a human."""
+    return tool.ApprovalRequested(call_id, "", 9_000, f"apr_{call_id}")
+
+
+def agreed(call_id: str) -> tool.Approved:
+    """Return a human's consent to a call."""
+    return tool.Approved(call_id, "ada")
+
+
 def result(call_id: str, status: tool.Status = "success", trigger: str = "") -> tool.Result:
     """Return the result of a tool call."""
     return tool.Result(call_id=call_id, status=status, trigger=trigger)
@@ -129,6 +149,7 @@ class World:
         self.stream: list[Rune] = []
         """What the turn's fold sees, in order."""
         self.state: State = LIFECYCLE.initial
+        self.now = 1
         self._add([born])
 
     def _add(self, runes: Iterable[Rune]) -> None:
@@ -185,11 +206,29 @@ class World:
         """Perform what ends a turn; say whether it was that."""
         match effect:
             case FinishTurn():
-                return self.tell(Complete("done"))
+                return self.tell(Complete("done", self.now))
             case FinishEarly(_, reason, actor):
-                return self.tell(Interrupt(reason, "part", actor))
+                return self.tell(Interrupt(reason, "part", actor, self.now))
             case GiveUp(_, error_type, message):
-                return self.tell(Fail(error_type, message, "part"))
+                return self.tell(Fail(error_type, message, "part", self.now))
+            case _:
+                return False
+
+    def keep_time(self, effect: Effect, choice: int) -> bool:
+        """Do what is due about the clock; say whether it was that."""
+        stretch = self.state.stretch
+        match effect:
+            case StartClock():
+                return self.tell(Run(self.now, STRETCH, LATE if choice % 8 == 0 else None))
+            case Tick() if stretch is not None:
+                self.now += choice
+                return self.tell(Run(self.now, STRETCH, LATE if choice % 8 == 0 else None))
+            case StopClock():
+                return self.tell(Stand(self.now))
+            case Halt(reason):
+                for entity in under_way(self.state):
+                    self.hear(cancelled(self.state, entity, reason))
+                return True
             case _:
                 return False
 
@@ -208,10 +247,14 @@ class World:
                     for n, call_id in enumerate(self.state.answer.asked)
                 ]
                 assert self.tell(TakeCalls(tuple(plans)))
+            case EnsureTool(call_id) if choice % 4 == 0:
+                asked = {call.call_id for call in self.state.calls if call.asked}
+                self.hear(agreed(call_id) if call_id in asked else question(call_id))
             case EnsureTool(call_id):
                 self.hear(result(call_id, STATUSES[choice % len(STATUSES)], "timeout"))
             case _:
-                self.answer(effect)
+                if not self.answer(effect):
+                    self.keep_time(effect, choice)
 
 
 STATUSES: tuple[tool.Status, ...] = (

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from actors.budget.runes import Reserved, Settled
 from actors.commands import Recover, TimeUp
 from actors.model import runes as model
 from actors.turn.commands import (
@@ -237,9 +238,10 @@ def test_an_open_turn_has_something_due_and_an_ended_one_has_not(place: str) -> 
 
 steps = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 89)), max_size=40)
 births = st.builds(
-    lambda retries, crash: replace(BORN, retries=retries, on_crash=crash),
+    lambda retries, crash, timed: replace(BORN, retries=retries, on_crash=crash, timed=timed),
     st.integers(0, 2),
     st.sampled_from(["retry", "interrupt"]),
+    st.booleans(),
 )
 LATE: tuple[Rune, ...] = (
     model.Completed(model_call_id="turn_1-r9-a9"),
@@ -295,7 +297,8 @@ def test_every_turn_can_be_brought_to_an_end(
 ) -> None:
     """Once what goes on is cancelled, a turn ends, with the reason it was stopped for if any."""
     world = walked(born, choices)
-    stopped = () if world.state.stopped else under_way(world.state)
+    held_up = world.state.stopped or world.state.broke
+    stopped = () if held_up else under_way(world.state)
     world.stop(reason)
 
     assert world.is_over
@@ -315,9 +318,30 @@ def test_no_turn_ends_while_something_of_it_goes_on(
 
     if under_way(world.state):
         for command in COMMANDS:
-            assert _decided(world.state, command) == []
+            # That time has passed can always be said.
+            assert {type(rune) for rune in _decided(world.state, command)} <= {Settled}
         with pytest.raises(Refused, match=r"^turn turn_1 is .* cancel first$"):
             LIFECYCLE.decide(world.state, Interrupt("steer"))
+
+
+@given(births, steps)
+def test_time_that_is_set_aside_is_counted_once(
+    born: Started, choices: list[tuple[int, int]]
+) -> None:
+    """One stretch passes at a time, each is counted once, and at the end none is left."""
+    world = walked(born, choices)
+    world.stop("steer")
+    kept = [rune for rune in world.stream if isinstance(rune, Reserved | Settled)]
+    begun, counted = kept[::2], kept[1::2]
+
+    assert all(isinstance(rune, Reserved) for rune in begun)
+    assert all(isinstance(rune, Settled) for rune in counted)
+    assert [rune.key for rune in begun] == [rune.key for rune in counted]
+    assert len({rune.key for rune in begun}) == len(begun)
+    assert world.state.used.wall == sum(
+        rune.used.wall for rune in counted if isinstance(rune, Settled)
+    )
+    assert born.timed or not kept
 
 
 @given(births, steps)

@@ -25,7 +25,9 @@ from actors.turn.commands import (
     ReceiveCalls,
     Release,
     RestartStream,
+    StopClock,
     TakeCalls,
+    Tick,
 )
 from actors.turn.lifecycle import ENTITY, LIFECYCLE
 from actors.turn.runes import (
@@ -323,8 +325,8 @@ def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
     assert ENTITY.place(state, dear) == Place("budget", ("session", AGENT))
 
 
-def test_nothing_of_a_turn_is_ever_in_doubt() -> None:
+def test_nothing_of_a_turn_is_ever_in_doubt_but_its_time() -> None:
     """A turn touches nothing outside: what it begins are entities that settle their own doubts."""
-    assert ENTITY.outside == frozenset()
+    assert ENTITY.outside == {Tick, StopClock}
     assert ENTITY.inward == {CloseRound, RestartStream}
     assert Given(LIFECYCLE, *EXECUTING).state.phase is Phase.TOOL_EXECUTING

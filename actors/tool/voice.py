@@ -1,0 +1,44 @@
+"""What a call says on the way, as it may be kept."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from actors.tool.commands import Report
+from actors.tool.output import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.redaction.redactor import Flow, Redactor
+
+
+class Voice:
+    """Passes on what one run of a tool says, without secrets; from whichever of its threads."""
+
+    def __init__(self, redactor: Redactor, tell: Callable[[Report], None]) -> None:
+        """Begin before it has said anything."""
+        self._redactor = redactor
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._flows: dict[str, Flow] = {}
+
+    def say(self, stream: str, chunk: str, /) -> None:
+        """Pass on what came on one stream, except for what may be a part of a secret."""
+        name = self._redactor.text(plain(stream))
+        with self._lock:
+            flow = self._flows.get(name)
+            if flow is None:
+                flow = self._flows[name] = self._redactor.flow()
+            self._pass_on(name, flow.feed(plain(chunk)))
+
+    def end(self) -> None:
+        """Pass on what was held back: nothing more will come."""
+        with self._lock:
+            for name, flow in self._flows.items():
+                self._pass_on(name, flow.end())
+
+    def _pass_on(self, name: str, text: str) -> None:
+        if text:
+            self._tell(Report(name, text))

@@ -1,0 +1,45 @@
+"""Where the runes belong that a turn decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.budget import lifecycle as ledger
+from actors.budget import runes as budget
+from actors.entity import Place
+from actors.model import runes as model
+from actors.tool import runes as tool
+from actors.turn.runes import Started, StreamRestarted, ToolCallsReceived, ToolsFinished
+
+if TYPE_CHECKING:
+    from actors.turn.state import State
+    from runelog.rune import Rune
+
+
+def place(state: State, rune: Rune) -> Place:
+    """Say where a rune that this law decides belongs, its own birth included."""
+    match rune:
+        case Started(turn_id, agent_id):
+            return Place(turn_id, (agent_id, "session"))
+        case model.Called(model_call_id=call) | tool.Called(call_id=call):
+            return Place(call, (state.turn_id,))
+        case budget.Settled() | budget.Reserved(until=int()):
+            # Its own time: the calls settle theirs.
+            return Place("budget", (state.turn_id,))
+        case budget.Exhausted(what="wall"):
+            owner, observers = ledger.place(ledger.LIFECYCLE.initial, rune)
+            return Place(owner, (*observers, state.turn_id))
+        case budget.Reserved() | budget.Warning() | budget.Exhausted():
+            return ledger.place(ledger.LIFECYCLE.initial, rune)
+        case ToolCallsReceived() | StreamRestarted():
+            # How it goes on within: nobody else's fold needs it.
+            return Place(state.turn_id)
+        case ToolsFinished():
+            return Place(state.turn_id, ("session",))
+        case _:
+            return Place(state.turn_id, (state.agent_id, "session"))
+
+
+def context(state: State) -> tuple[str | None, str | None]:
+    """Return the agent and the turn that its runes belong to."""
+    return state.agent_id, state.turn_id
