@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from actors.errors import Dead
 from actors.page import Page
 from actors.report import log as operator
-from runelog.errors import Fault, LogFailed, LogFull
 from runelog.replay import replay
 
 if TYPE_CHECKING:
@@ -50,8 +49,15 @@ class Member(Protocol):
         """Send it a message; `reply_to` gets the answer."""
         ...
 
+    replayed: bool
+    """Whether its state was read from the log: then there may have been one before it."""
+
     def wake(self) -> None:
         """Have it look what is due."""
+        ...
+
+    def missed(self, entity: str) -> None:
+        """Do again what is under way about an entity whose actor begins anew."""
         ...
 
     def is_idle(self) -> bool:
@@ -136,6 +142,11 @@ class Hall:
         self.awaited.discard(entity)
         for message, reply_to in self._letters.pop(entity, ()):
             member.tell(message, reply_to)
+        if member.replayed:
+            # What the one before it was told may have ended with it.
+            for name, other in [*self._members.items()]:
+                if name != entity:
+                    other.missed(entity)
 
     def __contains__(self, entity: str) -> bool:
         """Tell whether an entity has an actor here."""
@@ -219,34 +230,22 @@ class Hall:
         It is ordered now, and on disk when the hall is next settled. `at_once`, the log is asked
         now whether it takes it: whoever gave us what is in it waits to be told.
         """
-        self.check()
-        try:
-            first = self.page.write(changes, at_once=at_once)
-        except (LogFull, Fault) as error:
-            self.page.fail(error)
-            raise
+        first = self.page.write(changes, at_once=at_once)
         self.active_at = self.offices.clock.now()
         self._when_dry()
         return first
 
     def append_fragment(self, change: Change) -> int:
-        """Append a piece of a stream, on whichever thread it came; return its event.
-
-        It goes to the log at once. If there is no room for it, nothing else is lost.
-        """
-        self.check()
+        """Append a piece of a stream at once, on whichever thread it came; return its event."""
         return self.page.write([change], at_once=True)
 
     def settle(self) -> None:
         """Wait until everything appended here is on disk."""
-        self.check()
         self.page.settle()
 
     def check(self) -> None:
         """Raise if somebody here believes in what is not in the log: all begin anew from it."""
-        if self.page.failed is not None:
-            msg = f"what was decided in {self.conversation} could not be kept: {self.page.failed}"
-            raise LogFailed(msg) from self.page.failed
+        self.page.check()
 
     def _fall(self) -> None:
         """Have everybody here find out that what they believe in was not kept."""
@@ -266,9 +265,20 @@ class Hall:
             for rune in change.runes:
                 for entity in (change.entity, *change.observers):
                     member = self._members.get(entity)
-                    if member is not None and entity != by:
+                    if member is None:
+                        if entity not in births:
+                            self._tell_newborn(entity, event_id, rune)
+                    elif entity != by:
                         member.hear(event_id, rune)
                 event_id += 1
+
+    def _tell_newborn(self, entity: str, event_id: int, rune: Rune) -> None:
+        """Have an entity that has no actor yet begin with what it observes meanwhile."""
+        found = self._newborn.get(entity)
+        if found is not None:
+            state = self.births[type(found.runes[0])].lifecycle.apply(found.state, rune)
+            runes = (*found.runes, rune)
+            self._newborn[entity] = Newborn(state, found.version + 1, event_id, runes)
 
     def answer(self, give: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Give an answer once nothing is left to do here and everything is on disk.
@@ -289,7 +299,6 @@ class Hall:
         self._waits_for_dry = False
         answers, self._answers = self._answers, []
         try:
-            self.check()
             if answers:
                 self.page.settle()
             else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from runelog.errors import LogFailed
+from runelog.errors import Fault, LogFailed, LogFull
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,13 +45,19 @@ class Page:
     def write(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
         """Write behind what is there; return the first event. `at_once`, it goes to the log now.
 
-        What goes there now may be refused, and then nothing has happened.
+        What goes there now may be refused, and then nothing has happened. If there is no room for
+        it, all is lost: it may be that the log lost what it took before, and says so but once.
         """
         with self._lock:
+            self.check()
             last = self._last
             if last is None or at_once or len(self._changes) >= LONGEST:
                 self._hand_in(durable=False)
-                appended = self._log.append(self._conversation, changes, durable=False)
+                try:
+                    appended = self._log.append(self._conversation, changes, durable=False)
+                except (LogFull, Fault) as error:
+                    self.fail(error)
+                    raise
                 self._last = appended.last
                 self._unsettled = True
                 return appended.first
@@ -64,14 +70,22 @@ class Page:
             self._last = last + count
             return last + 1
 
+    def check(self) -> None:
+        """Raise if a page was lost."""
+        if self.failed is not None:
+            msg = f"what was decided in {self._conversation} could not be kept: {self.failed}"
+            raise LogFailed(msg) from self.failed
+
     def hand_in(self) -> None:
         """Give the log what is on the page; it is on disk soon."""
         with self._lock:
+            self.check()
             self._hand_in(durable=False)
 
     def settle(self) -> None:
         """Wait until everything that was written here is on disk."""
         with self._lock:
+            self.check()
             if self._changes:
                 self._hand_in(durable=True)
             elif self._unsettled:

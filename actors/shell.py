@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from actors.commands import Recover, TimeUp
 from actors.draft import Draft
 from actors.process import NORMAL, Process
@@ -50,7 +52,7 @@ class Shell(Process):
         self.event = 0
         """The last event that was folded."""
         self._news: deque[tuple[int, Rune]] = deque()
-        self._under_way: set[object] = set()
+        self._under_way: set[msgspec.Struct] = set()
         self._due: tuple[Any, Sequence[Any]] = (None, ())
         """What is due in a state, the last that was asked."""
         self._timer: Timer | None = None
@@ -322,7 +324,17 @@ class Shell(Process):
         outside = self.entity.outside
         return not self.waiting and all(type(effect) not in outside for effect in self._under_way)
 
-    def again(self, effect: object) -> None:
+    def missed(self, entity: str) -> None:
+        """Do again what is under way about an entity whose actor begins anew.
+
+        It may not know of it; if it does, it takes no harm.
+        """
+        again = {effect for effect in self._under_way if entity in msgspec.structs.astuple(effect)}
+        if again:
+            self._under_way -= again
+            self.wake()
+
+    def again(self, effect: msgspec.Struct) -> None:
         """Forget that an effect is under way: if it is still due, it is performed again."""
         self._under_way.discard(effect)
         self.wake()

@@ -1,4 +1,9 @@
-"""LangGraph: a graph of a model and a tool, checkpointed by its SqliteSaver after each step."""
+"""LangGraph: a graph of a model and a tool, checkpointed by its SqliteSaver after each step.
+
+The model streams: each fragment goes through LangGraph's own stream writer to whoever runs the
+turn, as a fragment of ours goes to whoever follows. `LangGraphJoined` leaves that out: its model
+gathers the fragments by itself, and nobody sees one before the step is over.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 
 from bench.peers import pragmas
@@ -27,11 +33,24 @@ class _Talk(TypedDict):
     messages: Annotated[list[dict[str, Any]], operator.add]
 
 
-def _model(state: _Talk) -> _Talk:
-    said: dict[str, Any] = {"role": "assistant", "content": read(FRAGMENTS)}
+def _said(state: _Talk, content: str) -> _Talk:
+    said: dict[str, Any] = {"role": "assistant", "content": content}
     if state["messages"][-1]["role"] == "user":
         said["call"] = {"name": "add", "arguments": ARGUMENTS}
     return {"messages": [said]}
+
+
+def _streaming(state: _Talk) -> _Talk:
+    write = get_stream_writer()
+    said = []
+    for fragment in FRAGMENTS:
+        write(fragment)
+        said.append(fragment)
+    return _said(state, "".join(said))
+
+
+def _joined(state: _Talk) -> _Talk:
+    return _said(state, read(FRAGMENTS))
 
 
 def _tool(state: _Talk) -> _Talk:
@@ -47,6 +66,7 @@ class LangGraph:
     """LangGraph with its SqliteSaver."""
 
     name = "LangGraph with SqliteSaver"
+    _model = staticmethod(_streaming)
 
     def __init__(self, path: Path) -> None:
         """Make the graph and its database."""
@@ -56,7 +76,7 @@ class LangGraph:
         saver.setup()
         self._connection.execute("PRAGMA synchronous=FULL")
         builder = StateGraph(_Talk)
-        builder.add_node("model", _model)
+        builder.add_node("model", self._model)
         builder.add_node("tool", _tool)
         builder.add_edge(START, "model")
         builder.add_conditional_edges("model", _after_model, ["tool", END])
@@ -69,8 +89,17 @@ class LangGraph:
 
         def turn() -> str:
             question: _Talk = {"messages": [{"role": "user", "content": QUESTION}]}
-            found = self._graph.invoke(question, config, durability=DURABILITY)
-            return str(found["messages"][-1]["content"])
+            heard: list[str] = []
+            last: Any = None
+            for mode, found in self._graph.stream(
+                question, config, stream_mode=["custom", "values"], durability=DURABILITY
+            ):
+                if mode == "custom":
+                    heard.append(str(found))
+                else:
+                    last = found
+            assert len(heard) == 2 * len(FRAGMENTS), f"{len(heard)} fragments came"
+            return str(last["messages"][-1]["content"])
 
         return turn
 
@@ -83,3 +112,21 @@ class LangGraph:
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
+
+
+class LangGraphJoined(LangGraph):
+    """The same, but for the fragments: nobody sees them."""
+
+    name = "LangGraph with SqliteSaver, fragments not streamed"
+    _model = staticmethod(_joined)
+
+    def begin(self, conversation: str) -> Callable[[], str]:
+        """Begin a thread, as LangGraph calls it."""
+        config: RunnableConfig = {"configurable": {"thread_id": conversation}}
+
+        def turn() -> str:
+            question: _Talk = {"messages": [{"role": "user", "content": QUESTION}]}
+            found = self._graph.invoke(question, config, durability=DURABILITY)
+            return str(found["messages"][-1]["content"])
+
+        return turn

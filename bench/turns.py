@@ -11,7 +11,7 @@ from actors.model.runes import AssistantDelta
 from bench.measure import bytes_on_disk, race, rate
 from bench.peers_burr import Burr
 from bench.peers_dbos import Dbos
-from bench.peers_langgraph import LangGraph
+from bench.peers_langgraph import LangGraph, LangGraphJoined
 from bench.peers_lmdb import BareTurns, record
 from bench.scene import (
     LONG,
@@ -50,7 +50,8 @@ def rows(directory: Path, sizes: Sizes, settings: Settings) -> list[Row]:
     burr = Burr(directory / "burr.sqlite")
     bare = BareTurns(directory / "turns.lmdb", envelopes)
     ours = Ours(directory / "ours")
-    tellers: list[Teller] = [ours, graph, workflows, burr, bare]
+    joined = LangGraphJoined(directory / "joined.sqlite")
+    tellers: list[Teller] = [ours, graph, workflows, burr, bare, joined]
     for teller in tellers:
         at_once(teller, 1, 2)  # nobody is measured while it still imports or makes its tables
         settings.append((teller.name, teller.settings()))
@@ -81,7 +82,7 @@ def _many(tellers: Sequence[Teller], sizes: Sizes) -> list[Row]:
 
     ours, *theirs = race(sizes.turn_rounds, *(run(teller) for teller in tellers))
     name = f"turns, {SESSIONS} sessions at once"
-    bars = (">= 6", ">= 4", ">= 1.5", ">= 0.4")
+    bars = (">= 6", ">= 4", ">= 1.5", ">= 0.4", "")
     return [
         _row(name, ours, teller, peer, bar)
         for teller, peer, bar in zip(tellers[1:], theirs, bars, strict=True)
@@ -95,7 +96,7 @@ def _alone(tellers: Sequence[Teller], sizes: Sizes) -> list[Row]:
         return lambda: by_turns(teller, 1, sizes.alone)
 
     ours, *theirs = race(sizes.turn_rounds, *(run(teller) for teller in tellers))
-    bars = (">= 4", ">= 2", "", "")
+    bars = (">= 4", ">= 2", "", "", "")
     return [
         _row("turns, 1 session", ours, teller, peer, bar)
         for teller, peer, bar in zip(tellers[1:], theirs, bars, strict=True)

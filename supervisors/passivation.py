@@ -34,6 +34,8 @@ class Bedtime:
         self._clock = offices.clock
         self._idle_after = round(idle_after * SECOND)
         self._rouse = rouse
+        self._rung: dict[str, int] = {}
+        """For which deadline a conversation was woken last."""
 
     def woken(self, house: House) -> None:
         """Look after a house that was just started."""
@@ -63,6 +65,16 @@ class Bedtime:
         except UnknownConversation:
             # The log never got to know of it: its first append failed.
             return
+        seen = self._rung.pop(conversation, None)
         deadlines = [work.deadline for work in left if work.deadline is not None]
-        if deadlines:
-            self._clock.at(min(deadlines), lambda: self._rouse(conversation))
+        # One that was suspended does nothing about a deadline: that is no reason to wake it again.
+        ahead = [when for when in deadlines if seen is None or when > seen]
+        if ahead:
+            when = min(ahead)
+            self._clock.at(when, lambda: self._ring(conversation, when))
+        elif deadlines and seen is not None:
+            self._rung[conversation] = seen
+
+    def _ring(self, conversation: str, when: int) -> None:
+        self._rung[conversation] = when
+        self._rouse(conversation)

@@ -19,7 +19,7 @@ from actors.process import ASK_TIMEOUT
 from actors.report import log as operator
 from runelog.errors import Closed, LogFull, Refused, WrongVersion
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
-from supervisors.errors import NotDone
+from supervisors.errors import NotDone, Why
 from supervisors.house import SESSION, Gone, House
 from supervisors.messages import StartDynamic
 from supervisors.passivation import IDLE_AFTER, Bedtime
@@ -178,7 +178,9 @@ class Tree:
                 ref: Ref = self._sessions.ref.ask(
                     StartDynamic(conversation), self.offices.scheduler
                 )
-            except NotDone:
+            except NotDone as refusal:
+                if refusal.why is Why.START_FAILED:
+                    raise
                 # It is on its way out: wait until it is gone.
                 house = self.house(conversation)
                 if house is not None:

@@ -157,8 +157,11 @@ class TurnActor(Shell):
                 return self._halt(reason)
             case TimeUp(now) if not self._is_late(now):
                 return self._stretch(now) if is_over(self.state, now) else None
-            case TimeUp() if under_way(self.state):
-                return self._halt(TIMEOUT)
+            case TimeUp():
+                # Also if nothing is under way any more: what was said until then is kept.
+                self._cancel(TIMEOUT)
+                self._halting = self._halting or TIMEOUT
+                return None
             case _:
                 return super().understand(message)
 
@@ -324,6 +327,12 @@ class TurnActor(Shell):
         )
         refused = self.carry_out(TakeCalls(plans))
         assert refused is None, refused
+
+    def missed(self, entity: str) -> None:
+        """Cancel anew what was cancelled and begins anew."""
+        super().missed(entity)
+        if self._halting and entity in under_way(self.state):
+            self.hall.tell(entity, Cancel(self._halting))
 
     def _release(self, call_id: str) -> None:
         self.hall.tell(call_id, Go(now=self._now()))
