@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actors.errors import Dead
 from actors.page import Page
+from actors.redaction.redactor import DEFAULT
 from actors.report import log as operator
 from runelog.replay import replay
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from actors.entity import Entity
     from actors.ports import Chance, Clock, Lane, Scheduler
+    from actors.redaction.redactor import Redactor
     from runelog.lifecycle import Phased
     from runelog.log import Log
     from runelog.rune import Change, Rune
@@ -97,6 +99,8 @@ class Offices:
     """Which calls pass, which a human is asked about, which are denied."""
     secret: Callable[[str], str]
     """Gives the value of a secret by its name, or raises."""
+    redactor: Redactor = DEFAULT
+    """Keeps out of the log what must not be in it."""
 
 
 class Hall:

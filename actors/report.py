@@ -1,24 +1,78 @@
 """What an operator is told: structlog on top of the standard logger `runefold`.
 
 A library does not configure its host's logging. The fields of each event are in the record's
-`extra`, whoever formats it.
+`extra`, whoever formats it. Secrets are replaced here as they are in the log of runes.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from actors.redaction.redactor import DEFAULT, Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
 _logger: Final = logging.getLogger("runefold")
 _logger.addHandler(logging.NullHandler())
+_format: Final = logging.Formatter()
+
+
+class _Watch:
+    """Replaces secrets in what is logged, for all runtimes of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._redactors: tuple[weakref.ref[Redactor], ...] = ()
+
+    def add(self, redactor: Redactor) -> None:
+        with self._lock:
+            kept = tuple(each for each in self._redactors if each() is not None)
+            self._redactors = (*kept, weakref.ref(redactor))
+
+    def value(self, value: Any) -> Any:  # noqa: ANN401 -- whatever is logged
+        for redactor in (DEFAULT, *(each() for each in self._redactors)):
+            if redactor is not None:
+                value = redactor.value(value)
+        return value
+
+    def fields(
+        self, _logger: object, _method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        for field, value in event.items():
+            event[field] = self.value(value)
+        return event
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Look through an error's details too: handlers would write them as they are."""
+        if record.exc_info and record.exc_info[0] is not None:
+            text = _format.formatException(record.exc_info)
+            discreet = self.value(text)
+            if discreet != text:
+                record.exc_text, record.exc_info = discreet, None
+        return True
+
+
+_watch: Final = _Watch()
+_logger.addFilter(_watch.filter)
+
+
+def keep_out(redactor: Redactor) -> None:
+    """Have what this one replaces replaced in what operators are told too, while it is in use."""
+    _watch.add(redactor)
+
 
 log: Final[Any] = structlog.wrap_logger(
     _logger,
     processors=[
         structlog.stdlib.filter_by_level,
         structlog.processors.format_exc_info,
+        _watch.fields,
         structlog.stdlib.render_to_log_kwargs,
     ],
     wrapper_class=structlog.stdlib.BoundLogger,

@@ -82,7 +82,7 @@ class Letterbox:
     ) -> str:
         """Leave a message; return its id once it is on disk. Its turn begins with the next open."""
         name = self._chance.id("msg") if message_id is None else message_id
-        check_id(name, "message id")
+        check_id(DEFAULT.value(name), "message id")
         hall = self._hall(session)
         command = ask.Accept(
             message_id=name,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
 from actors.clock import SystemClock
 from actors.errors import Unanswered
 from actors.hall import Offices
 from actors.process import ASK_TIMEOUT
+from actors.redaction.redactor import Redactor
+from actors.report import keep_out
 from actors.session import commands as ask
 from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
-from runefold import checks
+from runefold import checks, opening
 from runefold.agents import Bound
 from runefold.chance import SystemChance
 from runefold.control import Control, carrier, open_beside
@@ -28,8 +31,8 @@ from supervisors.recovery import Recovery
 from supervisors.tree import Tree
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
     from typing import Self
 
     from actors.model.provider import Provider
@@ -52,7 +55,7 @@ class Runtime:
     'Hello!'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- all by name, and most left as they are
         self,
         log: Log,
         *,
@@ -60,13 +63,21 @@ class Runtime:
         providers: Mapping[str, Provider] | None = None,
         policy: Policy | None = None,
         secret: Callable[[str], str] | None = None,
+        redact: Iterable[str | re.Pattern[str]] = (),
         clock: Clock | None = None,
         chance: Chance | None = None,
         scheduler: Scheduler | None = None,
         idle_after: float = 60.0,
     ) -> None:
-        """Run on a log that is open; `Runtime.open` opens one."""
+        r"""Run on a log that is open; `Runtime.open` opens one.
+
+        What fits a pattern in `redact`, or looks like a key of a provider, is replaced before it is
+        kept, wherever it comes from: such as `r"acct-\d{10}"`, or `re.escape(value)`.
+        """
         self.log = log
+        self.redactor = Redactor(redact)
+        """Keeps secrets out."""
+        keep_out(self.redactor)
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or ThreadScheduler(self.clock)
         self._chance = chance or SystemChance()
@@ -78,6 +89,7 @@ class Runtime:
             tools=Toolbox(tools),
             policy=policy or _FULL_ACCESS,
             secret=secret or _no_secret,
+            redactor=self.redactor,
         )
         self._closed = False
         self._recovery = Recovery(log, self._offices)
@@ -98,6 +110,8 @@ class Runtime:
 
         What was under way when it was last open goes on from where it was: no code, no question.
         """
+        if (opener := opening.current()) is not None:
+            return cast("Self", opener(cls, Path(directory), options))
         log = Runelog.open(directory, CODEC)
         try:
             return cls(log, **options)
@@ -123,7 +137,7 @@ class Runtime:
         if conversation_id is None:
             name = self.new_id("conv")
         else:
-            name = check_id(conversation_id, "conversation id")
+            name = check_id(self.redactor.value(conversation_id), "conversation id")
             self._check_new(name)
         config = SessionConfig(
             budget=(budget or Budget()).limits(), labels=dict(labels) if labels else {}
@@ -207,11 +221,9 @@ class Runtime:
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
-        for item in self.log.follow(conversation, kinds={kind}, wait=timeout):
-            if not isinstance(item, Gap):
-                return
-        msg = f"{conversation} had no {kind} within {timeout} s"
-        raise Unanswered(msg)
+        if not self.scheduler.wait(_Written(self.log, conversation, kind), timeout):
+            msg = f"{conversation} had no {kind} within {timeout} s"
+            raise Unanswered(msg)
 
     def archive(self, conversation: str) -> None:
         """Move a conversation to cold storage, its actors stopped."""
@@ -242,6 +254,25 @@ class Runtime:
     def __exit__(self, *exc: object) -> None:
         """Close it."""
         self.close()
+
+
+class _Written:
+    """A rune of some kind in a conversation, to wait for."""
+
+    def __init__(self, log: Log, conversation: str, kind: str) -> None:
+        """Look from the beginning on."""
+        self._log = log
+        self._conversation = conversation
+        self._kind = kind
+
+    def is_there(self) -> bool:
+        """Tell whether it is on disk."""
+        return any(True for _ in self._log.read(self._conversation, kinds={self._kind}))
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until it is there; tell whether it is."""
+        found = self._log.follow(self._conversation, kinds={self._kind}, wait=timeout)
+        return any(not isinstance(item, Gap) for item in found)
 
 
 def _no_secret(name: str) -> str:

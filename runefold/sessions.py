@@ -76,7 +76,8 @@ class Session:
         if message_id is None:
             name = self._runtime.new_id("msg")
         else:
-            name = check_id(message_id, "message id")
+            # Ids are kept as they are: one that looks like a secret is none.
+            name = check_id(self._runtime.redactor.value(message_id), "message id")
         sent = self._ask(Send(name, content, mode, to, own_id=message_id is not None))
         return Turn(self._runtime, self.id, name, sent.before)
 

@@ -88,7 +88,8 @@ class Recovery:
         """Record that a session cannot be kept alive, without an actor of its own."""
         try:
             state, _, version = replay(self._log, conversation, ENTITY.lifecycle, entity=SESSION)
-            reason = f"error_threshold: {error!r}"[:500]
+            told = self._offices.redactor.text(repr(error))
+            reason = f"error_threshold: {told}"[:500]
             runes = ENTITY.lifecycle.decide(state, ask.Suspend(reason))
             if runes:
                 change = Change(SESSION, version, runes, open=False)

@@ -20,7 +20,6 @@ from actors.agent.lifecycle import (
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
 from actors.clock import SECOND
-from actors.redaction.offices import redactor_of
 from actors.shell import Shell
 from actors.tool import runes as tool
 from actors.tool.moves import cost
@@ -62,7 +61,7 @@ class Kit:
             known = ", ".join(sorted(tool.spec.name for tool in offices.tools)) or "none"
             self.missing = self.missing or f"there is no tool {gone[0]!r}; registered: {known}"
         self._toolbox = Toolbox(offices.tools.get(name) for name in there)
-        self._redactor = redactor_of(offices)
+        self._redactor = offices.redactor
         described = self._toolbox.describe()
         self.tools = self._redactor.value(described.tools)
         self.tools_hash = described.hash
@@ -121,6 +120,7 @@ class Kit:
                     timeout=round(spec.timeout * SECOND),
                     approval_timeout=round(spec.approval_timeout * SECOND),
                     sub_call=spec.sub_call,
+                    network=spec.network,
                 )
                 return rule, not spec.parallel_safe
             case _:
@@ -156,7 +156,7 @@ class AgentActor(Shell):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Understand a wish to end it, without the secrets that may be in the reason."""
         if isinstance(message, Terminate):
-            return redactor_of(self.hall.offices).value(message)
+            return self.hall.offices.redactor.value(message)
         return super().understand(message)
 
     def _equip(self) -> None:

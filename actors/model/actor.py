@@ -10,7 +10,6 @@ from actors.commands import Cancel, TimeUp
 from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
 from actors.model.runes import AssistantDelta
 from actors.model.stream import Flush, Stream
-from actors.redaction.offices import redactor_of
 from actors.shell import Shell
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class ModelActor(Shell):
             self.ref.notify,
             self._heard,
             (self.state.agent_id, self.state.turn_id),
-            redactor_of(offices),
+            offices.redactor,
         )
         self.hall.at_hand["text", self.me] = stream
         steps = stream.steps(prompted.provider, prompted.request(stream.is_closed))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
-from actors.redaction.offices import redactor_of
+from actors.errors import Dead
 from actors.session import commands as ask
 from actors.session.fold import member
 from actors.session.lifecycle import ENTITY, message_entity
@@ -96,11 +96,29 @@ class SessionActor(Shell):
         self._waiting: dict[str, list[Answer]] = {}
         self._turns: dict[str, str] = {}
         """Which message a turn answers, of those that are running."""
+        self._interrupted: dict[str, str] = {}
+        """Turns that somebody wanted stopped, and why, until they have ended."""
 
     def on_start(self) -> None:
         """Take over, with the turns that are running."""
         super().on_start()
         self._turns = {each.turn_id: each.message_id for each in self.state.running}
+
+    def on_stop(self) -> None:
+        """Have whoever waits for a turn ask again: nobody here will tell them."""
+        self._dismiss()
+        super().on_stop()
+
+    def on_failure(self, *about: object) -> None:
+        """Have whoever waits for a turn ask again: the next one knows nothing of them."""
+        self._dismiss()
+        super().on_failure(*about)
+
+    def _dismiss(self) -> None:
+        for message_id, waiting in self._waiting.items():
+            for each in waiting:
+                each.fail(Dead(f"{self.name} has ended: it cannot tell how {message_id} ends"))
+        self._waiting.clear()
 
     def is_done(self) -> bool:
         """Stay until it goes to sleep: a session that is archived can still be asked about."""
@@ -117,7 +135,7 @@ class SessionActor(Shell):
             case Send(message_id, content, mode, to, own_id):
                 return ask.Accept(
                     message_id=message_id,
-                    content=redactor_of(self.hall.offices).text(content),
+                    content=self.hall.offices.redactor.text(content),
                     now=self.hall.offices.clock.now(),
                     mode=mode,
                     to=to,
@@ -125,11 +143,11 @@ class SessionActor(Shell):
                 )
             case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
                 known = self._is_there(agent_id)
-                return redactor_of(self.hall.offices).value(replace(message, known=known))
+                return self.hall.offices.redactor.value(replace(message, known=known))
             case Await() | Look() | Interrupt() | Forward() | Wake():
                 return None
             case _:
-                return redactor_of(self.hall.offices).value(message)
+                return self.hall.offices.redactor.value(message)
 
     def _is_known(self, message_id: str) -> bool:
         return self._is_there(message_entity(message_id))
@@ -148,9 +166,10 @@ class SessionActor(Shell):
             case Await(message_id):
                 return _Later(message_id)
             case Interrupt(reason):
-                reason = redactor_of(self.hall.offices).text(reason)
+                reason = self.hall.offices.redactor.text(reason)
                 running = self.state.running
                 for each in running:
+                    self._interrupted[each.turn_id] = reason
                     self._stop_turn(each.turn_id, reason)
                 return [each.message_id for each in running]
             case Forward():
@@ -205,6 +224,7 @@ class SessionActor(Shell):
         """Answer those who wait for a turn that has ended, once that is on disk."""
         match rune:
             case turns.Completed() | turns.Interrupted() | turns.Error():
+                self._interrupted.pop(rune.turn_id, None)
                 message_id = self._turns.pop(rune.turn_id, None)
                 if message_id is not None:
                     self._tell_all(message_id, Ended(rune.turn_id, rune))
@@ -247,6 +267,14 @@ class SessionActor(Shell):
                 pass  # inward
             case _:
                 assert_never(effect)
+
+    def missed(self, entity: str) -> None:
+        """Stop a turn anew that was to stop and begins anew."""
+        super().missed(entity)
+        if any(each.turn_id == entity for each in self.state.running):
+            reason = self._interrupted.get(entity)
+            if reason is not None:
+                self._stop_turn(entity, reason)
 
     def _stop_turn(self, turn_id: str, reason: str) -> None:
         agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)

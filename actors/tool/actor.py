@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, assert_never
 from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
-from actors.redaction.offices import redactor_of
 from actors.report import log as operator
 from actors.shell import Shell
 from actors.tool.commands import (
@@ -89,7 +88,7 @@ class ToolActor(Shell):
                 self._cancellation.cancel()
             case Word():
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
-                word = redactor_of(self.hall.offices).value(message)
+                word = self.hall.offices.redactor.value(message)
                 return meant_by(word, self.state, budget, now)
             case Go(now):
                 return Go(now, _afford(self.state, self.hall.ward("budget").state))
@@ -130,7 +129,7 @@ class ToolActor(Shell):
         # A word to stop that was meant for an earlier run does not count for this one.
         self._cancellation = Cancellation()
         deadline = self.entity.deadline(self.state)
-        redactor = redactor_of(offices)
+        redactor = offices.redactor
         voice = Voice(redactor, self.ref.notify)
         left = None if deadline is None else max(0.0, (deadline - offices.clock.now()) / SECOND)
         call = Call(

@@ -45,6 +45,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     approval_timeout: int = APPROVAL_TIMEOUT
     sub_call: bool = False
     """Whether it asks another agent, which is counted as well."""
+    network: bool = True
+    """Whether it may use the network; if not, it is kept from it, or says that it was not."""
 
 
 class Called(Rune, frozen=True, tag="tool.call"):

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """The environment variables that a program inherits unless its tool says otherwise."""
+SANDBOX: Final = "sandbox"
+"""The stream on which it is said that a program could not be kept within its bounds."""
 GRACE: Final = 5.0
 """Seconds between SIGTERM and SIGKILL unless its tool says otherwise."""
 
@@ -214,7 +216,7 @@ class CommandTool:
             streams = Streams(most, call.progress, veil, call.redactor)
             ended = leash.run(order, call.cancellation, streams)
             if ended.network == "not blocked":
-                call.progress("sandbox", "network access could not be blocked here")
+                call.progress(SANDBOX, "network access could not be blocked here")
         except Unfit as unfit:
             return Outcome("error", error=f"the arguments do not fit: {unfit}")
         except BaseException as error:  # noqa: BLE001 -- nothing may end the thread it runs on
