@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import runefold
-from runefold.cli import keep, laws, look, move, overview, talk
+from runefold.cli import crash, keep, laws, look, move, overview, talk, verify
 from runefold.cli.failures import EXIT_CODES, Guarded
 
 app = typer.Typer(
@@ -52,7 +52,9 @@ _TO_A_RUNTIME: dict[str, Callable[..., None]] = {
     "approve": talk.approve,
     "deny": talk.deny,
     "interrupt": talk.interrupt,
+    "verify": verify.verify,
     "lifecycles": laws.lifecycles,
+    "crash-test": crash.crash_test,
 }
 for name, command in _TO_A_RUNTIME.items():
     app.command(name, epilog=EXIT_CODES)(command)

@@ -28,6 +28,7 @@ TOP_LEVEL = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "_runefold_pytest.py",
     "actors",
     "bench",
     "constraints.txt",

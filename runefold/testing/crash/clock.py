@@ -1,0 +1,105 @@
+"""A clock that can be set and hurried: time limits are met without anybody waiting for them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from actors.clock import SECOND, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.clock import Alarm
+    from actors.tool.context import Call
+
+SPEED: Final = 200
+"""How many seconds pass in one when there is a hurry."""
+_AT_MOST: Final = 60.0
+"""Real seconds that a call hangs, whatever its time limit is."""
+
+
+class _Armed:
+    """An alarm of ours, and the real one that stands for it now."""
+
+    __slots__ = ("call", "clock", "number", "real", "when")
+
+    def __init__(
+        self, clock: SkewedClock, number: int, when: int, call: Callable[[], None]
+    ) -> None:
+        self.clock = clock
+        self.number = number
+        self.when = when
+        self.call = call
+        self.real: Alarm
+
+    def cancel(self) -> None:
+        """Have it not happen."""
+        self.clock.forget(self)
+
+    def ring(self) -> None:
+        """Happen, once."""
+        if self.clock.forget(self):
+            self.call()
+
+
+class SkewedClock:
+    """The time of the machine, until it is set or hurried."""
+
+    def __init__(self) -> None:
+        """Begin with the right time."""
+        self._inner = SystemClock()
+        self._lock = threading.RLock()
+        self._numbers = itertools.count()
+        self._armed: dict[int, _Armed] = {}
+        self._real = self._shown = time.time_ns()
+        self._speed = 1
+
+    def now(self) -> int:
+        """Return nanoseconds since 1970, as far as anybody here knows."""
+        with self._lock:
+            return self._shown + (time.time_ns() - self._real) * self._speed
+
+    def at(self, when: int, call: Callable[[], None]) -> _Armed:
+        """Call `call` once it is `when`."""
+        with self._lock:
+            armed = _Armed(self, next(self._numbers), when, call)
+            self._armed[armed.number] = armed
+            armed.real = self._inner.at(self._real_time(when), armed.ring)
+            return armed
+
+    def _real_time(self, when: int) -> int:
+        return self._real + (when - self._shown) // self._speed
+
+    def forget(self, armed: _Armed) -> bool:
+        """Drop an alarm; tell whether it had not rung."""
+        with self._lock:
+            armed.real.cancel()
+            return self._armed.pop(armed.number, None) is not None
+
+    def hurry(self) -> None:
+        """Have time pass quickly from now on."""
+        self._set(0, SPEED)
+
+    def jump(self, seconds: float) -> None:
+        """Be set forward or back."""
+        self._set(round(seconds * SECOND), self._speed)
+
+    def outlast(self, call: Call) -> None:
+        """Wait until a call is told to stop, which is soon if its time limit is over by then."""
+        self.hurry()
+        call.cancellation.wait(_AT_MOST)
+
+    def _set(self, by: int, speed: int) -> None:
+        with self._lock:
+            shown = self.now() + by
+            self._real, self._shown, self._speed = time.time_ns(), shown, speed
+            for armed in [*self._armed.values()]:
+                armed.real.cancel()
+                armed.real = self._inner.at(self._real_time(armed.when), armed.ring)
+
+    def close(self) -> None:
+        """Ring no more."""
+        self._inner.close()

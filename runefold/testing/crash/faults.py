@@ -1,0 +1,154 @@
+"""What can go wrong without a kill: models, tools, disks and clocks.
+
+Which of them an app must not notice at all: a model that is asked again, a disk that has room again
+and a clock that was set come to the same end. After the others a turn may end in an error; but it
+ends, nothing is done twice, and every invariant holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from actors.model.provider import Done, Failure, Pause, Text, ToolCall
+from actors.tool.outcome import Outcome
+from actors.tool.spec import returned
+from runelog.errors import LogFailed, LogFull
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actors.model.provider import Event, Request
+    from actors.tool.context import Call
+    from actors.tool.spec import ToolSpec
+    from runelog.log import Log
+
+UNNOTICED: Final = frozenset(
+    {
+        "provider-429",
+        "provider-500",
+        "provider-timeout",
+        "provider-cut",
+        "provider-slow",
+        "disk-full",
+        "sync-eio",
+        "clock-back",
+    }
+)
+"""Faults after which everything comes to the same end."""
+
+LONG: Final = 24 * 3600.0
+"""Seconds for which nothing comes from a model that is timed out."""
+A_WHILE: Final = 10.0
+"""Seconds that a slow model pauses."""
+JUMP: Final = 3600.0
+"""Seconds by which a clock is set forward or back."""
+FLOOD: Final = 4 << 20
+"""How many bytes a tool returns that floods; a limit of its own cuts most of them off."""
+
+
+class Time(Protocol):
+    """A clock that faults can be played on."""
+
+    def hurry(self) -> None:
+        """Have time pass quickly from now on: somebody waits for a time limit."""
+        ...
+
+    def jump(self, seconds: float) -> None:
+        """Be set forward or back."""
+        ...
+
+    def outlast(self, call: Call) -> None:
+        """Come back when the time limit of a call is over, and somebody has been told so."""
+        ...
+
+
+class ActorKilled(Exception):
+    """One actor of the app dies here."""
+
+
+class Faults:
+    """Plays faults on whatever is watched."""
+
+    def __init__(self, time: Time | None = None) -> None:
+        """Use a clock, if the fault needs one."""
+        self._time = time
+
+    def _hurry(self) -> None:
+        if self._time is not None:
+            self._time.hurry()
+
+    # -- models -------------------------------------------------------------------------------
+
+    def of_model(
+        self, fault: str, real: Callable[[], Iterator[Event]], request: Request
+    ) -> Iterator[Event]:
+        """Answer in place of a model, or change what it answers."""
+        match fault:
+            case "provider-429":
+                yield Failure("rate_limited", "429 Too Many Requests", retryable=True)
+            case "provider-500":
+                yield Failure("server_error", "500 Internal Server Error", retryable=True)
+            case "provider-timeout":
+                self._hurry()
+                yield Pause(LONG)
+                yield Failure("timeout", "nobody waited for this", retryable=True)
+            case "provider-cut":
+                yield from self._cut(list(real()))
+            case "provider-slow":
+                self._hurry()
+                for event in real():
+                    yield Pause(A_WHILE)
+                    yield event
+            case _:
+                yield from self._garbage(request)
+
+    @staticmethod
+    def _cut(events: list[Event]) -> Iterator[Event]:
+        kept = [event for event in events if not isinstance(event, Done | Failure)]
+        yield from kept[: max(1, len(kept) // 2)]
+
+    @staticmethod
+    def _garbage(request: Request) -> Iterator[Event]:
+        yield Text("\ud800 \x00 <|im_end|>")
+        yield ToolCall("no such tool \x1b[2J", "{{{")
+        yield cast("Event", object()) if request.round % 2 == 0 else Done("\x00")
+
+    # -- tools --------------------------------------------------------------------------------
+
+    def of_tool(
+        self, fault: str, real: Callable[[], Outcome], call: Call, spec: ToolSpec
+    ) -> Outcome:
+        """Fail in place of a tool, or change what it returns."""
+        match fault:
+            case "tool-raises":
+                return Outcome("error", error="RuntimeError: made to fail by the crash kit")
+            case "tool-hangs":
+                if self._time is not None:
+                    self._time.outlast(call)
+                return Outcome("cancelled", error="it was told to stop")
+            case _:
+                real()
+                for _ in range(100):
+                    call.progress("stdout", "x" * 1_000)
+                return returned("x" * FLOOD, spec)
+
+    # -- the log and the clock ----------------------------------------------------------------
+
+    def of_log(self, fault: str, log: Log) -> None:
+        """Have the disk fail, or the clock be set."""
+        match fault:
+            case "disk-full":
+                self._hurry()
+                msg = "no room for more (made up by the crash kit): nothing is lost"
+                raise LogFull(msg)
+            case "sync-eio":
+                msg = "fdatasync failed with EIO (made up by the crash kit): open the log again"
+                failed = LogFailed(msg)
+                vars(cast("Any", log))["failed"] = failed
+                raise failed
+            case "clock-forward" if self._time is not None:
+                self._time.jump(JUMP)
+            case "clock-back" if self._time is not None:
+                self._time.jump(-JUMP)
+            case _:
+                pass

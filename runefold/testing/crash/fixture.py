@@ -1,0 +1,154 @@
+"""What the fixture `crash_sweep` gives to a test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runefold.testing.crash.app import CrashApp
+from runefold.testing.crash.html import page
+from runefold.testing.crash.sweep import Options, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from runefold.runtime import Runtime
+    from runefold.testing.crash.effects import Effects
+    from runefold.testing.crash.report import Report
+
+_FLAGS = {
+    "mode": "--crash-mode",
+    "seed": "--crash-seed",
+    "sample": "--crash-sample",
+    "jobs": "--crash-jobs",
+    "order": "--crash-order",
+    "patience": "--crash-patience",
+}
+
+
+class Sweeper:
+    """Sweeps an app, and fails the test if it does not survive."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        """Belong to a test."""
+        self._request = request
+        self._config = request.config
+        self._count = 0
+
+    def __call__(
+        self,
+        build: Callable[[Path], Runtime],
+        scenario: Callable[[Runtime], Any],
+        check: Callable[[Runtime, Effects], Any] | None = None,
+        **options: Any,  # noqa: ANN401 -- those of Options
+    ) -> Report:
+        """Sweep; options of the command line go before those that are given here."""
+        report = self.report(build, scenario, check, **options)
+        if not report.ok:
+            pytest.fail("\n".join(report.lines()), pytrace=False)
+        return report
+
+    def report(
+        self,
+        build: Callable[[Path], Runtime],
+        scenario: Callable[[Runtime], Any],
+        check: Callable[[Runtime, Effects], Any] | None = None,
+        **options: Any,  # noqa: ANN401 -- those of Options
+    ) -> Report:
+        """Sweep, and return what came of it, whatever that is."""
+        self._count += 1
+        chosen = self._chosen(Options(**options))
+        app = CrashApp(build, scenario, check, name=self._request.node.nodeid)
+        with _Line(self._config) as line:
+            report = sweep(app, chosen, line.show)
+        self._request.node.user_properties.append(("crash_sweep", report.summary()))
+        self._write(report)
+        return report
+
+    def _chosen(self, options: Options) -> Options:
+        given = {
+            name: value
+            for name, flag in _FLAGS.items()
+            if (value := self._config.getoption(flag)) is not None
+        }
+        if self._config.getoption("--crash-in-process"):
+            given["staged"] = True
+        if self._config.getoption("--crash-snapshots"):
+            given["warm"] = "snapshot"
+        options = options._replace(**given)
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        return options._replace(
+            point=self._config.getoption("--crash-point") or options.point,
+            jobs=options.jobs or max(1, (os.cpu_count() or 1) // workers),
+            keep=self._kept(options),
+            again=options.again or self._again(options),
+        )
+
+    def _kept(self, options: Options) -> str:
+        place = self._config.getoption("--crash-keep") or options.keep
+        if place:
+            return str(Path(place).absolute() / _slug(self._request.node.name))
+        factory: pytest.TempPathFactory = self._request.getfixturevalue("tmp_path_factory")
+        return str(factory.mktemp("crash"))
+
+    def _again(self, options: Options) -> str:
+        """Return the command that runs this test again, but for the point."""
+        parts = ["pytest", shlex.quote(self._request.node.nodeid)]
+        if options.staged:
+            parts.append("--crash-in-process")
+        if options.order is not None:
+            parts.append(f"--crash-order={options.order}")
+        return " ".join([*parts, "--crash-point"])
+
+    def _write(self, report: Report) -> None:
+        place = self._config.getoption("--crash-report")
+        if place:
+            directory = Path(place)
+            directory.mkdir(parents=True, exist_ok=True)
+            name = _slug(self._request.node.nodeid)
+            more = f"-{self._count}" if self._count > 1 else ""
+            (directory / f"{name}{more}.html").write_text(page(report), encoding="utf-8")
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:100]
+
+
+class _Line:
+    """How far a sweep has come, in one line on a terminal."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._reporter = config.pluginmanager.get_plugin("terminalreporter")
+        self._capture = config.pluginmanager.get_plugin("capturemanager")
+        self._shown = False
+
+    def show(self, done: int, total: int, failed: int) -> None:
+        if self._reporter is None or not self._reporter.isatty:
+            return
+        width = 30
+        full = width * done // max(1, total)
+        bar = "█" * full + "░" * (width - full)
+        wrong = f", {failed} failed" if failed else ""
+        self._write(f"\r  {bar} {done} of {total} points{wrong} ")
+
+    def _write(self, text: str) -> None:
+        self._shown = True
+        assert self._reporter is not None
+        if self._capture is None:
+            self._reporter.write(text, flush=True)
+            return
+        with self._capture.global_and_fixture_disabled():
+            self._reporter.write(text, flush=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._shown:
+            self._write("\r\x1b[K")

@@ -1,0 +1,319 @@
+"""Verdicts: in what a run that was disturbed came to something else, and whether it may.
+
+After a crash everything is as without it, except what recovery is allowed: a turn that was stopped
+may have said less, and a call that nobody can ask about may be unknown. Then that must be told, to
+the model and to the app, and what the model makes of it may be something else.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import msgspec
+
+from actors.session import runes as sessions
+from actors.session.actor import Ended, ended
+from actors.tool import runes as tools
+from runefold.testing.crash.journal import Committed, Opened, Synced, Told
+from runefold.testing.crash.upshot import conversations, folded, nameless
+from runefold.turns import outcome
+from runelog.errors import UnknownConversation
+from runelog.rune import SYSTEM, Tombstone
+from runelog.rune import State as Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from runefold.runtime import Runtime
+    from runefold.testing.crash.effects import Effects
+    from runefold.testing.crash.journal import Line
+    from runefold.testing.crash.upshot import End, Talk, Upshot
+    from runelog.log import Log
+
+Verdict = Literal[
+    "finished", "state", "invariant", "acknowledged", "effect", "hang", "check", "died", "actor"
+]
+
+QUESTIONS: Final[dict[Verdict, str]] = {
+    "finished": "Did the scenario come to its end?",
+    "state": "Is the final state that of the undisturbed run, up to recovery runes?",
+    "invariant": "Does every invariant hold?",
+    "acknowledged": "Is everything there that was acknowledged?",
+    "effect": "Was every effect executed, and none twice?",
+    "hang": "Did it end in time?",
+    "check": "Do the app's own checks hold?",
+    "died": "Did the process live?",
+    "actor": "Did nothing fail on the way that nobody was told of?",
+}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that is wrong."""
+
+    verdict: Verdict
+    message: str
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.verdict}: {self.message}"
+
+
+# -- the final state -------------------------------------------------------------------------------
+
+
+def differences(want: Upshot, got: Upshot, *, strict: bool = True) -> Iterator[Finding]:
+    """Yield in what a disturbed run came to something else than the undisturbed one.
+
+    Without `strict`, only what must never be: after a fault, a turn may well end in an error.
+    """
+    for problem in (Counter(got.problems) - Counter(want.problems)).elements():
+        yield Finding("invariant", problem)
+    for name, talk in got.talks.items():
+        if talk.unknown != talk.doubts:
+            told = f"{talk.unknown} calls are unknown, and the app is told of {talk.doubts}"
+            yield Finding("effect", f"{name}: {told}")
+        if talk.unknown > talk.told_doubts:
+            told = f"{talk.unknown} calls are unknown, and the models know of {talk.told_doubts}"
+            yield Finding("effect", f"{name}: {told}")
+    if not strict:
+        return
+    if got.talks.keys() != want.talks.keys():
+        yield Finding("state", f"conversations: {sorted(got.talks)}, not {sorted(want.talks)}")
+    for name in sorted(got.talks.keys() & want.talks.keys()):
+        for what in _ended_differently(want.talks[name], got.talks[name]):
+            yield Finding("state", f"{name}: {what}")
+
+
+def _ended_differently(want: Talk, got: Talk) -> Iterator[str]:
+    in_doubt = bool(got.unknown)
+    if got.ends.keys() != want.ends.keys():
+        yield f"messages that came to an end: {sorted(got.ends)}, not {sorted(want.ends)}"
+    for message in sorted(got.ends.keys() & want.ends.keys()):
+        if not _is_same(want.ends[message], got.ends[message], in_doubt=in_doubt):
+            yield f"{message} ended as {got.ends[message]}, not as {want.ends[message]}"
+    for what, old in want.session.items():
+        if got.session[what] != old:
+            yield f"the session's {what}: {got.session[what]}, not {old}"
+    if got.spent != want.spent:
+        yield f"{got.spent} tool calls are spent, not {want.spent}"
+    if in_doubt:
+        return
+    if got.calls != want.calls:
+        yield f"the calls: {_listed(got.calls, want.calls)}"
+    if got.histories != want.histories and not _was_stopped(want):
+        yield f"the models are shown {got.histories}, not {want.histories}"
+
+
+def _is_same(want: End, got: End, *, in_doubt: bool) -> bool:
+    if (got.kind, got.reason) != (want.kind, want.reason):
+        return False
+    less = got.kind == "interrupted" and want.text.startswith(got.text)
+    # What a model makes of not knowing is its own affair.
+    return got.text == want.text or less or in_doubt
+
+
+def _was_stopped(talk: Talk) -> bool:
+    return any(end.kind == "interrupted" for end in talk.ends.values())
+
+
+def _listed(got: Sequence[object], want: Sequence[object]) -> str:
+    extra, less = Counter(map(str, got)), Counter(map(str, want))
+    more = ", ".join((extra - less).elements())
+    missing = ", ".join((less - extra).elements())
+    return "; ".join(
+        filter(None, [more and f"too many: {more}", missing and f"missing: {missing}"])
+    )
+
+
+# -- what was acknowledged -------------------------------------------------------------------------
+
+
+def forgotten(lines: Iterable[Line], log: Log) -> Iterator[Finding]:
+    """Yield what an app was told in an earlier life and the log, just opened, does not know."""
+    there = set(conversations(log))
+    accepted: dict[str, set[str]] = {
+        name: {
+            rune.message_id
+            for envelope in log.read(name, kinds={"session.input_accepted"})
+            if isinstance(rune := envelope.payload, sessions.InputAccepted)
+        }
+        for name in there
+    }
+    for line in lines:
+        if not isinstance(line, Told):
+            continue
+        name, message = line.conversation, line.message_id
+        if name not in there:
+            yield Finding("acknowledged", f"the app was told that {name} is there, and it is not")
+        elif message and message not in accepted[name]:
+            told = f"the app was told that {message} is {line.what}"
+            yield Finding("acknowledged", f"{name}: {told}, and the log has lost the message")
+        elif line.what in ENDS and _end_of(log, name, message) != line.what:
+            told = f"the app was told that {message} is {line.what}"
+            yield Finding("acknowledged", f"{name}: {told}, and the log says otherwise")
+
+
+ENDS: Final = frozenset({"completed", "interrupted", "error"})
+"""How a turn can end."""
+
+
+def _end_of(log: Log, conversation: str, message_id: str) -> str:
+    found = ended(log, conversation, message_id)
+    return outcome(found.turn_id, found.rune).status if isinstance(found, Ended) else ""
+
+
+def lost(lines: Sequence[Line], log: Log) -> Iterator[Finding]:
+    """Yield every rune that was acknowledged as durable and is not in the log as it was."""
+    upto: dict[tuple[int, str], int] = {}
+    for line in lines:
+        if isinstance(line, Synced):
+            upto[line.life, line.conversation] = line.upto
+    expected: dict[str, dict[int, tuple[str, int]]] = {}
+    for line in lines:
+        if isinstance(line, Committed):
+            limit = upto.get((line.life, line.conversation), 0)
+            pairs = zip(line.kinds, line.sums, strict=True)
+            for event_id, (kind, crc) in enumerate(pairs, line.first):
+                if event_id <= limit:
+                    # The first one counts: what is acknowledged is never replaced.
+                    expected.setdefault(line.conversation, {}).setdefault(event_id, (kind, crc))
+    for name, events in expected.items():
+        yield from _missing(log, name, dict(events))
+
+
+def _missing(log: Log, name: str, events: dict[int, tuple[str, int]]) -> Iterator[Finding]:
+    try:
+        for envelope in log.read(name):
+            kind, crc = events.pop(envelope.event_id, ("", 0))
+            payload = envelope.payload
+            if kind and not isinstance(payload, Tombstone):
+                found = zlib.crc32(msgspec.msgpack.encode(payload))
+                if (envelope.kind, found) != (kind, crc):
+                    told = f"event {envelope.event_id} was acknowledged as {kind}"
+                    yield Finding("acknowledged", f"{name}: {told}, and is now {envelope.kind}")
+    except UnknownConversation:
+        pass
+    for event_id, (kind, _) in sorted(events.items())[:_MOST]:
+        told = f"event {event_id}, {kind}, was acknowledged"
+        yield Finding("acknowledged", f"{name}: {told}, and is not in the log")
+
+
+_MOST: Final = 5
+"""So many runes that are gone are named."""
+
+
+# -- effects ---------------------------------------------------------------------------------------
+
+
+class _Known(NamedTuple):
+    """What the log knows of a call."""
+
+    rune: tools.Called
+    retried: int = 0
+    by_hand: int = 0
+    """How often a human said that it is to run again."""
+    status: str = ""
+    hearsay: bool = False
+    """Whether its result is from a probe or a human, rather than from the tool."""
+
+
+def _known(log: Log) -> dict[str, _Known]:
+    found: dict[str, _Known] = {}
+    for name in conversations(log):
+        for envelope in log.read(name):
+            match envelope.payload:
+                case tools.Called(call_id=call) as rune:
+                    found[call] = _Known(rune)
+                case tools.Retried(call_id=call, actor=actor) if call in found:
+                    known, more = found[call], int(actor == "user")
+                    found[call] = known._replace(
+                        retried=known.retried + 1, by_hand=known.by_hand + more
+                    )
+                case tools.Result(call_id=call, status=status, trigger=why) if call in found:
+                    hearsay = why in {"probe", "happened"}
+                    found[call] = found[call]._replace(status=status, hearsay=hearsay)
+                case _:
+                    pass
+    return found
+
+
+def misdone(log: Log, effects: Effects) -> Iterator[Finding]:
+    """Yield effects that were executed twice, or never, or without the log knowing of them."""
+    known = _known(log)
+    begun = Counter(done.call_id for done in effects)
+    over = Counter(done.call_id for done in effects if done.finished)
+    names = {done.call_id: (done.what, done.name) for done in effects}
+    for call, count in begun.items():
+        what, name = names[call]
+        if what == "model":
+            if count > 1:
+                yield Finding("effect", f"{call} ({name}) was asked {count} times under one id")
+        elif call not in known:
+            yield Finding("effect", f"{name} was executed as {call}, and the log has no such call")
+        else:
+            yield from _too_often(known[call], count, over[call])
+    for call, each in known.items():
+        if each.status == "success" and not begun[call] and not each.hearsay:
+            name = each.rune.tool_name
+            yield Finding("effect", f"{name} ({call}) has a result and was never executed")
+
+
+def _too_often(known: _Known, begun: int, over: int) -> Iterator[Finding]:
+    rune = known.rune
+    label = f"{rune.tool_name} ({rune.call_id})"
+    if not rune.rule.idempotent and over > 1 + known.by_hand:
+        why = "" if known.retried else ", and the log knows of one"
+        if known.retried and rune.rule.in_doubt == "probe":
+            why = ": its probe said that it had not happened"
+        yield Finding("effect", f"{label} took effect {over} times{why}")
+    elif begun > 1 + known.retried:
+        times = f"was executed {begun} times, and the log knows of {1 + known.retried}"
+        yield Finding("effect", f"{label} {times}")
+
+
+# -- what is alive ---------------------------------------------------------------------------------
+
+
+def alive(runtime: Runtime) -> Iterator[Finding]:
+    """Yield sessions whose live state is not what their runes add up to."""
+    for each in runtime.log.conversations():
+        if each.id == SYSTEM or each.state is not Standing.LIVE:
+            continue
+        live = runtime.session(each.id).state
+        runtime.log.flush()
+        replayed = folded(runtime.log, each.id)
+        if live != replayed:
+            text = f"{each.id}: the live state is not the replayed one: {live}, not {replayed}"
+            yield Finding("state", nameless(text))
+
+
+# -- what was done ---------------------------------------------------------------------------------
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What recovery appended: one commit of a life that followed a crash."""
+
+    life: int
+    conversation: str
+    first: int
+    kinds: tuple[str, ...]
+    mark: str = ""
+
+
+def recovered(lines: Sequence[Line]) -> list[Step]:
+    """Return the commits of every life but the first."""
+    return [
+        Step(line.life, line.conversation, line.first, line.kinds, line.mark)
+        for line in lines
+        if isinstance(line, Committed) and line.life > 1
+    ]
+
+
+def found_at(lines: Sequence[Line], life: int) -> dict[str, int]:
+    """Return how much of each conversation a life found in the log."""
+    for line in lines:
+        if isinstance(line, Opened) and line.life == life:
+            return line.heads
+    return {}

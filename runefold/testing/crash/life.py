@@ -1,0 +1,266 @@
+"""One life of an app in a process of its own: opened, played, and, if it gets that far, judged."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from runefold import opening
+from runefold.testing.crash import judge, upshot
+from runefold.testing.crash.clock import SkewedClock
+from runefold.testing.crash.effects import Effects
+from runefold.testing.crash.faults import Faults
+from runefold.testing.crash.journal import Journal
+from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.points import FAULTS, MOMENTS, Aim
+from runefold.testing.crash.rig import DiskRig, Kill
+from runefold.testing.crash.watch import DiskLog, Watch
+from runelog.errors import Refused, RunefoldError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runefold.runtime import Runtime
+    from runefold.testing.crash.app import CrashApp
+    from runelog.log import Log
+
+APP: Final = "app"
+"""What a point's directory holds: the app's own directory, which `build` is given,"""
+JOURNAL: Final = "journal"
+"""what was appended and told,"""
+LEDGER: Final = "effects"
+"""what was executed,"""
+OUTPUT: Final = "output"
+"""what was printed,"""
+STACKS: Final = "stacks"
+"""and what every thread was doing when the time was up."""
+TRIES: Final = 4
+"""So often an app tries that is told of an error."""
+_LONGEST: Final = 20_000
+"""Characters of a traceback that are kept."""
+_LOCALS: Final = 8
+_WIDE: Final = 200
+"""So many variables of a frame are shown, and so much of each."""
+_HOME: Final = Path(__file__).parents[3]
+_OWN: Final = tuple(str(_HOME / name) for name in ("actors", "runefold", "runelog", "supervisors"))
+"""Frames of ours are of no interest to whoever reads about an app."""
+_REST: Final = 5.0
+"""Seconds that turns which nobody waits for are given to end."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process is told to do."""
+
+    root: str
+    life: int
+    aim: Aim | None = None
+    stops: tuple[str, ...] = ()
+    """The moments at which to halt, each time."""
+    judged: bool = True
+    """Whether to say what it came to, if it gets to the end."""
+    baseline: str = ""
+    """The file with what the undisturbed run came to."""
+    strict: bool = True
+    """Whether it must come to the same."""
+    point: str = ""
+    patience: float = 60.0
+    check: bool = True
+    messages: bool = False
+    """Whether to write down the messages that actors handle."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process says of itself at its end."""
+
+    status: str
+    """`finished`, `raised`, or `failed` if the log gave out under it."""
+    wrong: list[Finding] = []
+    upshot: upshot.Upshot | None = None
+    seconds: float = 0
+
+
+def live(app: CrashApp, order: Order) -> Report:
+    """Live one life in this process."""
+    root = Path(order.root)
+    directory = root / APP
+    directory.mkdir(exist_ok=True)
+    journal, ledger = Journal(root / JOURNAL), Journal(root / LEDGER)
+    fault = order.aim.kind if order.aim is not None and order.aim.kind in FAULTS else ""
+    clock = SkewedClock() if fault else None
+    faults = Faults(clock)
+    kill = Kill(faults, signal.SIGSTOP if order.stops else signal.SIGKILL)
+    stops = frozenset(order.stops)
+    watch = Watch(order.life, journal, order.aim, kill, stops, messages=order.messages)
+    rig = DiskRig(watch, ledger, faults, clock)
+    begun = time.monotonic()
+    wrong: list[Finding] = []
+    told = journal.lines() if order.life > 1 else []
+    try:
+        with opening.through(rig):
+            runtime = app.opened(directory)
+        _check_watched(runtime, rig)
+        wrong += judge.forgotten(told, runtime.log)
+        play(app, runtime, watch, lambda: has_failed(runtime.log))
+    except Exception as error:  # noqa: BLE001 -- whatever an app's code does is a verdict
+        if watch.was_hit and has_failed(watch.log):
+            return Report(status="failed", wrong=wrong)
+        return Report(status="raised", wrong=[*wrong, raised(error)])
+    if not order.judged:
+        return Report(status="finished", wrong=wrong, seconds=time.monotonic() - begun)
+    rest(runtime, _REST)
+    effects = Effects(ledger.lines(), point=order.point, fault=fault)
+    wrong += verdicts(app, runtime, effects, check=order.check)
+    wrong += judge.lost(journal.lines(), runtime.log)
+    found = upshot.upshot(runtime.log)
+    runtime.close()
+    if order.baseline:
+        want = upshot.decoded(Path(order.baseline).read_bytes())
+        wrong += judge.differences(want, found, strict=order.strict)
+    return Report(status="finished", wrong=wrong, upshot=found, seconds=time.monotonic() - begun)
+
+
+def has_failed(log: Log) -> bool:
+    """Tell whether nothing more can be written through a log."""
+    return isinstance(log, DiskLog) and log.failed is not None
+
+
+def play(app: CrashApp, runtime: Runtime, watch: Watch, is_over: Callable[[], bool]) -> None:
+    """Have the app do what it does.
+
+    Where its process lives on after something went wrong, it may be told so: that its message could
+    not be kept, that no answer came in time. Then it does what any app would, and tries again.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            app.played(runtime)
+        except RunefoldError:
+            disturbed = watch.was_hit and watch.aim is not None and watch.aim.kind not in MOMENTS
+            if not left or not disturbed or is_over():
+                raise
+        else:
+            return
+
+
+def _check_watched(runtime: Runtime, rig: DiskRig) -> None:
+    if rig.runtime is not runtime:
+        msg = (
+            "build returned a runtime that the crash kit did not see opened: "
+            "open it with Runtime.open, in the thread that calls build"
+        )
+        raise Refused(msg)
+
+
+def verdicts(
+    app: CrashApp, runtime: Runtime, effects: Effects, *, check: bool = True
+) -> list[Finding]:
+    """Say what is wrong with an app that has come to its end and is still alive."""
+    wrong: list[Finding] = []
+    try:
+        if check:
+            app.checked(runtime, effects)
+    except Exception as error:  # noqa: BLE001 -- as above
+        wrong.append(Finding("check", _told(error)))
+    try:
+        wrong += judge.alive(runtime)
+    except Exception as error:  # noqa: BLE001 -- as above
+        wrong.append(Finding("finished", f"a session gives no answer: {_told(error)}"))
+    runtime.log.flush()
+    return [*wrong, *judge.misdone(runtime.log, effects)]
+
+
+def raised(error: BaseException) -> Finding:
+    """Say that an app's code ended with an error."""
+    return Finding("finished", _told(error))
+
+
+def _told(error: BaseException) -> str:
+    """Return what an error says, and where in the app it happened, with what variables held."""
+    found = traceback.TracebackException.from_exception(error, capture_locals=True, compact=True)
+    words = "".join(found.format_exception_only()).strip()
+    lines = [words]
+    for frame in found.stack:
+        if frame.filename.startswith(_OWN):
+            continue
+        lines.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
+        lines.append(f"    {frame.line}")
+        told = [
+            f"      {name} = {value[:_WIDE]}"
+            for name, value in (frame.locals or {}).items()
+            if " object at 0x" not in value
+        ]
+        lines += told[:_LOCALS]
+    text = "\n".join(lines)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
+def rest(runtime: Runtime, seconds: float) -> None:
+    """Give turns that nobody waits for some time to end."""
+    end = time.monotonic() + seconds
+    runtime.log.flush()
+    for name in upshot.conversations(runtime.log):
+        while is_busy(runtime.log, name) and time.monotonic() < end:
+            head = runtime.log.conversation(name).head
+            for _ in runtime.log.follow(name, head, wait=0.1):
+                break
+            runtime.log.flush()
+
+
+def is_busy(log: Log, conversation: str) -> bool:
+    """Tell whether turns run that nobody is asked about."""
+    state = upshot.folded(log, conversation)
+    return bool(state.running) and not state.approvals
+
+
+# -- as a process ----------------------------------------------------------------------------------
+
+
+def process(app: CrashApp, order: Order, told: int) -> None:
+    """Live in a process that was just forked; what came of it is written to the pipe `told`."""
+    root = Path(order.root)
+    report = Report(status="raised", wrong=[Finding("died", "it ended without a word")])
+    try:
+        _redirect(root / OUTPUT)
+        stacks = (root / STACKS).open("w")
+        faulthandler.enable(stacks)
+        faulthandler.dump_traceback_later(order.patience, exit=True, file=stacks)
+        gc.enable()
+        report = live(app, order)
+    except BaseException as error:  # noqa: BLE001 -- told to the one who forked us
+        report = Report(status="raised", wrong=[raised(error)])
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        content = memoryview(msgspec.json.encode(report))
+        while content:
+            content = content[os.write(told, content) :]
+        os._exit(0)
+
+
+def _redirect(path: Path) -> None:
+    """Have everything that is printed go to a file."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    sys.stdout = open(1, "w", buffering=1, closefd=False, encoding="utf-8")  # noqa: SIM115 -- for good
+    sys.stderr = open(2, "w", buffering=1, closefd=False, encoding="utf-8")  # noqa: SIM115 -- for good
+
+
+def decode(content: bytes) -> Report | None:
+    """Read what a process said of itself; None if it was ended before."""
+    try:
+        return msgspec.json.decode(content, type=Report)
+    except msgspec.DecodeError:
+        return None

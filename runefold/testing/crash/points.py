@@ -1,0 +1,175 @@
+"""The moments at which an app can be hit, and how they are written down.
+
+A boundary is a commit: one append of runes. Around it there are three moments: before it is on
+disk; when it is and what follows from it has not begun; and when an effect that follows from it has
+been done and its outcome is not on disk. `17:after-effect` is the last of these at commit 17;
+`17:after-effect.2` is the same of the second effect that the commit began. Faults are written the
+same way, `17:provider-429`, and `17:after-commit+3:before-commit` is hit again at the third commit
+of the recovery. Where one actor dies, the number counts the messages that actors handle.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BEFORE: Final = "before-commit"
+AFTER: Final = "after-commit"
+EFFECT: Final = "after-effect"
+MOMENTS: Final = (BEFORE, AFTER, EFFECT)
+"""When a process is killed."""
+
+ACTOR_BEFORE: Final = "actor-before-message"
+"""One actor dies, rather than the process: before it handles a message,"""
+ACTOR_AFTER: Final = "actor-after-message"
+"""after it has handled one,"""
+ACTOR_EFFECT: Final = "actor-before-effect"
+"""or when it is about to begin an effect that is in the log already."""
+BY_MESSAGE: Final = frozenset({ACTOR_BEFORE, ACTOR_AFTER})
+"""What is counted by the messages that actors handle, rather than by commits."""
+
+MODEL_FAULTS: Final = (
+    "provider-429",
+    "provider-500",
+    "provider-timeout",
+    "provider-cut",
+    "provider-slow",
+    "provider-garbage",
+)
+TOOL_FAULTS: Final = ("tool-raises", "tool-hangs", "tool-floods")
+LOG_FAULTS: Final = ("disk-full", "sync-eio", "clock-forward", "clock-back")
+FAULTS: Final = (*MODEL_FAULTS, *TOOL_FAULTS, *LOG_FAULTS)
+
+KINDS: Final = (*MOMENTS, ACTOR_BEFORE, ACTOR_AFTER, ACTOR_EFFECT, *FAULTS)
+"""Everything that can happen at a boundary."""
+
+_POINT = re.compile(r"(\d{1,9}):([a-z0-9-]+)(?:\.(\d{1,6}))?")
+
+What: TypeAlias = Literal["tool", "model"]
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """Something outside that a commit begins."""
+
+    what: What
+    name: str
+    """The tool, or the model."""
+    entity: str
+    """The call's id."""
+    over: bool = True
+    """Whether it came to its end, rather than being called off."""
+
+
+class Boundary(msgspec.Struct, frozen=True):
+    """One commit of the undisturbed run."""
+
+    number: int
+    conversation: str
+    kinds: tuple[str, ...]
+    mark: str
+    """What it is told by, without ids: so it is found again in another run."""
+    occurrence: int
+    """The how manieth commit with that mark it is."""
+    first: int
+    """The event id of its first rune."""
+    at: float = 0
+    """Seconds from the beginning of the run."""
+    effects: tuple[Effect, ...] = ()
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message that an actor handled in the undisturbed run."""
+
+    number: int
+    mark: str
+    """The conversation, the actor, and what kind of message it is: without ids."""
+    occurrence: int
+    at: float = 0
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A moment at which something happens.
+
+    >>> str(Point(17, "after-effect", 2, Point(3, "before-commit")))
+    '17:after-effect.2+3:before-commit'
+    """
+
+    number: int
+    kind: str
+    which: int = 1
+    """Of several effects, the how manieth."""
+    then: Point | None = None
+    """When it is hit again; the number counts from the opening after the first hit."""
+
+    def __str__(self) -> str:
+        """Write it as it is given on a command line."""
+        first = f"{self.number}:{self.kind}" + (f".{self.which}" if self.which > 1 else "")
+        return first if self.then is None else f"{first}+{self.then}"
+
+    @property
+    def is_kill(self) -> bool:
+        """Whether the process is killed, rather than something in it disturbed."""
+        return self.kind in MOMENTS
+
+
+def parse(text: str) -> Point:
+    """Read a point as it is written on a command line.
+
+    >>> parse("17:after-effect")
+    Point(number=17, kind='after-effect', which=1, then=None)
+    """
+    found: Point | None = None
+    for part in reversed(text.strip().split("+")):
+        match = _POINT.fullmatch(part)
+        if match is None or match[2] not in KINDS or int(match[1]) < 1:
+            msg = (
+                f"{text!r} is no crash point: write it as 17:after-effect; "
+                f"what can happen is {', '.join(KINDS)}"
+            )
+            raise Refused(msg)
+        found = Point(int(match[1]), match[2], int(match[3] or 1), found)
+    assert found is not None
+    return found
+
+
+class Aim(msgspec.Struct, frozen=True):
+    """What a run is told to wait for: a commit by its mark or by its number, and a moment."""
+
+    kind: str
+    which: int = 1
+    mark: str = ""
+    occurrence: int = 1
+    number: int = 0
+    """Instead of a mark: the how manieth commit since the log was opened."""
+
+    def is_at(self, mark: str, occurrence: int, number: int) -> bool:
+        """Tell whether a commit is the one."""
+        if self.mark:
+            return (mark, occurrence) == (self.mark, self.occurrence)
+        return number == self.number
+
+
+def aims(
+    point: Point, boundaries: Sequence[Boundary], messages: Sequence[Message] = ()
+) -> list[Aim]:
+    """Return what each life is to wait for, or refuse a point that the undisturbed run has not."""
+    by_message = point.kind in BY_MESSAGE
+    places: Sequence[Boundary | Message] = messages if by_message else boundaries
+    if not 1 <= point.number <= len(places):
+        what = "messages" if by_message else "commits"
+        msg = f"{point} is beyond the end: the undisturbed run has {len(places)} {what}"
+        raise Refused(msg)
+    at = places[point.number - 1]
+    found = [Aim(point.kind, point.which, at.mark, at.occurrence)]
+    then = point.then
+    while then is not None:
+        found.append(Aim(then.kind, then.which, number=then.number))
+        then = then.then
+    return found

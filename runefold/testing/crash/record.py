@@ -1,0 +1,159 @@
+"""The undisturbed run: what an app does if nothing happens to it, and where it could happen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from runefold.testing.crash.effects import Effects
+from runefold.testing.crash.journal import Committed, Execution, Handled, Journal
+from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
+from runefold.testing.crash.points import Boundary, Effect, Message
+from runefold.testing.crash.trial import TAIL, lived, read, scratch
+from runefold.testing.crash.upshot import Upshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from runefold.testing.crash.journal import Line
+    from runefold.testing.crash.trial import How, Scene
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """The undisturbed run."""
+
+    boundaries: list[Boundary] = []
+    messages: list[Message] = []
+    upshot: Upshot | None = None
+    wrong: list[Finding] = []
+    seconds: float = 0
+    executions: int = 0
+    varies: list[str] = []
+    """In what two undisturbed runs differ: then final states are not compared."""
+    output: str = ""
+    stacks: str = ""
+
+
+def record(scene: Scene) -> Recording:
+    """Run the app undisturbed and write down every boundary; then see that it can be swept at all.
+
+    Run afresh it must come to the same, or final states cannot be compared. And a scenario that is
+    played again on what it left must change nothing: that is what happens when the process dies
+    right after its end.
+    """
+    with scratch(scene.work) as root:
+        found = _undisturbed(scene, root)
+        if found.wrong or found.upshot is None:
+            return found
+        scene.baseline.write_bytes(msgspec.json.encode(found.upshot))
+        again = _again(scene, root)
+    with scratch(scene.work) as root:
+        order = Order(
+            root=str(root),
+            life=1,
+            patience=scene.patience,
+            baseline=str(scene.baseline),
+            check=False,
+        )
+        how, report = lived(scene.app, order)
+        other = _unfinished(how, report) if report is None else list(report.wrong)
+        varies = [each.message for each in other if each.verdict == "state"]
+        wrong = [each for each in other if each.verdict != "state"]
+    return msgspec.structs.replace(found, wrong=[*again, *wrong], varies=varies)
+
+
+def _undisturbed(scene: Scene, root: Path) -> Recording:
+    order = Order(root=str(root), life=1, patience=scene.patience, messages=True)
+    how, report = lived(scene.app, order)
+    lines = [*Journal(root / JOURNAL).lines(), *Journal(root / LEDGER).lines()]
+    output, stacks = read(root / OUTPUT)[-TAIL:], read(root / STACKS)
+    if report is None or report.upshot is None:
+        return Recording(wrong=_unfinished(how, report), output=output, stacks=stacks)
+    return Recording(
+        boundaries=boundaries(lines),
+        messages=handled(lines),
+        upshot=report.upshot,
+        wrong=[*report.wrong, *(Finding("invariant", each) for each in report.upshot.problems)],
+        seconds=report.seconds,
+        executions=sum(isinstance(line, Execution) for line in lines),
+        output=output,
+        stacks=stacks,
+    )
+
+
+def _again(scene: Scene, root: Path) -> list[Finding]:
+    """Play the scenario once more on what it left; return what that changed."""
+    order = Order(
+        root=str(root),
+        life=2,
+        patience=scene.patience,
+        baseline=str(scene.baseline),
+    )
+    how, report = lived(scene.app, order)
+    wrong = _unfinished(how, report) if report is None else list(report.wrong)
+    wrong += added(Journal(root / LEDGER).lines())
+    return [not_again(each) for each in wrong]
+
+
+def _unfinished(how: How, report: Report | None) -> list[Finding]:
+    if report is not None and report.wrong:
+        return list(report.wrong)
+    if how == "hung":
+        return [Finding("hang", "it did not come to its end in time")]
+    return [Finding("died", f"its process {how}")]
+
+
+def added(lines: Sequence[Line]) -> Iterator[Finding]:
+    """Yield what a scenario did that had been done already."""
+    for line in lines:
+        if isinstance(line, Execution) and line.life > 1:
+            yield Finding("effect", f"{line.what} {line.name} was called once more")
+            return
+
+
+def not_again(finding: Finding) -> Finding:
+    """Say that a scenario cannot be called again, and what to do about that."""
+    text = (
+        "undisturbed it is well, but called again on what it left the scenario is not: "
+        f"{finding.message}\nAfter a crash the scenario is called again on the runtime that was "
+        "opened again. Give every conversation a conversation_id and every message a message_id, "
+        "so that doing it again finds what is there; open a conversation that is there with "
+        "runtime.session(...)."
+    )
+    return Finding(finding.verdict, text)
+
+
+def boundaries(lines: Sequence[Line]) -> list[Boundary]:
+    """Return the commits of an undisturbed run, in order."""
+    commits = [line for line in lines if isinstance(line, Committed) and line.life == 1]
+    over = {done.call_id for done in Effects(lines) if done.finished}
+    return [
+        Boundary(
+            number,
+            line.conversation,
+            line.kinds,
+            line.mark,
+            line.occurrence,
+            line.first,
+            line.at,
+            tuple(_seen(each, line.conversation, over) for each in line.effects),
+        )
+        for number, line in enumerate(sorted(commits, key=lambda line: line.number), 1)
+    ]
+
+
+def handled(lines: Sequence[Line]) -> list[Message]:
+    """Return the messages that actors handled in an undisturbed run, in order."""
+    found = [line for line in lines if isinstance(line, Handled) and line.life == 1]
+    return [
+        Message(number, line.mark, line.occurrence, line.at) for number, line in enumerate(found, 1)
+    ]
+
+
+def _seen(effect: Effect, conversation: str, over: set[str]) -> Effect:
+    """Say of an effect whether it came to its end."""
+    ids = {effect.entity, f"{conversation}/{effect.entity}"}
+    return msgspec.structs.replace(effect, over=bool(ids & over))

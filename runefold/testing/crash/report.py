@@ -1,0 +1,129 @@
+"""What came of a sweep, in one value: for people, for scripts, for pictures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.points import BY_MESSAGE, Boundary, Message, parse
+from runefold.testing.crash.trial import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SHOWN: Final = 5
+"""So many failed points are told of in full."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a sweep."""
+
+    app: str
+    mode: str
+    seed: int
+    staged: bool
+    order: int | None
+    warm: str
+    jobs: int
+    boundaries: list[Boundary]
+    messages: list[Message]
+    runes: int
+    executions: int
+    undisturbed: float
+    """Seconds that the app takes if nothing happens to it."""
+    wrong: list[Finding]
+    """What is wrong with the undisturbed run already: then nothing was swept."""
+    varies: list[str]
+    """In what two undisturbed runs differ: then final states were not compared."""
+    output: str
+    stacks: str
+    results: list[Result]
+    agreed: tuple[int, int] | None
+    """Of so many points that were both copied and killed, how many came to the same."""
+    swept: float
+    """Seconds that all points took together."""
+    seconds: float
+    again: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything survived."""
+        agree = self.agreed is None or self.agreed[0] == self.agreed[1]
+        return not self.wrong and not self.failed and agree
+
+    @property
+    def failed(self) -> list[Result]:
+        """The points that did not survive."""
+        return [result for result in self.results if result.status == "failed"]
+
+    @property
+    def missed(self) -> list[Result]:
+        """The points that no run came by."""
+        return [result for result in self.results if result.status == "missed"]
+
+    @property
+    def rate(self) -> float:
+        """Points per second."""
+        return len(self.results) / self.swept if self.swept else 0.0
+
+    def summary(self) -> str:
+        """Say in one line what came of it."""
+        counts = Counter(result.status for result in self.results)
+        where = "in one process" if self.staged else f"on {self.jobs} cores"
+        parts = [
+            f"{len(self.results)} points of {len(self.boundaries)} commits ({self.runes} runes)",
+            f"{counts['survived']} survived",
+            f"{counts['failed']} failed",
+            *([f"{counts['missed']} not met"] if counts["missed"] else []),
+            f"{self.swept:.1f} s {where}, {self.rate:.1f} points/s",
+            f"seed {self.seed}",
+        ]
+        if self.agreed is not None:
+            parts.append(f"{self.agreed[0]} of {self.agreed[1]} copies agree with a real kill")
+        return ", ".join(parts)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what a person has to know, the worst first."""
+        if self.wrong:
+            yield "the undisturbed run is not well, so nothing was swept:"
+            yield from (f"  {finding}" for finding in self.wrong)
+            if self.output:
+                yield f"  it printed: {self.output}"
+            if self.stacks:
+                yield f"  its stacks:\n{self.stacks}"
+            return
+        for result in self.failed[:_SHOWN]:
+            yield from self._failure(result)
+        if len(self.failed) > _SHOWN:
+            rest = ", ".join(result.point for result in self.failed[_SHOWN:])
+            yield f"and {len(self.failed) - _SHOWN} more: {rest}"
+        if self.varies:
+            yield f"two undisturbed runs differ, so states are not compared: {self.varies[0]}"
+        yield self.summary()
+
+    def _failure(self, result: Result) -> Iterator[str]:
+        yield f"{result.point} did not survive: {self.where(result)}"
+        for finding in result.wrong:
+            yield f"  {finding}"
+        if result.stacks:
+            yield "  every thread, when the time was up:"
+            yield result.stacks
+        if result.shown:
+            yield f"  its log: {result.shown}"
+        if again := self.rerun(result):
+            yield f"  again:   {again}"
+
+    def where(self, result: Result) -> str:
+        """Say at what it was hit."""
+        point = parse(result.point)
+        if point.kind in BY_MESSAGE:
+            return self.messages[point.number - 1].mark
+        at = self.boundaries[point.number - 1]
+        return f"{' + '.join(at.kinds)} in {at.conversation}"
+
+    def rerun(self, result: Result) -> str:
+        """Return the one line that runs just this point again."""
+        return f"{self.again}={result.point}" if self.again else ""

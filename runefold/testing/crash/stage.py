@@ -1,0 +1,272 @@
+"""The same sweep in one process, for speed: the log's append raises instead of a kill.
+
+The whole runtime runs on one thread, its clock by hand and its log in memory; what a kill would end
+is ended by a power cut, at once and everywhere. An app that waits with `turn.result(...)` runs as
+it is. One that starts threads, or that follows a log, waits for something that nobody does here.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from actors.clock import SECOND, HandClock
+from actors.errors import Crashed, Dead, Unanswered
+from runefold import opening
+from runefold.testing.crash import judge, life, upshot
+from runefold.testing.crash.effects import Effects
+from runefold.testing.crash.faults import Faults
+from runefold.testing.crash.journal import Execution, Hit, Memory
+from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.points import AFTER, FAULTS, MOMENTS
+from runefold.testing.crash.record import Recording, added, boundaries, handled, not_again
+from runefold.testing.crash.rig import FatalHand, dressed, telling
+from runefold.testing.crash.trial import FAULTS_NOTICED, Life, Result, scratch
+from runefold.testing.crash.watch import StageLog, Watch
+from runefold.testing.crash.wraps import Ledger
+from runefold.testing.stage import PowerCut, SeededChance
+from runelog.errors import Closed, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from actors.tool.context import Call
+    from runefold.runtime import Runtime
+    from runefold.testing.crash.points import Aim, Point
+    from runefold.testing.crash.trial import Scene
+    from runelog.log import Log
+
+CUT_OFF: Final = (PowerCut, Unanswered, Dead, Crashed, Closed, Fault)
+"""What an app may see of a power cut; in truth it sees nothing any more."""
+_REST: Final = 20 * SECOND
+"""How far the clock is moved for turns that nobody waits for."""
+_STEPS: Final = 100_000
+
+
+class HandTime:
+    """The clock by hand, as faults use it: nobody waits here anyway."""
+
+    def __init__(self, stage: Stage) -> None:
+        """Belong to a stage."""
+        self._stage = stage
+
+    def hurry(self) -> None:
+        """Do nothing: time passes as soon as nothing else happens."""
+
+    def jump(self, seconds: float) -> None:
+        """Be set forward; this clock cannot go back."""
+        if seconds > 0:
+            clock = self._stage.clock
+            clock.move_to(clock.now() + round(seconds * SECOND))
+
+    def outlast(self, call: Call) -> None:
+        """Move the clock beyond a call's time limit: here nobody else can do so meanwhile."""
+        self.jump((call.timeout or 0) + 1)
+
+
+class Stage:
+    """Where an app lives, is cut off, and lives again: its log and its journal stay."""
+
+    def __init__(self, order: int | None) -> None:
+        """Begin with an empty log."""
+        self.clock = HandClock()
+        self.journal, self.ledger = Memory(), Memory()
+        self.log = StageLog(self._now)
+        self._order = order
+        self._chance = SeededChance(order or 0)
+        self.scheduler: FatalHand
+        self.watch: Watch
+        self._faults = Faults(HandTime(self))
+
+    def _now(self) -> int:
+        # The log outlives the clock: each life begins a new one.
+        return self.clock.now()
+
+    def begin(self, number: int, aim: Aim | None, *, messages: bool = False) -> None:
+        """Begin a life, on what the one before it left."""
+        self.log.mend()
+        self.log.failed = None
+        # No process comes back in the very moment in which the one before it went.
+        self.clock = HandClock(self.clock.now() + 1)
+        self.watch = Watch(number, self.journal, aim, self._strike, messages=messages)
+        self.log.watch = self.watch
+
+    def _strike(self, kind: str, log: Log) -> None:
+        if kind in FAULTS:
+            self._faults.of_log(kind, log)
+            return
+        if kind == AFTER:
+            self.log.flush()
+        self.log.is_cut = True
+        raise PowerCut
+
+    def __call__(self, kind: type[Runtime], directory: Path, options: dict[str, Any]) -> Runtime:
+        """Open a runtime as the app asked for it, but here."""
+        self.log.directory = directory
+        self.watch.opened(self.log)
+        choice = None if self._order is None else Random(self._order)  # noqa: S311 -- to be had again
+        self.scheduler = FatalHand(self.clock, choice, lambda: self.log.is_cut)
+        self.scheduler.watch = self.watch
+        ledger = Ledger(self.ledger, self.watch, self._faults)
+        chosen = {
+            **dressed(options, ledger),
+            "clock": self.clock,
+            "scheduler": self.scheduler,
+            "chance": self._chance,
+        }
+        return telling(kind, self.watch)(self.log, **chosen)
+
+    def rest(self) -> None:
+        """Let turns end that nobody waits for."""
+        end = self.clock.now() + _REST
+        for _ in range(_STEPS):
+            if self.scheduler.step():
+                continue
+            self.log.flush()
+            busy = any(life.is_busy(self.log, name) for name in upshot.conversations(self.log))
+            when = self.clock.next_alarm
+            if not busy or when is None or when > end:
+                return
+            self.clock.move_to(when)
+
+
+class StageScene:
+    """A sweep in one process."""
+
+    def __init__(self, scene: Scene, order: int | None) -> None:
+        """Have things happen in the order in which they come, or by a seed."""
+        self._scene = scene
+        self._order = order
+
+    def record(self) -> Recording:
+        """Run the app undisturbed; then see that it can be played again."""
+        stage = Stage(self._order)
+        begun = time.monotonic()
+        with scratch(self._scene.work) as root:
+            stage.begin(1, None, messages=True)
+            wrong, found = self._finish(stage, root, None)
+            if wrong or found is None:
+                return Recording(wrong=wrong)
+            lines = [*stage.journal.lines(), *stage.ledger.lines()]
+            recording = Recording(
+                boundaries=boundaries(lines),
+                messages=handled(lines),
+                upshot=found,
+                wrong=[Finding("invariant", problem) for problem in found.problems],
+                seconds=time.monotonic() - begun,
+                executions=sum(isinstance(line, Execution) for line in lines),
+            )
+            self._scene.baseline.write_bytes(upshot.encoded(found))
+            stage.begin(2, None)
+            wrong, _ = self._finish(stage, root, found)
+        wrong += added(stage.ledger.lines())
+        again = [not_again(each) for each in wrong]
+        return msgspec.structs.replace(recording, wrong=[*recording.wrong, *again])
+
+    def attempt(self, point: Point, aims: Sequence[Aim]) -> Result:
+        """Run the app, cut it off, run it again until it comes to its end, and judge that."""
+        begun = time.monotonic()
+        stage = Stage(self._order)
+        lives: list[Life] = []
+        strict = self._scene.compare and point.kind not in FAULTS_NOTICED
+        want = upshot.decoded(self._scene.baseline.read_bytes())
+        wrong: list[Finding] = []
+        with scratch(self._scene.work) as root:
+            waiting = list(aims)
+            while True:
+                aim = waiting.pop(0) if waiting else None
+                number = len(lives) + 1
+                stage.begin(number, aim)
+                cut, more = self._lived(stage, root, point, want, strict=strict)
+                wrong += more
+                hit = _hit(stage, number)
+                found = judge.found_at(stage.journal.lines(), number)
+                ended: Any = "killed" if cut else "finished"
+                lives.append(Life(number, ended, 0, hit, found))
+                if not cut:
+                    break
+        missed = not lives[0].hit
+        status: Any = "missed" if missed else "failed" if wrong else "survived"
+        return Result(
+            point=str(point),
+            status=status,
+            wrong=[] if missed else wrong,
+            lives=lives,
+            steps=judge.recovered(stage.journal.lines()),
+            head=judge.found_at(stage.journal.lines(), 2),
+            seconds=time.monotonic() - begun,
+        )
+
+    def _lived(
+        self, stage: Stage, root: Path, point: Point, want: upshot.Upshot, *, strict: bool
+    ) -> tuple[bool, list[Finding]]:
+        """Live one life; tell whether it was cut off, and what is wrong."""
+        try:
+            return False, self._finish(stage, root, want, point, strict=strict)[0]
+        except CUT_OFF as error:
+            if stage.log.is_cut or stage.log.failed is not None:
+                return True, []
+            return False, [life.raised(error)]
+
+    def _finish(
+        self,
+        stage: Stage,
+        root: Path,
+        want: upshot.Upshot | None,
+        point: Point | None = None,
+        *,
+        strict: bool = True,
+    ) -> tuple[list[Finding], upshot.Upshot | None]:
+        """Play to the end and judge; what ends it early is raised."""
+        app, number = self._scene.app, stage.watch.life
+        directory = root / life.APP
+        directory.mkdir(exist_ok=True)
+        told = stage.journal.lines() if number > 1 else []
+        try:
+            with opening.through(stage):
+                runtime = app.opened(directory)
+            wrong = list(judge.forgotten(told, stage.log))
+            life.play(app, runtime, stage.watch, lambda: stage.log.failed is not None)
+        except CUT_OFF:
+            raise
+        except Exception as error:
+            if stage.log.is_cut or stage.log.failed is not None:
+                raise PowerCut from error
+            return [life.raised(error)], None
+        stage.rest()
+        fault = "" if point is None or point.kind not in FAULTS else point.kind
+        effects = Effects(
+            stage.ledger.lines(), point="" if point is None else str(point), fault=fault
+        )
+        wrong += life.verdicts(app, runtime, effects)
+        if stage.log.is_cut:
+            raise PowerCut
+        stage.log.flush()
+        wrong += judge.lost(stage.journal.lines(), stage.log)
+        found = upshot.upshot(stage.log)
+        if want is not None:
+            wrong += judge.differences(want, found, strict=strict)
+        wrong += _failures(stage, point)
+        return wrong, found
+
+
+def _failures(stage: Stage, point: Point | None) -> list[Finding]:
+    """Return what jobs raised that nobody was told of, except what was done to them on purpose."""
+    if point is not None and point.kind not in MOMENTS:
+        return []
+    return [
+        Finding("actor", f"something failed on the way: {error!r}")
+        for error in stage.scheduler.failures
+        if not isinstance(error, PowerCut)
+    ]
+
+
+def _hit(stage: Stage, number: int) -> str:
+    for line in stage.journal.lines():
+        if isinstance(line, Hit) and line.life == number:
+            return line.kind
+    return ""

@@ -1,0 +1,305 @@
+"""Trials: an app is run in children of this process, hit, and run again until it comes to its end.
+
+This process has one thread and everything imported, so that a child costs a fork and no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import msgspec
+
+from runefold.testing.crash import copies, judge, life
+from runefold.testing.crash.effects import Effects
+from runefold.testing.crash.faults import UNNOTICED
+from runefold.testing.crash.journal import Committed, Hit, Journal, Opened
+from runefold.testing.crash.judge import Finding, Step
+from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
+from runefold.testing.crash.points import FAULTS, MOMENTS, Aim, Point
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runefold.testing.crash.app import CrashApp
+    from runefold.testing.crash.journal import Line
+
+GRACE: Final = 5.0
+"""Seconds that a child has beyond its patience before it is ended from outside."""
+TAIL: Final = 4_000
+"""Characters of what was printed that are kept."""
+
+How = Literal["killed", "finished", "raised", "failed", "hung", "died"]
+
+
+class Life(msgspec.Struct, frozen=True):
+    """One process of a trial, and how it ended."""
+
+    number: int
+    ended: How
+    seconds: float
+    hit: str = ""
+    """The moment at which it was hit; empty if it was not."""
+    found: dict[str, int] = {}
+    """How much of each conversation it found in the log."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one point."""
+
+    point: str
+    status: Literal["survived", "failed", "missed"]
+    wrong: list[Finding] = []
+    lives: list[Life] = []
+    steps: list[Step] = []
+    """What recovery appended."""
+    notes: list[str] = []
+    again: int = 0
+    """How many effects were executed again."""
+    seconds: float = 0
+    kept: str = ""
+    """Where its directory is, if it was kept."""
+    shown: str = ""
+    """The command that shows its log then."""
+    stacks: str = ""
+    output: str = ""
+    head: dict[str, int] = {}
+    """How much of each conversation the kill left."""
+    warm: bool = False
+    """Whether it was started from a copy of the directory, rather than killed."""
+
+
+class Scene(NamedTuple):
+    """What all trials of a sweep have in common."""
+
+    app: CrashApp
+    work: Path
+    """Where directories are made and thrown away."""
+    keep: Path
+    """Where those of failed points are kept."""
+    patience: float
+    baseline: Path
+    compare: bool = True
+    """Whether final states are compared with the undisturbed run's."""
+
+
+# -- one life --------------------------------------------------------------------------------------
+
+
+class Child(NamedTuple):
+    """A process that was forked, and the pipe that it will say something on."""
+
+    pid: int
+    reading: int
+
+
+def forked(app: CrashApp, order: Order) -> Child:
+    """Have a child begin a life."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        life.process(app, order, writing)
+    os.close(writing)
+    return Child(pid, reading)
+
+
+def lived(app: CrashApp, order: Order) -> tuple[How, Report | None]:
+    """Have a child live one life; return how it ended, and what it said of itself."""
+    child = forked(app, order)
+    try:
+        content = _heard(child, time.monotonic() + order.patience + GRACE)
+    finally:
+        os.close(child.reading)
+    code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+    return _ended(code, content, order)
+
+
+def _heard(child: Child, deadline: float) -> bytes:
+    """Read all that a child says, until it ends or the time is up."""
+    told = b""
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([child.reading], [], [], left)[0]:
+            os.kill(child.pid, signal.SIGKILL)
+            return told
+        chunk = os.read(child.reading, 1 << 16)
+        if not chunk:
+            return told
+        told += chunk
+
+
+def _ended(code: int, content: bytes, order: Order) -> tuple[How, Report | None]:
+    report = life.decode(content)
+    if report is not None and code == 0:
+        status = report.status
+        return (
+            "finished" if status == "finished" else "failed" if status == "failed" else "raised"
+        ), report
+    root = Path(order.root)
+    if read(root / STACKS):
+        return "hung" if code in {1, -signal.SIGKILL} else "died", None
+    hit = any(
+        isinstance(line, Hit) and line.life == order.life
+        for line in Journal(root / JOURNAL).lines()
+    )
+    return ("killed" if code == -signal.SIGKILL and hit else "died"), None
+
+
+def read(path: Path) -> str:
+    """Return what is in a file, nothing if it is not there."""
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+# -- one point -------------------------------------------------------------------------------------
+
+
+def attempt(scene: Scene, point: Point, aims: Sequence[Aim], warm: Path | None = None) -> Result:
+    """Run the app, hit it, run it again until it comes to its end, and judge what it came to.
+
+    With `warm`, the first hit has been: that is a copy of what it left.
+    """
+    begun = time.monotonic()
+    with scratch(scene.work) as root:
+        if warm is not None:
+            copies.copy(warm, root)
+        trial = _Trial(scene, root, point, aims, warm=warm is not None)
+        result = trial.run()
+        if result.status == "failed":
+            kept = _kept(scene.keep, root, point)
+            shown = _shown(Journal(root / JOURNAL).lines(), root, kept)
+            result = msgspec.structs.replace(result, kept=kept, shown=shown)
+        return msgspec.structs.replace(result, seconds=time.monotonic() - begun)
+
+
+class _Trial:
+    """The lives of one point, one after the other."""
+
+    def __init__(
+        self, scene: Scene, root: Path, point: Point, aims: Sequence[Aim], *, warm: bool
+    ) -> None:
+        self._scene = scene
+        self._root = root
+        self._point = point
+        self._aims = list(aims)
+        self._warm = warm
+        self._lives: list[Life] = []
+
+    def run(self) -> Result:
+        """Live until the end."""
+        if self._warm:
+            self._lives.append(Life(1, "killed", 0, str(self._aims.pop(0).kind)))
+        while True:
+            aim = self._aims.pop(0) if self._aims else None
+            number = len(self._lives) + 1
+            begun = time.monotonic()
+            order = self._order(number, aim)
+            how, report = lived(self._scene.app, order)
+            hit = self._was_hit(number)
+            took = time.monotonic() - begun
+            found = judge.found_at(self._lines(), number)
+            self._lives.append(Life(number, how, took, hit, found))
+            if how == "killed" or (how == "failed" and number <= _MOST_LIVES):
+                continue
+            if aim is not None and number == 1 and how == "finished" and not hit:
+                return self._result("missed", [])
+            return self._result(*self._judged(how, report))
+
+    def _order(self, number: int, aim: Aim | None) -> Order:
+        strict = self._scene.compare and self._point.kind not in FAULTS_NOTICED
+        return Order(
+            root=str(self._root),
+            life=number,
+            aim=aim,
+            judged=aim is None or number > 1 or aim.kind not in MOMENTS,
+            baseline=str(self._scene.baseline),
+            strict=strict,
+            point=str(self._point),
+            patience=self._scene.patience,
+        )
+
+    def _lines(self) -> list[Line]:
+        return Journal(self._root / JOURNAL).lines()
+
+    def _was_hit(self, number: int) -> str:
+        for line in self._lines():
+            if isinstance(line, Hit) and line.life == number:
+                return line.kind
+        return ""
+
+    def _judged(
+        self, how: How, report: Report | None
+    ) -> tuple[Literal["survived", "failed"], list[Finding]]:
+        if report is not None and how != "failed":
+            return ("failed" if report.wrong else "survived"), list(report.wrong)
+        if how == "hung":
+            told = f"it was not over after {self._scene.patience:g} s; its stacks are kept"
+            return "failed", [Finding("hang", told)]
+        return "failed", [Finding("died", "its process ended by itself")]
+
+    def _result(
+        self, status: Literal["survived", "failed", "missed"], wrong: list[Finding]
+    ) -> Result:
+        lines = self._lines()
+        effects = Effects(Journal(self._root / LEDGER).lines())
+        twice = [done for done in effects if done.life > 1 and _ran_before(done.call_id, effects)]
+        failed = status == "failed"
+        return Result(
+            point=str(self._point),
+            status=status,
+            wrong=wrong,
+            lives=self._lives,
+            steps=judge.recovered(lines),
+            again=len(twice),
+            head=judge.found_at(lines, 2),
+            stacks=read(self._root / STACKS)[: 4 * TAIL] if failed else "",
+            output=read(self._root / OUTPUT)[-TAIL:] if failed else "",
+            warm=self._warm,
+        )
+
+
+def _ran_before(call: str, effects: Effects) -> bool:
+    return any(done.call_id == call and done.life == 1 for done in effects)
+
+
+FAULTS_NOTICED: Final = frozenset(kind for kind in FAULTS if kind not in UNNOTICED)
+_MOST_LIVES: Final = 3
+"""So often an app whose log has failed is opened again."""
+
+
+@contextlib.contextmanager
+def scratch(work: Path) -> Iterator[Path]:
+    """Give a directory for as long as the block runs."""
+    root = work / f"{os.getpid()}-{time.monotonic_ns()}"
+    root.mkdir(parents=True)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _shown(lines: Sequence[Line], root: Path, kept: str) -> str:
+    """Return the command that shows the log of a directory that was kept."""
+    opened = [line for line in lines if isinstance(line, Opened)]
+    talks = [line.conversation for line in lines if isinstance(line, Committed)]
+    if not opened or not talks:
+        return ""
+    place = opened[-1].place.replace(str(root), kept, 1)
+    return f"runefold log show {place} {talks[0]}"
+
+
+def _kept(keep: Path, root: Path, point: Point) -> str:
+    """Put a failed point's directory where it stays."""
+    place = keep / str(point).replace(":", "-")
+    shutil.rmtree(place, ignore_errors=True)
+    copies.copy(root, place)
+    return str(place)

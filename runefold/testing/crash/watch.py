@@ -1,0 +1,353 @@
+"""Sees every append of a log and every effect, and strikes when the moment has come."""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from actors.agent.runes import Spawning
+from actors.model import runes as models
+from actors.tool import runes as tools
+from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced
+from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, Effect
+from runefold.testing.stage import FragileLog
+from runelog.rune import kind_of
+from runelog.store import Runelog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runefold.testing.crash.journal import Journal
+    from runefold.testing.crash.points import Aim
+    from runelog.log import Log
+    from runelog.rune import Appended, Change, Rune
+
+FRAGMENT = kind_of(models.AssistantDelta)
+_EARLY = frozenset({BEFORE, "disk-full"})
+_LATE = frozenset({AFTER, "sync-eio", "clock-forward", "clock-back"})
+
+
+class Strike(Protocol):
+    """What is done when the moment has come."""
+
+    def __call__(self, kind: str, log: Log) -> None:
+        """Do it; it may not return."""
+        ...
+
+
+@dataclass(frozen=True)
+class Passing:
+    """A commit on its way."""
+
+    number: int
+    mark: str
+    occurrence: int
+    conversation: str
+    kinds: tuple[str, ...]
+    sums: tuple[int, ...]
+    effects: tuple[Effect, ...]
+
+
+def _quiet(kind: str, log: Log) -> None:
+    """Let it pass."""
+
+
+class Watch:
+    """What is seen of one life of an app."""
+
+    def __init__(
+        self,
+        life: int,
+        journal: Journal,
+        aim: Aim | None = None,
+        strike: Strike = _quiet,
+        everywhere: frozenset[str] = frozenset(),
+        *,
+        messages: bool = False,
+    ) -> None:
+        """Note everything in `journal`; at the aim, or at each moment of `everywhere`, strike.
+
+        With `messages`, those that actors handle are noted too.
+        """
+        self.life = life
+        self.journal = journal
+        self.aim = aim
+        self._strike = strike
+        self._everywhere = everywhere
+        self._messages = messages
+        self._lock = threading.Lock()
+        self._start = time.monotonic()
+        self._count = 0
+        self._seen: dict[str, int] = {}
+        self._names = _Names()
+        self._begun: dict[tuple[str, str], tuple[Passing, int]] = {}
+        self._last: dict[str, int] = {}
+        self._acknowledged: dict[str, int] = {}
+        self.log: Log
+        self.was_hit = False
+
+    def opened(self, log: Log) -> None:
+        """Take note of what a log held when it was opened."""
+        self.log = log
+        heads = {each.id: each.head for each in log.conversations()}
+        place = getattr(log, "directory", "")
+        self.journal.note(Opened(self.life, heads, str(place)))
+
+    def _at(self) -> float:
+        return round(time.monotonic() - self._start, 6)
+
+    # -- commits ------------------------------------------------------------------------------
+
+    def before(self, log: Log, conversation: str, changes: Sequence[Change]) -> Passing:
+        """See an append come; strike if it must not get through."""
+        runes = [rune for change in changes for rune in change.runes]
+        with self._lock:
+            self._count += 1
+            mark = self._names.mark(conversation, changes)
+            occurrence = self._seen[mark] = self._seen.get(mark, 0) + 1
+            passing = Passing(
+                self._count,
+                mark,
+                occurrence,
+                conversation,
+                tuple(map(kind_of, runes)),
+                tuple(zlib.crc32(msgspec.msgpack.encode(rune)) for rune in runes),
+                tuple(self._names.effects(runes)),
+            )
+            for which, effect in enumerate(passing.effects, 1):
+                self._begun[conversation, effect.entity] = (passing, which)
+        self._strike_at(_EARLY, passing, 1, log)
+        return passing
+
+    def after(self, log: Log, passing: Passing, appended: Appended, *, durable: bool) -> None:
+        """See an append made; strike if nothing must follow from it."""
+        with self._lock:
+            last = self._last.get(passing.conversation, 0)
+            self._last[passing.conversation] = max(last, appended.last)
+            self.journal.note(
+                Committed(
+                    self.life,
+                    passing.number,
+                    passing.mark,
+                    passing.occurrence,
+                    passing.conversation,
+                    passing.kinds,
+                    appended.first,
+                    passing.sums,
+                    self._at(),
+                    passing.effects,
+                )
+            )
+        if durable:
+            self.acknowledged({passing.conversation: appended.last})
+        self._strike_at(_LATE, passing, 1, log)
+
+    def ordered(self, conversation: str | None) -> dict[str, int]:
+        """Return up to which event each conversation, or one of them, was appended to so far."""
+        with self._lock:
+            if conversation is None:
+                return dict(self._last)
+            return {name: at for name, at in self._last.items() if name == conversation}
+
+    def acknowledged(self, upto: dict[str, int]) -> None:
+        """Take note that everything up to there is durable: from now on it may not be lost."""
+        with self._lock:
+            for name, at in upto.items():
+                if at > self._acknowledged.get(name, 0):
+                    self._acknowledged[name] = at
+                    self.journal.note(Synced(self.life, name, at))
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def receives(self, actor: str, message: object) -> str:
+        """See an actor about to handle a message; return how it is to die of that, if it is."""
+        conversation, _, entity = actor.partition("/")
+        with self._lock:
+            name = self._names.of(entity)
+            mark = f"{conversation} {name} {type(message).__name__}"
+            occurrence = self._seen[mark] = self._seen.get(mark, 0) + 1
+            if self._messages:
+                self.journal.note(Handled(self.life, mark, occurrence, self._at()))
+        aim = self.aim
+        if aim is None or aim.kind not in BY_MESSAGE or self.was_hit:
+            return ""
+        if not aim.is_at(mark, occurrence, 0):
+            return ""
+        self.was_hit = True
+        self.journal.note(Hit(self.life, 0, self._at(), aim.kind))
+        return aim.kind
+
+    # -- effects ------------------------------------------------------------------------------
+
+    def fault_of(self, conversation: str, entity: str, kinds: Sequence[str]) -> str:
+        """Return which of some faults befalls an effect that is about to begin; none as a rule."""
+        begun = self._begun.get((conversation, entity))
+        if begun is None or self.aim is None or self.aim.kind not in kinds or self.was_hit:
+            return ""
+        passing, which = begun
+        if not self._is_aim(passing, which):
+            return ""
+        self._hit(passing)
+        return self.aim.kind
+
+    def effect_done(self, conversation: str, entity: str) -> None:
+        """See an effect done; strike if nobody must hear of its outcome."""
+        begun = self._begun.get((conversation, entity))
+        if begun is not None:
+            self._strike_at({EFFECT}, *begun, self.log)
+
+    # -- striking -----------------------------------------------------------------------------
+
+    def _is_aim(self, passing: Passing, which: int) -> bool:
+        aim = self.aim
+        return (
+            aim is not None
+            and aim.which == which
+            and aim.is_at(passing.mark, passing.occurrence, passing.number)
+        )
+
+    def _strike_at(
+        self, kinds: set[str] | frozenset[str], passing: Passing, which: int, log: Log
+    ) -> None:
+        if self.aim is not None:
+            if self.aim.kind in kinds and not self.was_hit and self._is_aim(passing, which):
+                self._hit(passing)
+                self._strike(self.aim.kind, log)
+            return
+        for kind in self._everywhere & kinds:
+            self.journal.note(Hit(self.life, passing.number, self._at(), kind, which))
+            self._strike(kind, log)
+
+    def _hit(self, passing: Passing) -> None:
+        assert self.aim is not None
+        self.was_hit = True
+        self.journal.note(Hit(self.life, passing.number, self._at(), self.aim.kind, self.aim.which))
+
+
+class _Names:
+    """Names for what has only ids, the same in every run: the second call of a tool, say."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._tools: dict[str, str] = {}
+
+    def of(self, entity: str) -> str:
+        """Return the name of an entity; its id, if that is the same in every run."""
+        return self._names.get(entity, entity)
+
+    def _name(self, entity: str, kind: str) -> None:
+        if entity not in self._names:
+            count = self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._names[entity] = f"{kind}#{count}"
+
+    def mark(self, conversation: str, changes: Sequence[Change]) -> str:
+        """Return what an append is told by."""
+        kinds: list[str] = []
+        owner = ""
+        for change in changes:
+            for rune in change.runes:
+                match rune:
+                    case tools.Called(call_id=call, tool_name=name):
+                        self._name(call, name)
+                        self._tools[call] = name
+                    case Spawning(agent_id=agent, role=role):
+                        self._name(agent, role)
+                    case _:
+                        pass
+                # Where an answer is cut into fragments is a matter of time.
+                if not isinstance(rune, models.AssistantDelta):
+                    kinds.append(kind_of(rune))
+                    owner = owner or change.entity
+        if not kinds:
+            owner = changes[0].entity if changes else ""
+            kinds = [FRAGMENT] if any(change.runes for change in changes) else ["index"]
+        return f"{conversation} {self.of(owner)} {'+'.join(kinds)}"
+
+    def effects(self, runes: Sequence[Rune]) -> list[Effect]:
+        """Return what some runes begin outside."""
+        found = []
+        for rune in runes:
+            match rune:
+                case tools.Started(call_id=call) | tools.Retried(call_id=call):
+                    found.append(Effect("tool", self._tools.get(call, ""), call))
+                case models.Called(model_call_id=call, model=model):
+                    found.append(Effect("model", model, call))
+                case _:
+                    pass
+        return found
+
+
+# -- logs that are watched -------------------------------------------------------------------------
+
+
+class DiskLog(Runelog):
+    """A log on disk whose every append is seen."""
+
+    watch: Watch
+    failed: Exception | None = None
+    """What every append is refused with from now on."""
+
+    def append(
+        self,
+        conversation: str,
+        changes: Sequence[Change],
+        *,
+        durable: bool = True,
+        timeout: float | None = None,
+    ) -> Appended:
+        """Append, and be seen before and after."""
+        if self.failed is not None:
+            raise self.failed
+        passing = self.watch.before(self, conversation, changes)
+        appended = super().append(conversation, changes, durable=durable, timeout=timeout)
+        self.watch.after(self, passing, appended, durable=durable)
+        return appended
+
+    def flush(self, conversation: str | None = None) -> None:
+        """Flush, and take note of what is durable then."""
+        if self.failed is not None:
+            raise self.failed
+        upto = self.watch.ordered(conversation)
+        super().flush(conversation)
+        self.watch.acknowledged(upto)
+
+
+class StageLog(FragileLog):
+    """A log in memory whose every append is seen. It stays when the app is cut off."""
+
+    watch: Watch
+    directory: Path = Path()
+    """Where the app thinks that it is."""
+    failed: Exception | None = None
+
+    def append(
+        self,
+        conversation: str,
+        changes: Sequence[Change],
+        *,
+        durable: bool = True,
+        timeout: float | None = None,
+    ) -> Appended:
+        """Append, and be seen before and after."""
+        self._check_power()
+        if self.failed is not None:
+            raise self.failed
+        passing = self.watch.before(self, conversation, changes)
+        appended = super().append(conversation, changes, durable=durable, timeout=timeout)
+        self.watch.after(self, passing, appended, durable=durable)
+        return appended
+
+    def flush(self, conversation: str | None = None) -> None:
+        """Flush, and take note of what is durable then."""
+        if self.failed is not None:
+            raise self.failed
+        upto = self.watch.ordered(conversation)
+        super().flush(conversation)
+        self.watch.acknowledged(upto)

@@ -1,0 +1,1 @@
+"""Rules about the crash kit itself: what it must find, and what it must leave alone."""

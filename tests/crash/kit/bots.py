@@ -1,0 +1,133 @@
+"""Small apps to crash: one that is sound, and others with one thing wrong each."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.model.providers.scripted import Scripted, call
+from actors.tool.adapters.function import tool
+from actors.tool.context import CallId
+from actors.tool.outcome import Happened
+from runefold.runtime import Runtime
+from runefold.spec import AgentSpec
+from runefold.testing import CrashApp
+from runelog.errors import UnknownConversation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from runefold.sessions import Session
+    from runefold.testing import Effects
+
+NAME: Final = "conv_bot"
+PATIENCE: Final = 20.0
+MODEL: Final = Scripted([["I pay. ", call("pay", cents=5)], ["Paid."]])
+
+
+class Bank:
+    """A service outside: it writes down what it did."""
+
+    def __init__(self, directory: Path) -> None:
+        """Keep the book in the app's directory."""
+        self._book = directory / "bank"
+
+    def pay(self, key: str) -> None:
+        """Pay once more, whatever the key."""
+        handle = os.open(self._book, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(handle, f"{key}\n".encode())
+        os.close(handle)
+
+    def paid(self) -> list[str]:
+        """Return the keys of all payments."""
+        return self._book.read_text("utf-8").splitlines() if self._book.exists() else []
+
+
+def talk(runtime: Runtime) -> Session:
+    """Return the conversation; begin it if it is not there."""
+    try:
+        return runtime.session(NAME)
+    except UnknownConversation:
+        spec = AgentSpec(role="bot", model="bot", tools=["pay"])
+        return runtime.create_session(spec, conversation_id=NAME)
+
+
+def open_with(directory: Path, **options: Any) -> Runtime:  # noqa: ANN401 -- those of a tool
+    """Open a runtime with a tool that pays."""
+    bank = Bank(directory)
+
+    @tool(**options)
+    def pay(cents: int, key: CallId) -> str:  # noqa: ARG001 -- what a model would say
+        """Pay somebody."""
+        bank.pay(key)
+        return "paid"
+
+    return Runtime.open(directory, tools=[pay], providers={"bot": MODEL})
+
+
+def build(directory: Path) -> Runtime:
+    """Open a bot whose payments can be asked about."""
+    bank = Bank(directory)
+
+    def was_paid(key: str, _arguments: Mapping[str, Any]) -> Happened | None:
+        return Happened("paid") if key in bank.paid() else None
+
+    return open_with(directory, in_doubt="probe", probe=was_paid)
+
+
+def build_lying(directory: Path) -> Runtime:
+    """Open a bot whose probe always says that nothing happened."""
+    return open_with(directory, in_doubt="probe", probe=lambda _key, _arguments: None)
+
+
+def build_careless(directory: Path) -> Runtime:
+    """Open a bot that says it may pay again under the same key, though its bank ignores keys."""
+    return open_with(directory, idempotent=True)
+
+
+def build_blind(directory: Path) -> Runtime:
+    """Open a bot whose payments nobody can ask about."""
+    return open_with(directory)
+
+
+def scenario(runtime: Runtime) -> None:
+    """Have one payment made."""
+    talk(runtime).send("pay", message_id="m1").result(PATIENCE)
+
+
+async def scenario_async(runtime: Runtime) -> None:
+    """Do the same without holding an event loop up."""
+    await talk(runtime).send("pay", message_id="m1")
+
+
+def scenario_twice(runtime: Runtime) -> None:
+    """Have a payment made under a new id each time: it cannot be called again."""
+    talk(runtime).send("pay").result(PATIENCE)
+
+
+def scenario_anew(runtime: Runtime) -> None:
+    """Begin the conversation, whether it is there or not."""
+    spec = AgentSpec(role="bot", model="bot", tools=["pay"])
+    session = runtime.create_session(spec, conversation_id=NAME)
+    session.send("pay", message_id="m1").result(PATIENCE)
+
+
+def scenario_stuck(runtime: Runtime) -> None:
+    """Wait for ever, but only after a crash."""
+    scenario(runtime)
+    if any(each.kind == "session.reopened" for each in runtime.log.read(NAME)):
+        threading.Event().wait()
+
+
+def check(runtime: Runtime, effects: Effects) -> None:
+    """Hold the bank to one payment."""
+    paid = Bank(runtime.log.directory).paid()  # type: ignore[attr-defined]  # wherever it is
+
+    assert len(paid) == len(set(paid)) == 1, paid
+    assert effects.count("pay") >= 1
+
+
+SOUND: Final = CrashApp(build, scenario, check, "a sound bot")
+LIAR: Final = CrashApp(build_lying, scenario, check, "a lying bot")

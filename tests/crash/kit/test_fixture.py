@@ -1,0 +1,96 @@
+"""Rules about the pytest plugin: one fixture, some options, and a failure that can be run again."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).parents[3]
+TEST = """
+from tests.crash.kit import bots
+
+def test_sound_bot_survives(crash_sweep):
+    crash_sweep(bots.build, bots.scenario, bots.check)
+
+def test_careless_bot_survives(crash_sweep):
+    crash_sweep(bots.build_careless, bots.scenario, bots.check, mode="random", seed=1)
+"""
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a directory with one test of each kind."""
+    (directory / "test_bots.py").write_text(TEST)
+    (directory / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\n")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+
+def test_a_sound_app_passes(tmp_path: Path) -> None:
+    """One line in a test sweeps an app; options of the command line go before those in the test."""
+    done = run(tmp_path, "-k", "sound", "--crash-sample=2", "--crash-seed=3")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_failure_prints_how_to_run_its_point_again(tmp_path: Path) -> None:
+    """The line that is printed runs just that point, and fails just so."""
+    done = run(tmp_path, "-k", "careless", "--crash-in-process", "--crash-mode=every")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    again = re.search(r"again: +pytest (\S+) (.*--crash-point=(\S+))", done.stdout)
+    assert again is not None, done.stdout
+    assert again[3].endswith(":after-effect")
+    assert re.search(r"check: AssertionError", done.stdout)
+
+    once_more = run(tmp_path, again[1], *again[2].split())
+
+    assert once_more.returncode == 1
+    assert f"{again[3]} did not survive" in once_more.stdout
+    assert "1 points of" in once_more.stdout
+
+
+def test_a_page_is_written_for_each_sweep(tmp_path: Path) -> None:
+    """`--crash-report` names a directory for pages."""
+    done = run(
+        tmp_path, "-k", "sound", "--crash-in-process", "--crash-sample=3", "--crash-report=pages"
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    (page,) = (tmp_path / "pages").glob("*.html")
+    assert "test_sound_bot_survives" in page.read_text("utf-8")
+
+
+def test_without_a_crash_test_nothing_of_us_is_imported(tmp_path: Path) -> None:
+    """Projects that have runefold installed and test something else do not pay for it."""
+    program = (
+        "import sys, pytest; code = pytest.main(['-q', '-p', 'no:cacheprovider']); "
+        "print(sorted({'_runefold_pytest', 'runefold', 'actors', 'lmdb'} & set(sys.modules)))"
+    )
+    (tmp_path / "test_other.py").write_text("def test_something_else():\n    assert True\n")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.stdout.splitlines()[-1] == "['_runefold_pytest']"
+
+
+def test_the_plugin_is_registered(pytestconfig: pytest.Config) -> None:
+    """The options are there because the distribution says so, not because somebody imports it."""
+    assert pytestconfig.pluginmanager.has_plugin("runefold")

@@ -1,0 +1,135 @@
+"""Rules about points: how they are written, planned and found again."""
+
+from __future__ import annotations
+
+import pytest
+
+from runefold.testing.crash import modes
+from runefold.testing.crash.points import KINDS, Boundary, Effect, Message, Point, aims, parse
+from runelog.errors import Refused
+
+TOOL = Effect("tool", "pay", "call_1")
+MODEL = Effect("model", "bot", "turn_1-r0-a0")
+BROKEN_OFF = Effect("model", "bot", "turn_2-r0-a0", over=False)
+BOUNDARIES = [
+    Boundary(1, "conv_a", ("session.created",), "conv_a session session.created", 1, 1),
+    Boundary(2, "conv_a", ("model.called",), "conv_a turn_1 model.called", 1, 2, 0, (MODEL, TOOL)),
+    Boundary(3, "conv_a", ("model.called",), "conv_a turn_2 model.called", 1, 3, 0, (BROKEN_OFF,)),
+]
+MESSAGES = [Message(1, "conv_a session Create", 1), Message(2, "conv_a session Wake", 1)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"17:{kind}" for kind in KINDS),
+        "3:after-effect.2",
+        "17:after-commit+3:before-commit",
+        "1:after-effect.3+2:after-effect+9:before-commit",
+    ],
+)
+def test_a_point_is_read_as_it_is_written(text: str) -> None:
+    """What a failure prints can be given on a command line."""
+    assert str(parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "17", "17:", "0:after-commit", "17:sometime", "x:after-commit", "1:after-commit+"]
+)
+def test_what_is_no_point_is_refused(text: str) -> None:
+    """A typing error is answered with how it is written and what can happen."""
+    with pytest.raises(Refused, match="write it as 17:after-effect"):
+        parse(text)
+
+
+def test_every_boundary_has_its_three_moments() -> None:
+    """Each commit is hit before and after, and after each effect that came to its end."""
+    points = modes.plan("every", BOUNDARIES, MESSAGES, seed=1)
+
+    assert [str(point) for point in points] == [
+        "1:before-commit",
+        "1:after-commit",
+        "2:before-commit",
+        "2:after-commit",
+        "2:after-effect",
+        "2:after-effect.2",
+        "3:before-commit",
+        "3:after-commit",
+    ]
+
+
+def test_in_double_each_point_is_hit_again() -> None:
+    """A second kill falls into the recovery from the first, at each of the points."""
+    points = modes.plan("double", BOUNDARIES, MESSAGES, seed=1)
+    singles = modes.plan("every", BOUNDARIES, MESSAGES, seed=1)
+
+    assert [str(point).partition("+")[0] for point in points] == list(map(str, singles))
+    assert all(point.then is not None for point in points)
+
+
+def test_actors_are_killed_at_each_message_and_effect() -> None:
+    """Before and after each message that one handles, and before each effect that one begins."""
+    points = modes.plan("actor", BOUNDARIES, MESSAGES, seed=1)
+
+    assert len(points) == 2 * len(MESSAGES) + 3
+
+
+def test_faults_befall_what_they_can() -> None:
+    """A model fails as models do, a tool as tools do, and disk and clock at each commit."""
+    points = modes.plan("faults", BOUNDARIES, MESSAGES, seed=1)
+    models = [point for point in points if point.kind.startswith("provider-")]
+    tools = [point for point in points if point.kind.startswith("tool-")]
+
+    assert {(point.number, point.which) for point in models} == {(2, 1), (3, 1)}
+    assert {(point.number, point.which) for point in tools} == {(2, 2)}
+    assert sum(point.kind == "disk-full" for point in points) == len(BOUNDARIES)
+
+
+def test_the_same_seed_gives_the_same_points() -> None:
+    """What was chosen at random can be had again, and another seed chooses otherwise."""
+    chosen = [modes.plan("random", BOUNDARIES, MESSAGES, seed, 4) for seed in (1, 1, 2)]
+
+    assert chosen[0] == chosen[1]
+    assert chosen[0] != chosen[2]
+    assert all(len(points) == 4 for points in chosen)
+
+
+def test_all_is_everything() -> None:
+    """Mode `all` has the points of every other mode."""
+    everything = modes.plan("all", BOUNDARIES, MESSAGES, seed=1)
+    others = [
+        point
+        for mode in ("every", "double", "actor", "faults")
+        for point in modes.plan(mode, BOUNDARIES, MESSAGES, seed=1)
+    ]
+
+    assert everything == others
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    """The message names those that there are."""
+    with pytest.raises(Refused, match="use one of every, random, double, actor, faults, all"):
+        modes.plan("sometimes", BOUNDARIES, MESSAGES, seed=1)
+
+
+def test_a_point_is_aimed_at_by_its_mark() -> None:
+    """In another run the commit may have another number: it is told by what it is."""
+    aim, then = aims(Point(2, "after-commit", then=Point(3, "before-commit")), BOUNDARIES)
+
+    assert aim.is_at("conv_a turn_1 model.called", 1, number=99)
+    assert not aim.is_at("conv_a turn_1 model.called", 2, number=2)
+    assert then.is_at("whatever", 7, number=3)
+
+
+def test_a_message_is_aimed_at_by_its_own_number() -> None:
+    """Where an actor dies, the number counts messages."""
+    (aim,) = aims(Point(2, "actor-before-message"), BOUNDARIES, MESSAGES)
+
+    assert aim.mark == "conv_a session Wake"
+
+
+@pytest.mark.parametrize("text", ["4:after-commit", "3:actor-before-message"])
+def test_a_point_beyond_the_end_is_refused(text: str) -> None:
+    """The message says how many there are."""
+    with pytest.raises(Refused, match="is beyond the end: the undisturbed run has"):
+        aims(parse(text), BOUNDARIES, MESSAGES)

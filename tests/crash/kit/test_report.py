@@ -1,0 +1,150 @@
+"""Rules about what is told of a sweep: on a page, as XML, as JSON and on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+from runefold.testing import SweepOptions, sweep
+from runefold.testing.crash.html import page
+from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.trial import Result
+from runefold.testing.crash.xml import junit
+from tests.crash.kit import bots
+
+if TYPE_CHECKING:
+    from runefold.testing import CrashReport
+
+ROOT = Path(__file__).parents[3]
+HOSTILE = "</script><script>alert(1)</script> \x00\ud800 & <b>"
+
+
+@cache
+def report() -> CrashReport:
+    """Sweep a bot that lies, in this process: two of its points fail."""
+    return sweep(bots.LIAR, SweepOptions(staged=True, jobs=1, seed=1, again="run --crash-point"))
+
+
+def data_of(text: str) -> dict[str, Any]:
+    """Return the data that a page draws itself from."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def test_a_page_holds_everything_and_loads_nothing() -> None:
+    """Every point with what recovery did, in one file that asks no other machine for anything."""
+    text = page(report())
+    data = data_of(text)
+
+    assert len(data["results"]) == len(report().results)
+    assert {result["status"] for result in data["results"]} == {"survived", "failed"}
+    assert any(step["kinds"] == ["tool.doubted"] for r in data["results"] for step in r["steps"])
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", text)
+    assert "a lying bot" in text
+
+
+def test_what_an_app_says_cannot_act_on_the_page() -> None:
+    """Whatever is in an error, it is shown and not carried out."""
+    wrong = [Finding("check", HOSTILE.encode("utf-8", "replace").decode())]
+    result = Result(point="1:after-commit", status="failed", wrong=wrong)
+    text = page(_with(result))
+
+    assert data_of(text)["results"][0]["wrong"][0]["message"].startswith("</script>")
+    assert text.count("</script>") == 2
+
+
+def _with(result: Result) -> CrashReport:
+    from msgspec.structs import replace  # noqa: PLC0415 -- only here
+
+    return replace(report(), results=[result])
+
+
+def test_the_xml_has_a_case_for_each_point() -> None:
+    """What shows test results shows each point, failed ones with all that is known of them."""
+    suite = ET.fromstring(junit(report()))
+    failures = suite.findall("testcase/failure")
+
+    assert suite.get("tests") == str(len(report().results))
+    assert len(failures) == len(report().failed) == int(suite.get("failures") or 0)
+    assert "took effect 2 times" in (failures[0].text or "")
+    assert "again: run --crash-point=" in (failures[0].text or "")
+
+
+def test_what_xml_cannot_hold_is_replaced() -> None:
+    """An app's error may have any character in it."""
+    result = Result(point="1:after-commit", status="failed", wrong=[Finding("check", HOSTILE)])
+    suite = ET.fromstring(junit(_with(result)))
+
+    assert "alert(1)" in (suite.findall("testcase/failure")[0].text or "")
+
+
+# -- the command line ----------------------------------------------------------------------------
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `runefold crash-test` in a directory."""
+    return subprocess.run(
+        [sys.executable, "-m", "runefold.cli", "crash-test", *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+
+def test_the_command_writes_what_it_is_asked_for(tmp_path: Path) -> None:
+    """No test code: an app by its name, a page, XML, and JSON for scripts."""
+    done = run(
+        tmp_path,
+        "tests.crash.kit.bots:SOUND",
+        *("--kills", "random", "--sample", "2", "--seed", "4"),
+        *("--report", "out.html", "--junit", "out.xml", "--json"),
+    )
+    told = json.loads(done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert told["seed"] == 4
+    assert [result["status"] for result in told["results"]] == ["survived", "survived"]
+    assert data_of((tmp_path / "out.html").read_text("utf-8"))["seed"] == 4
+    assert ET.fromstring((tmp_path / "out.xml").read_text("utf-8")).get("tests") == "2"
+
+
+def test_the_command_fails_and_says_how_to_see_it_again(tmp_path: Path) -> None:
+    """Exit code 1, what is wrong, the command that shows the log, and the one to run it again."""
+    point = report().failed[0].point
+    done = run(
+        tmp_path, "tests.crash.kit.bots:LIAR", f"--crash-point={point}", "--keep", str(tmp_path)
+    )
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"again:   runefold crash-test tests.crash.kit.bots:LIAR --point={point}" in done.stdout
+    shown = re.search(r"its log: runefold (log show .*)", done.stdout)
+    assert shown is not None
+    look = subprocess.run(
+        [sys.executable, "-m", "runefold.cli", *shown[1].split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "tool.retried" in look.stdout, look.stderr
+
+
+def test_what_is_wrong_with_the_name_is_a_sentence(tmp_path: Path) -> None:
+    """A mistake is answered with exit code 2 and no traceback."""
+    done = run(tmp_path, "nowhere:app")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: nowhere:app cannot be imported")
