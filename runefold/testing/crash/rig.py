@@ -97,11 +97,12 @@ class _Receiving:
     def __init__(self, actor: Shell, watch: Watch) -> None:
         self._receive = actor.on_receive
         self._name = actor.name
+        self._kind = actor.entity.name
         self._watch = watch
 
     def __call__(self, message: object) -> object:
         """Have the actor handle a message, unless it is to die before."""
-        death = self._watch.receives(self._name, message)
+        death = self._watch.receives(self._name, self._kind, message)
         if death == ACTOR_BEFORE:
             msg = f"{self._name} is killed before it handles {type(message).__name__}"
             raise ActorKilled(msg)

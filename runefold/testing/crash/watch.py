@@ -16,6 +16,7 @@ from actors.model import runes as models
 from actors.tool import runes as tools
 from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced
 from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, Effect
+from runefold.testing.crash.upshot import nameless
 from runefold.testing.stage import FragileLog
 from runelog.rune import kind_of
 from runelog.store import Runelog
@@ -86,6 +87,8 @@ class Watch:
         self._count = 0
         self._seen: dict[str, int] = {}
         self._names = _Names()
+        self._actors = _Names()
+        """Of actors: they begin before their births are handed to the log."""
         self._begun: dict[tuple[str, str], tuple[Passing, int]] = {}
         self._last: dict[str, int] = {}
         self._acknowledged: dict[str, int] = {}
@@ -165,11 +168,11 @@ class Watch:
 
     # -- messages -----------------------------------------------------------------------------
 
-    def receives(self, actor: str, message: object) -> str:
+    def receives(self, actor: str, kind: str, message: object) -> str:
         """See an actor about to handle a message; return how it is to die of that, if it is."""
         conversation, _, entity = actor.partition("/")
         with self._lock:
-            name = self._names.of(entity)
+            name = self._actors.numbered(entity, kind) if nameless(entity) != entity else entity
             mark = f"{conversation} {name} {type(message).__name__}"
             occurrence = self._seen[mark] = self._seen.get(mark, 0) + 1
             if self._messages:
@@ -242,10 +245,12 @@ class _Names:
         """Return the name of an entity; its id, if that is the same in every run."""
         return self._names.get(entity, entity)
 
-    def _name(self, entity: str, kind: str) -> None:
+    def numbered(self, entity: str, kind: str) -> str:
+        """Return the name of an entity; if it has none, the how manieth of its kind it is."""
         if entity not in self._names:
             count = self._counts[kind] = self._counts.get(kind, 0) + 1
             self._names[entity] = f"{kind}#{count}"
+        return self._names[entity]
 
     def mark(self, conversation: str, changes: Sequence[Change]) -> str:
         """Return what an append is told by."""
@@ -255,10 +260,10 @@ class _Names:
             for rune in change.runes:
                 match rune:
                     case tools.Called(call_id=call, tool_name=name):
-                        self._name(call, name)
+                        self.numbered(call, name)
                         self._tools[call] = name
                     case Spawning(agent_id=agent, role=role):
-                        self._name(agent, role)
+                        self.numbered(agent, role)
                     case _:
                         pass
                 # Where an answer is cut into fragments is a matter of time.

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import random
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from actors.clock import HandClock
 from actors.errors import Crashed, Dead, Unanswered
 from runefold.testing.stage import PowerCut, Stage
 from runelog.errors import Closed, Fault
-from tests.scenarios.judge import broken_promises, differences, upshot
+from tests.scenarios.judge import broken_promises
 from tests.scenarios.plays import ALL, NAME, folded
 from tests.scenarios.world import PROVIDERS, MemoryTill, tools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runefold.runtime import Runtime
-    from tests.scenarios.judge import Upshot
-    from tests.scenarios.plays import Scenario
 
 CUT_OFF: Final = (PowerCut, Unanswered, Dead, Crashed, Closed, Fault)
 """What an app may see of a power cut; in truth it sees nothing any more."""
@@ -81,32 +75,6 @@ class Rig(Stage):
         return self.runtime
 
 
-@cache
-def undisturbed(name: str, seed: int | None = None) -> tuple[Upshot, int]:
-    """Return what a scenario comes to, and how many appends that takes."""
-    rig = Rig(seed)
-    ALL[name].play(rig.runtime, rig.till)
-    rig.log.flush()
-    return upshot(rig.log, rig.till), rig.log.appends
-
-
-def survive(name: str, seed: int | None, *cuts: Cut) -> list[str]:
-    """Play a scenario through some power cuts, one after the other; return what is wrong."""
-    scenario = ALL[name]
-    rig = Rig(seed)
-    for cut in (*cuts, None):
-        try:
-            # From the second time on it is opened again, on what the cut has left.
-            scenario.play(rig.again(cut), rig.till)
-        except CUT_OFF:
-            if not rig.log.is_cut:
-                raise
-    rig.log.flush()
-    label = f"{name}, seed {seed}, cut {' and '.join(map(str, cuts))}: "
-    want, _ = undisturbed(name, seed)
-    return [label + wrong for wrong in _wrong(scenario, rig, want)]
-
-
 def recover(name: str, cut: Cut) -> list[str]:
     """Open a scenario again after a power cut and let the app do nothing; return what is left."""
     rig = Rig(None)
@@ -122,26 +90,12 @@ def recover(name: str, cut: Cut) -> list[str]:
     return [f"{name}, cut {cut}: there is still {left}"] if left else []
 
 
-def _wrong(scenario: Scenario, rig: Rig, want: Upshot) -> Iterator[str]:
-    yield from rig.broken
-    yield from differences(scenario, want, upshot(rig.log, rig.till))
-    live = rig.runtime.session(NAME).state
-    rig.log.flush()
-    if live != (replayed := folded(rig.log)):
-        yield f"the live state {live} is not the replayed one {replayed}"
-    for error in rig.scheduler.failures:
-        yield f"something failed on the way: {error!r}"
-
-
-def points(name: str, seed: int | None = None) -> list[Cut]:
+def points(name: str) -> list[Cut]:
     """Return every moment at which the power can fail in a scenario."""
-    want, appends = undisturbed(name, seed)
-    effects = len(want.effects)
+    rig = Rig(None)
+    ALL[name].play(rig.runtime, rig.till)
+    rig.log.flush()
+    appends, effects = rig.log.appends, len(rig.till.entries())
     found = [Cut(n, after) for n in range(1, appends + 1) for after in (False, True)]
     inside = [Cut(n, after, "tool") for n in range(1, effects + 1) for after in (False, True)]
     return [*found, *inside]
-
-
-def sample(cuts: list[Cut], size: int, seed: int) -> list[Cut]:
-    """Return some of them, always the same."""
-    return random.Random(seed).sample(cuts, min(size, len(cuts)))

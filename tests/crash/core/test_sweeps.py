@@ -1,0 +1,65 @@
+"""Every scenario of the core under every mode of the crash kit: it comes to the same end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.crash.core.apps import app
+from tests.scenarios.plays import ALL
+
+if TYPE_CHECKING:
+    from runefold.testing.crash.fixture import Sweeper
+
+MODES: Final = ("every", "double", "actor", "faults")
+ORDERS: Final = (None, 1, 2, 3, 4, 5)
+"""Orders in which things happen; the first is the order in which they come."""
+SEED: Final = 7
+
+
+def sweep(sweeper: Sweeper, name: str, *, quick: bool = False, **options: object) -> None:
+    """Sweep a scenario; whatever does not survive fails the test."""
+    found = app(name, warm=quick)
+    sweeper(found.build, found.scenario, found.check, seed=SEED, **options)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_cut_off_somewhere_it_comes_to_the_same_end(crash_sweep: Sweeper, name: str) -> None:
+    """At a sample of the points of all modes, in one process and in another order of events."""
+    sweep(crash_sweep, name, mode="all", staged=True, sample=24, order=SEED)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_killed_somewhere_it_comes_to_the_same_end(crash_sweep: Sweeper, name: str) -> None:
+    """Killed for real at some point, once or twice, a fresh process goes on."""
+    sweep(crash_sweep, name, mode="random", sample=1)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ALL)
+def test_cut_off_anywhere_it_comes_to_the_same_end(
+    crash_sweep: Sweeper, name: str, order: int | None
+) -> None:
+    """At every point of every mode, in any order of events."""
+    sweep(crash_sweep, name, mode="all", staged=True, order=order)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ALL)
+def test_killed_anywhere_it_comes_to_the_same_end(
+    crash_sweep: Sweeper, name: str, mode: str
+) -> None:
+    """Killed for real at every point, and hit by every fault, a fresh process goes on."""
+    sweep(crash_sweep, name, mode=mode, quick=True)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("name", ["budget", "team"])
+def test_begun_from_copies_it_comes_to_the_same_end(crash_sweep: Sweeper, name: str) -> None:
+    """The longest ones once more from copies of what a kill leaves: those killed as well agree."""
+    sweep(crash_sweep, name, warm="snapshot")
