@@ -81,6 +81,7 @@ RUNES: Final[tuple[type[Rune], ...]] = (
     sessions.Closing,
     sessions.Closed,
     sessions.Archived,
+    sessions.Rested,
     sessions.Reopened,
     sessions.ChildRestarted,
     sessions.HandedOver,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from actors.entity import Entity
     from actors.ports import Clock
     from actors.session.fold import State
+    from runefold.spec import Budget
     from runelog.log import Log
 
 
@@ -122,6 +123,33 @@ class Letterbox:
             msg = f"nobody is there to run {call} again: open the runtime, and say so there"
             raise Refused(msg)
         self._say(session, call, Word(verdict, approver, output=output))
+
+    # -- a session's course ---------------------------------------------------------------------
+
+    def pause(self, session: str, reason: str = "", *, finish: bool = True) -> None:
+        """Have no turn begin when somebody runs the session; those under way finish, or stop."""
+        self._steer(session, ask.Pause(reason, finish))
+
+    def resume(self, session: str) -> None:
+        """Have it go on after a pause, as soon as somebody runs it."""
+        self._steer(session, ask.Resume())
+
+    def unsuspend(self, session: str, reason: str = "") -> None:
+        """Say that somebody has seen to what it was suspended for."""
+        self._steer(session, ask.Unsuspend(reason))
+
+    def replenish(self, session: str, more: Budget, *, agent: str | None = None) -> None:
+        """Raise the limits of a session's budget, or of an agent's, by so much."""
+        request = self._chance.id("req")
+        self._steer(session, ask.Replenish(request, agent or SESSION.name, more.amounts()))
+
+    def close_session(self, session: str, reason: str = "") -> None:
+        """Accept nothing more for a session; whoever runs it next brings it to its end."""
+        self._steer(session, ask.Close(reason))
+
+    def _steer(self, session: str, command: object) -> None:
+        clerk = _Clerk(self._hall(session), SESSION, SESSION.name)
+        clerk.record(DEFAULT.value(command), at_once=True)
 
     def _say(self, session: str, call: str, word: Word) -> None:
         check_id(call, "call id")

@@ -15,6 +15,8 @@ from runelog.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from runefold.spec import Budget
+
 TIMEOUT: Final = 30.0
 """How many seconds an answer may take."""
 
@@ -132,6 +134,29 @@ class Remote:
     def interrupt(self, session: str, reason: str = "interrupt") -> int:
         """Stop what runs now; return how many turns were stopped."""
         return int(self.ask(wire.Interrupt(session=session, reason=reason)))
+
+    # -- a session's course ---------------------------------------------------------------------
+
+    def pause(self, session: str, reason: str = "", *, finish: bool = True) -> None:
+        """Begin no more turns; running ones finish, or are interrupted."""
+        self.ask(wire.Pause(session=session, reason=reason, finish=finish))
+
+    def resume(self, session: str) -> None:
+        """Go on after a pause."""
+        self.ask(wire.Resume(session=session))
+
+    def unsuspend(self, session: str, reason: str = "") -> None:
+        """Go on: somebody has seen to what it was suspended for."""
+        self.ask(wire.Unsuspend(session=session, reason=reason))
+
+    def replenish(self, session: str, more: Budget, *, agent: str | None = None) -> None:
+        """Raise the limits of a session's budget, or of an agent's, by so much."""
+        given = {name: value for name, value in vars(more).items() if value is not None}
+        self.ask(wire.Replenish(session=session, agent=agent, **given))
+
+    def close(self, session: str, reason: str = "") -> None:
+        """Bring a session to its end; return once it is there."""
+        self.ask(wire.Close(session=session, reason=reason))
 
     # -- looking --------------------------------------------------------------------------------
 

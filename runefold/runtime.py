@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
 from actors.clock import SystemClock
+from actors.door import OfficesWithDoor
 from actors.errors import Unanswered
-from actors.hall import Offices
 from actors.process import ASK_TIMEOUT
 from actors.redaction.redactor import Redactor
 from actors.report import keep_out
@@ -17,7 +17,7 @@ from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
-from runefold import checks, opening
+from runefold import checks, draining, opening
 from runefold.agents import Bound
 from runefold.chance import SystemChance
 from runefold.control import Control, carrier, open_beside
@@ -81,7 +81,7 @@ class Runtime:
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or ThreadScheduler(self.clock)
         self._chance = chance or SystemChance()
-        self._offices = Offices(
+        self._offices = OfficesWithDoor(
             clock=self.clock,
             chance=self._chance,
             scheduler=self.scheduler,
@@ -233,12 +233,18 @@ class Runtime:
     # -- the end ------------------------------------------------------------------------------
 
     def close(self, *, drain: bool = False, timeout: float = 30.0) -> None:
-        """Stop everything and let go of the log. With `drain`, running turns may end first."""
+        """Stop everything and let go of the log; whoever opens it next goes on from there.
+
+        With `drain`, turns that run may end first, and are interrupted after `timeout` seconds. No
+        turn begins meanwhile: messages that wait are kept, and so are turns that wait for a human.
+        """
         if self._closed:
             return
         self._closed = True
         if drain:
-            self._recovery.drain(self.tree_of_actors, timeout)
+            self._offices.door.close()
+            draining.drain(self.tree_of_actors, timeout)
+        draining.rest(self.tree_of_actors)
         if self._control is not None:
             self._control.close()
         self.tree_of_actors.close(timeout)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+import msgspec
+
 from actors.agent.runes import AgentConfig
-from actors.budget.runes import Limits
+from actors.budget.runes import Amounts, Limits
 from actors.clock import SECOND
 from runefold import checks
 from runelog.errors import Refused
@@ -69,6 +71,10 @@ class Budget:
             sub_calls=self.sub_calls,
             cost=None if self.cost is None else round(self.cost * 1_000_000),
         )
+
+    def amounts(self) -> Amounts:
+        """Return it as so much of each thing: nothing where there is no limit."""
+        return Amounts(*(limit or 0 for limit in msgspec.structs.astuple(self.limits())))
 
 
 @dataclass(frozen=True, kw_only=True)

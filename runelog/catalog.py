@@ -3,6 +3,7 @@
 It tells for every conversation its head, the segments that hold it, the versions of its entities
 and its open work. Only sealing a segment, archiving and erasing write to it; what happens in the
 active segment is laid over it by whoever reads. It can be rebuilt from the segments at any time.
+Every value ends with a checksum: a crash leaves nothing else that could tell whether it is right.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog.index import (
-    CLOSED,
     LAST,
     NUMBER,
     PLACE,
     Head,
-    decode_deadline,
+    checked,
     decode_head,
+    decode_work,
     encode_head,
+    encode_work,
     load_tail,
+    signed,
 )
 from runelog.rune import State
 from runelog.segment import Environment
@@ -38,6 +41,7 @@ _CHUNK: Final = 2_048
 """How many entries are written in one transaction, so that little room is needed at a time."""
 _LMDB_PAGE: Final = 4_096
 _DEPTH: Final = 5
+_MERGED: Final = b"merged"
 _SLACK: Final = 24
 """Pages that any transaction may need: the way down each tree, and the list of free pages."""
 _Put = tuple[str, bytes, bytes | None]
@@ -52,13 +56,14 @@ class Span(NamedTuple):
     last: int
 
 
-def decode_span(key: bytes, value: bytes) -> Span:
+def decode_span(key: bytes, stored: bytes) -> Span:
     """Decode an entry of `spans` or `streams`."""
+    value = checked(key, stored)
     return Span(NUMBER.unpack(value[:4])[0], PLACE.unpack(key[-8:])[0], PLACE.unpack(value[4:])[0])
 
 
-def _encode_span(segment: int, last: int) -> bytes:
-    return NUMBER.pack(segment) + PLACE.pack(last)
+def _encode_span(key: bytes, segment: int, last: int) -> bytes:
+    return signed(key, NUMBER.pack(segment) + PLACE.pack(last))
 
 
 def _scoped(conversation: str, entity: str = "") -> bytes:
@@ -85,9 +90,10 @@ class Catalog:
 
     def head(self, conversation: str) -> Head | None:
         """Return what is known of a conversation."""
+        key = conversation.encode()
         with self.env.view() as view:
-            found = view.get("heads", conversation.encode())
-        return decode_head(found) if found is not None else None
+            found = view.get("heads", key)
+        return decode_head(key, found) if found is not None else None
 
     def version(self, conversation: str, entity: str) -> int:
         """Return the version an entity had reached when the last segment was sealed."""
@@ -118,7 +124,7 @@ class Catalog:
         while True:
             with self.env.view() as view:
                 found = view.scan("heads", start, limit=_PAGE)
-            yield from (decode_head(value) for _, value in found)
+            yield from (decode_head(key, stored) for key, stored in found)
             if not found:
                 return
             start = found[-1][0] + b"\0"
@@ -130,9 +136,10 @@ class Catalog:
         while True:
             with self.env.view() as view:
                 found = view.scan("work", start, stop, limit=_PAGE)
-            for key, value in found:
+            for key, stored in found:
+                _, deadline = decode_work(key, stored)
                 whose, _, entity = key.partition(b"\0")
-                yield whose.decode(), entity.decode(), decode_deadline(value)
+                yield whose.decode(), entity.decode(), deadline
             if not found:
                 return
             start = found[-1][0] + b"\0"
@@ -154,7 +161,7 @@ class Catalog:
             self._heads(segment, view, ids),
             _streams(segment, view, ids),
             _work(view, ids),
-            [("meta", b"merged", NUMBER.pack(segment))],
+            [("meta", _MERGED, signed(_MERGED, NUMBER.pack(segment)))],
         )
         while chunk := list(itertools.islice(puts, _CHUNK)):
             self._write(chunk)
@@ -165,7 +172,7 @@ class Catalog:
         One that was archived or erased stays so, unless this segment is what brought it back.
         """
         for key, value in entries(view, "heads"):
-            head = decode_head(value)
+            head = decode_head(key, value)
             if head.state is not State.LIVE:
                 continue
             known = self.head(head.id)
@@ -173,9 +180,10 @@ class Catalog:
             if settled and view.get("meta", b"silent") is None:
                 continue
             ids[key] = head.id
-            yield "heads", head.id.encode(), value
-            span = _encode_span(segment, head.head)
-            yield "spans", _scoped(head.id) + PLACE.pack(head.since), span
+            own = head.id.encode()
+            yield "heads", own, encode_head(own, head)
+            place = _scoped(head.id) + PLACE.pack(head.since)
+            yield "spans", place, _encode_span(place, segment, head.head)
 
     def _write(self, puts: list[_Put]) -> None:
         self._reserve(len(puts), sum(len(key) + len(value or b"") for _, key, value in puts))
@@ -199,14 +207,14 @@ class Catalog:
     def merged(self) -> int:
         """The number of the last segment that was taken in, 0 if none."""
         with self.env.view() as view:
-            found = view.get("meta", b"merged")
-        return NUMBER.unpack(found)[0] if found else 0
+            found = view.get("meta", _MERGED)
+        return NUMBER.unpack(checked(_MERGED, found))[0] if found is not None else 0
 
     def settle(self, head: Head) -> None:
         """Put down that a conversation was archived or erased: its head stays, its places go."""
-        key, value = head.id.encode(), encode_head(head)
+        key = head.id.encode()
         # First of all: who still finds places in here must not take them for a live conversation's.
-        self._write([("heads", key, value)])
+        self._write([("heads", key, encode_head(key, head))])
         start, stop = _scoped(head.id), key + b"\1"
         for table in ("spans", "streams", "work"):
             while True:
@@ -231,16 +239,18 @@ def _streams(segment: int, view: View, ids: dict[bytes, str]) -> Iterator[_Put]:
         current = prefix
         tail = load_tail(view, "streams", prefix)
         assert tail is not None
-        scoped = _scoped(ids[key[:4]], prefix[4:-1].decode())
-        yield "streams", scoped + key[-8:], _encode_span(segment, tail.next - 1)
+        place = _scoped(ids[key[:4]], prefix[4:-1].decode()) + key[-8:]
+        yield "streams", place, _encode_span(place, segment, tail.next - 1)
 
 
 def _work(view: View, ids: dict[bytes, str]) -> Iterator[_Put]:
     """Yield what the segment left open, and what it closed."""
-    for key, value in entries(view, "work"):
+    for key, stored in entries(view, "work"):
         if key[:4] in ids:
-            scoped = _scoped(ids[key[:4]]) + key[4:]
-            yield "work", scoped, None if value == CLOSED else value
+            is_open, deadline = decode_work(key, stored)
+            own = _scoped(ids[key[:4]]) + key[4:]
+            value = encode_work(own, is_open=True, deadline=deadline) if is_open else None
+            yield "work", own, value
 
 
 def entries(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -29,12 +30,13 @@ _BASE = struct.Struct("<Q")
 _RUN = struct.Struct("<IH")
 _HOLE = struct.Struct("<IIB")
 _DEADLINE = struct.Struct("<q")
+_CHECKSUM = struct.Struct("<I")
 MAX_CHUNK: Final = _BASE.size + 80 * _RUN.size
 MAX_COUNT: Final = 0xFFFF
 LAST: Final = b"\xff" * 8
 """Above every place."""
 LAST_NUMBER: Final = b"\xff" * 4
-CLOSED: Final = b""
+_CLOSED: Final = b""
 """In `work`: this entity has nothing left to do, although the catalog may say that it has."""
 
 
@@ -73,31 +75,54 @@ class Hole(NamedTuple):
     reason: State
 
 
-encode_head = msgspec.msgpack.Encoder().encode
+_encode_head = msgspec.msgpack.Encoder().encode
 _decode_head = msgspec.msgpack.Decoder(Head).decode
 
 
-def decode_head(data: bytes) -> Head:
-    """Decode a head record."""
+def signed(key: bytes, value: bytes) -> bytes:
+    """Return a value as it is stored where no runes can tell whether it is still right."""
+    return value + _CHECKSUM.pack(crc32(value, crc32(key)))
+
+
+def checked(key: bytes, stored: bytes) -> bytes:
+    """Return the value before its checksum; `Corrupt` if it or its key is not what was written."""
+    value = stored[: -_CHECKSUM.size]
+    if stored != signed(key, value):
+        msg = "an entry of the index does not match its checksum"
+        raise Corrupt(msg)
+    return value
+
+
+def encode_head(key: bytes, head: Head) -> bytes:
+    """Return a head as it is stored under `key`."""
+    return signed(key, _encode_head(head))
+
+
+def decode_head(key: bytes, stored: bytes) -> Head:
+    """Decode a head that is stored under `key`."""
     try:
-        return _decode_head(data)
+        return _decode_head(checked(key, stored))
     except msgspec.DecodeError as error:
         msg = f"a head record of the index cannot be decoded: {error}"
         raise Corrupt(msg) from error
 
 
-def encode_deadline(deadline: int | None) -> bytes:
-    """Encode what `work` says of an entity that has something left to do."""
-    return _DEADLINE.pack(-1 if deadline is None else deadline)
+def encode_work(key: bytes, *, is_open: bool, deadline: int | None = None) -> bytes:
+    """Return what `work` says under `key` of an entity: whether it has something left to do."""
+    open_until = _DEADLINE.pack(-1 if deadline is None else deadline)
+    return signed(key, open_until if is_open else _CLOSED)
 
 
-def decode_deadline(data: bytes) -> int | None:
-    """Decode a deadline; None if there is none."""
-    if len(data) != _DEADLINE.size:
+def decode_work(key: bytes, stored: bytes) -> tuple[bool, int | None]:
+    """Decode what `work` says: whether there is something left to do, and a deadline if any."""
+    value = checked(key, stored)
+    if value == _CLOSED:
+        return False, None
+    if len(value) != _DEADLINE.size:
         msg = "a deadline of the index cannot be decoded"
         raise Corrupt(msg)
-    value: int = _DEADLINE.unpack(data)[0]
-    return None if value < 0 else value
+    deadline: int = _DEADLINE.unpack(value)[0]
+    return True, None if deadline < 0 else deadline
 
 
 def stream_prefix(number: int, entity: str) -> bytes:
@@ -220,13 +245,14 @@ def runs_in(key: bytes, value: bytes) -> Iterator[Run]:
 
 def encode_hole(hole: Hole) -> tuple[bytes, bytes]:
     """Return the entry of `holes` that tells of runes taken out."""
-    return PLACE.pack(hole.position), _HOLE.pack(hole.number, hole.length, int(hole.reason))
+    key = PLACE.pack(hole.position)
+    return key, signed(key, _HOLE.pack(hole.number, hole.length, int(hole.reason)))
 
 
-def decode_hole(key: bytes, value: bytes) -> Hole:
+def decode_hole(key: bytes, stored: bytes) -> Hole:
     """Decode an entry of `holes`."""
     try:
-        number, count, reason = _HOLE.unpack(value)
+        number, count, reason = _HOLE.unpack(checked(key, stored))
         return Hole(PLACE.unpack(key)[0], count, number, State(reason))
     except (struct.error, ValueError) as error:
         msg = "an entry of the table of holes cannot be decoded"

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from runelog import frame
 from runelog.errors import Fenced, LogFailed
 from runelog.index import (
-    CLOSED,
     LAST_NUMBER,
     NUMBER,
     Head,
     Tail,
     decode_head,
-    encode_deadline,
     encode_head,
+    encode_work,
     load_tail,
     stream_prefix,
 )
@@ -115,8 +114,9 @@ def inscribe(batch: Batch, past: Past, items: list[Item]) -> None:
         batch.put(_table(tail), tail.key, tail.value)
     for desk in desks.values():
         assert desk.record is not None
-        desk.stored = encode_head(desk.record)
-        batch.put("heads", NUMBER.pack(desk.number), desk.stored)
+        key = NUMBER.pack(desk.number)
+        desk.stored = encode_head(key, desk.record)
+        batch.put("heads", key, desk.stored)
 
 
 def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
@@ -133,12 +133,13 @@ def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
             desk.record = Head(desk.id, item.first, item.first - 1, size, first_time, item.time)
             desk.events = Tail(NUMBER.pack(desk.number), item.first)
             # Takes the number at once: the next new conversation of this batch counts on from it.
-            batch.put("heads", NUMBER.pack(desk.number), encode_head(desk.record))
+            key = NUMBER.pack(desk.number)
+            batch.put("heads", key, encode_head(key, desk.record))
             return
         desk.number = NUMBER.unpack(found)[0]
         desk.stored = batch.get("heads", found)
         assert desk.stored is not None
-        desk.record = decode_head(desk.stored)
+        desk.record = decode_head(found, desk.stored)
         desk.events = load_tail(batch, "events", found)
     elif batch.get("heads", NUMBER.pack(desk.number)) != desk.stored:
         msg = (
@@ -174,10 +175,8 @@ def _write_item(batch: Batch, past: Past, item: Item, dirty: dict[int, Tail]) ->
     record.last_time = item.time
     for entity, is_open, deadline in item.work:
         key = NUMBER.pack(desk.number) + entity.encode()
-        if is_open:
-            batch.put("work", key, encode_deadline(deadline))
-        elif past.was_open(desk.id, entity):
-            batch.put("work", key, CLOSED)
+        if is_open or past.was_open(desk.id, entity):
+            batch.put("work", key, encode_work(key, is_open=is_open, deadline=deadline))
         else:
             batch.delete("work", key)
 

@@ -13,14 +13,13 @@ from runelog import frame
 from runelog.catalog import Catalog, Span, entries
 from runelog.errors import Closed, Corrupt
 from runelog.index import (
-    CLOSED,
     LAST,
     NUMBER,
     PLACE,
     Head,
-    decode_deadline,
     decode_head,
     decode_hole,
+    decode_work,
     load_tail,
     stream_prefix,
 )
@@ -139,13 +138,7 @@ class Lookup:
     def _active_head(self, conversation: str) -> Head | None:
         with self.volumes.take(self.volumes.manifest.active.number) as (volume, view):
             number = volume.number_of(view, conversation)
-            if number is None:
-                return None
-            found = view.get("heads", NUMBER.pack(number))
-        if found is None:
-            msg = f"{conversation} has a name in the active segment, and no head"
-            raise Corrupt(msg, conversation=conversation)
-        return decode_head(found)
+            return None if number is None else _named(view, conversation, NUMBER.pack(number))
 
     def heads(self) -> Iterator[Head]:
         """Yield all conversations in order of id."""
@@ -169,8 +162,8 @@ class Lookup:
         while True:
             with self.volumes.take(number) as (_, view):
                 names = view.scan("names", start, limit=512)
-                found = [view.get("heads", value) for _, value in names]
-            yield from (decode_head(value) for value in found if value is not None)
+                found = [_named(view, name.decode(), key) for name, key in names]
+            yield from found
             if not names:
                 return
             start = names[-1][0] + b"\0"
@@ -225,9 +218,8 @@ class Lookup:
         spans = [span for span in sealed if span.segment != active]
         with self.volumes.take(active) as (volume, view):
             number = volume.number_of(view, conversation)
-            found = view.get("heads", NUMBER.pack(number)) if number is not None else None
-        if found is not None:
-            head = decode_head(found)
+            head = None if number is None else _named(view, conversation, NUMBER.pack(number))
+        if head is not None:
             spans.append(Span(active, head.since, head.head))
         return [span for span in spans if span.last > after]
 
@@ -336,21 +328,29 @@ class Lookup:
         self, conversation: str | None
     ) -> dict[tuple[str, str], tuple[bool, int | None]]:
         with self.volumes.take(self.volumes.manifest.active.number) as (volume, view):
-            if conversation is None:
-                listed = list(entries(view, "work"))
-            else:
+            start, stop = b"", None
+            if conversation is not None:
                 number = volume.number_of(view, conversation)
                 if number is None:
                     return {}
                 start, stop = NUMBER.pack(number), NUMBER.pack(number + 1)
-                listed = list(entries(view, "work", start, stop))
+            # Of a damaged segment all of it is read: an entry may be where it does not belong.
+            listed = entries(view, "work") if volume.damaged else entries(view, "work", start, stop)
+            told = [(key, decode_work(key, stored)) for key, stored in listed]
             return {
-                (volume.id_of(view, NUMBER.unpack(key[:4])[0])[0], key[4:].decode()): (
-                    value != CLOSED,
-                    None if value == CLOSED else decode_deadline(value),
-                )
-                for key, value in listed
+                (volume.id_of(view, NUMBER.unpack(key[:4])[0])[0], key[4:].decode()): work
+                for key, work in told
+                if key.startswith(start)
             }
+
+
+def _named(view: View, conversation: str, number: bytes) -> Head:
+    """Return the head of a conversation that has a name in a segment."""
+    found = view.get("heads", number)
+    if found is None:
+        msg = f"{conversation} has a name in the active segment, and no head"
+        raise Corrupt(msg, conversation=conversation)
+    return decode_head(number, found)
 
 
 def last_position(view: View, info: SegmentInfo) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from runelog import frame
 from runelog.errors import Corrupt
-from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole
+from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole, decode_work
 from runelog.rune import State, is_id
 
 if TYPE_CHECKING:
@@ -40,24 +41,25 @@ class Loot:
         self._first = info.first
         self.runes: dict[int, Rescued] = {}
         self.holes: dict[int, Hole] = {}
-        self.work: dict[tuple[str, bytes], bytes] = {}
+        self.work: dict[tuple[str, bytes], tuple[bool, int | None]] = {}
         self.heads: dict[int, Head] = {}
         self._names: dict[int, str] = {}
         # What is found on a page that nothing leads to may be of another table: its shape must fit.
         self._take_names(view)
         self._take_runes(view)
         self._take_holes(view)
-        for key, value in view.salvage("work"):
+        for key, stored in view.salvage("work"):
             name = self._names.get(NUMBER.unpack(key[:4])[0]) if len(key) > NUMBER.size else None
-            if name is not None and len(value) in {0, 8} and is_id(_text(key[4:])):
-                self.work[name, key[4:]] = value
+            if name is not None and is_id(_text(key[4:])):
+                with contextlib.suppress(Corrupt):
+                    self.work[name, key[4:]] = decode_work(key, stored)
         self.notes = list(view.problems)
 
     def _take_names(self, view: SalvageView) -> None:
         for key, value in view.salvage("heads"):
             if len(key) == NUMBER.size:
                 try:
-                    head = decode_head(value)
+                    head = decode_head(key, value)
                 except Corrupt:
                     continue
                 number = NUMBER.unpack(key)[0]

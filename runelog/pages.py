@@ -192,7 +192,8 @@ def _packed(
 ) -> list[Node]:
     """Leave out nodes that reach into the next one or, unless there are `gaps`, end before it."""
     places = sorted(range(len(nodes)), key=spans.__getitem__)
-    bounds = [spans[place][0] for place in places[1:]] + [size_of_page]
+    # Each ends where the next one begins, the last one with the page; there may be none at all.
+    bounds = [*(spans[place][0] for place in places[1:]), size_of_page][: len(places)]
     wrong = {
         place
         for place, bound in zip(places, bounds, strict=True)

@@ -125,19 +125,20 @@ def expected_events(
     path = directory / f"catalog.{found.catalog}.mdb"
     if path.exists():
         with SalvageView.open(path) as view:
-            for key, value in view.salvage("spans", _is_span):
-                span = decode_span(key, value)
-                if span.segment in damaged:
-                    expected[span.segment][key[:-9].decode()] = span.last
+            for key, stored in view.salvage("spans", _is_span):
+                with contextlib.suppress(Corrupt):
+                    span = decode_span(key, stored)
+                    if span.segment in damaged:
+                        expected[span.segment][key[:-9].decode()] = span.last
     return expected
 
 
-def _is_span(key: bytes, value: bytes) -> bool:
-    return len(value) == 12 and key[-9:-8] == b"\0" and is_id(key[:-9].decode("ascii", "replace"))
+def _is_span(key: bytes, stored: bytes) -> bool:
+    return len(stored) == 16 and key[-9:-8] == b"\0" and is_id(key[:-9].decode("ascii", "replace"))
 
 
 def _heads(view: SalvageView) -> Iterator[Head]:
     for key, value in view.salvage("heads"):
         if len(key) == 4:
             with contextlib.suppress(Corrupt):
-                yield decode_head(value)
+                yield decode_head(key, value)

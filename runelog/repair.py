@@ -19,7 +19,7 @@ from runelog.codec import Codec
 from runelog.cold import Archives
 from runelog.errors import Corrupt, NotALog
 from runelog.files import make_directory, sync_directory
-from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole
+from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole, encode_work
 from runelog.inscribe import Desk, inscribe
 from runelog.line import Item
 from runelog.loot import Loot, Rescued
@@ -228,10 +228,11 @@ class _Repair:
         env.reserve(64 * len(holes) + 64 * len(loot.work) + (1 << 20))
         with env.batch() as batch:
             _put_holes(batch, holes, loot)
-            for (name, entity), value in loot.work.items():
+            for (name, entity), (is_open, deadline) in loot.work.items():
                 desk = desks.get(name)
                 if desk is not None and desk.number is not None:
-                    batch.put("work", NUMBER.pack(desk.number) + entity, value)
+                    key = NUMBER.pack(desk.number) + entity
+                    batch.put("work", key, encode_work(key, is_open=is_open, deadline=deadline))
 
     def _item(self, desks: dict[str, Desk], catalog: Catalog, run: list[Rescued]) -> Item:
         first = run[0]
@@ -311,7 +312,7 @@ def _put_holes(batch: Batch, holes: list[Hole], loot: Loot) -> None:
             number += 1
             numbers[hole.number] = number
             head = Head(name, 0, 0, 0, 0, 0, hole.reason)
-            batch.put("heads", NUMBER.pack(number), encode_head(head))
+            batch.put("heads", NUMBER.pack(number), encode_head(NUMBER.pack(number), head))
         batch.put("holes", *encode_hole(hole._replace(number=numbers.get(hole.number, 0))))
 
 

@@ -147,7 +147,8 @@ def _runes(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byt
         position, count = PLACE.unpack(key)[0], frame.count(data)
         if number not in drop:
             if number not in names:
-                name = decode_head(view.get("heads", NUMBER.pack(number)) or b"").id
+                at = NUMBER.pack(number)
+                name = decode_head(at, view.get("heads", at) or b"").id
                 names[number] = (name, frame.seed_of(name))
             frame.unpack(data, *names[number], position)
             yield "runes", key, data
@@ -169,10 +170,10 @@ def _heads(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byt
         if reason is None:
             yield "heads", key, value
         else:
-            head = decode_head(value)
+            head = decode_head(key, value)
             head.size = head.first_time = head.last_time = 0
             head.state = reason
-            yield "heads", key, encode_head(head)
+            yield "heads", key, encode_head(key, head)
 
 
 class _NoPast:

@@ -69,9 +69,9 @@ class _Told:
         self.first_time = self.last_time = time
         self.size = 0
 
-    def fits(self, value: bytes) -> bool:
+    def fits(self, key: bytes, stored: bytes) -> bool:
         """Tell whether a head says the same; not all of it can be known in one segment."""
-        head = decode_head(value)
+        head = decode_head(key, stored)
         return (
             (head.since, head.head, head.last_time) == (self.since, self.head, self.last_time)
             and (self.since > 1 or (head.first_time, head.size) == (self.first_time, self.size))
@@ -146,12 +146,12 @@ class Witness:
         """Say how names and heads contradict each other or the runes; nothing if they do not."""
         heads = dict(entries(view, "heads"))
         names = sorted((number, name.decode()) for name, number in entries(view, "names"))
-        if names != [(number, decode_head(value).id) for number, value in heads.items()]:
+        if names != [(key, decode_head(key, stored).id) for key, stored in heads.items()]:
             return "the names of its conversations are not those that its heads tell"
         if self.fault:
             return self.fault
         told = {NUMBER.pack(number): one for number, one in self._told.items()}
-        if told.keys() != heads.keys() or not all(told[at].fits(heads[at]) for at in told):
+        if told.keys() != heads.keys() or not all(told[at].fits(at, heads[at]) for at in told):
             return "its heads do not tell of the runes that it holds"
         return ""
 

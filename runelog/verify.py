@@ -202,7 +202,7 @@ class _Verifier:
     ) -> None:
         numbers: dict[int, Head] = {}
         for key, value in entries(view, "heads"):
-            numbers[NUMBER.unpack(key)[0]] = decode_head(value)
+            numbers[NUMBER.unpack(key)[0]] = decode_head(key, value)
         for key, value in entries(view, "names"):
             head = numbers.get(NUMBER.unpack(value)[0])
             if head is None or head.id != key.decode():

@@ -83,11 +83,12 @@ class Volume:
         """Return the id behind a number, and what its checksums start from."""
         known = self._ids.get(number)
         if known is None:
-            found = view.get("heads", NUMBER.pack(number))
+            key = NUMBER.pack(number)
+            found = view.get("heads", key)
             if found is None:
                 msg = f"{self.info.name} names no conversation {number}"
                 raise Corrupt(msg)
-            name = decode_head(found).id
+            name = decode_head(key, found).id
             known = self._ids[number] = (name, frame.seed_of(name))
         return known
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
+from actors.door import lets_in
 from actors.errors import Dead
 from actors.session import commands as ask
 from actors.session.fold import member
@@ -52,6 +53,8 @@ class Interrupt(NamedTuple):
     """Stop the turns that run now; answered with the messages they were about."""
 
     reason: str
+    turns: tuple[str, ...] = ()
+    """Only these; all of them if none is named."""
 
 
 class Forward(NamedTuple):
@@ -140,6 +143,7 @@ class SessionActor(Shell):
                     mode=mode,
                     to=to,
                     known=own_id and self._is_known(message_id),
+                    begin=lets_in(self.hall.offices, message_id),
                 )
             case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
                 known = self._is_there(agent_id)
@@ -165,9 +169,9 @@ class SessionActor(Shell):
                 return Sent(message_id, 0 if own_id else before)
             case Await(message_id):
                 return _Later(message_id)
-            case Interrupt(reason):
+            case Interrupt(reason, only):
                 reason = self.hall.offices.redactor.text(reason)
-                running = self.state.running
+                running = [each for each in self.state.running if not only or each.turn_id in only]
                 for each in running:
                     self._interrupted[each.turn_id] = reason
                     self._stop_turn(each.turn_id, reason)
@@ -248,7 +252,8 @@ class SessionActor(Shell):
             case ask.EnsureAgent(agent_id):
                 children.ensure("agent", agent_id, agent_id)
             case ask.BeginTurn(_, message_id):
-                self.carry_out(ask.Begin(message_id, self.hall.offices.clock.now()))
+                if lets_in(self.hall.offices, message_id):
+                    self.carry_out(ask.Begin(message_id, self.hall.offices.clock.now()))
             case ask.SteerTurn(turn_id):
                 self._stop_turn(turn_id, "steer")
             case ask.InterruptTurn(turn_id, reason):

@@ -109,6 +109,10 @@ class Reopen(msgspec.Struct, frozen=True):
     """There was a result since the last open that the session does not hear of."""
 
 
+class Rest(msgspec.Struct, frozen=True):
+    """The process that runs it ends in order, with work left here."""
+
+
 class NoteRestart(msgspec.Struct, frozen=True):
     """A supervisor started a crashed actor again."""
 
@@ -203,6 +207,6 @@ MessageCommand: TypeAlias = Accept | Begin | RefuseInputs
 AgentCommand: TypeAlias = Create | Spawn | HandOver | AgentGone | CloseBudget
 HaltCommand: TypeAlias = Pause | Resume | Suspend | Unsuspend | Replenish
 CourseCommand: TypeAlias = Activate | Close | Finish | Archive
-NoteCommand: TypeAlias = Reopen | NoteRestart
+NoteCommand: TypeAlias = Reopen | Rest | NoteRestart
 Command: TypeAlias = MessageCommand | AgentCommand | HaltCommand | CourseCommand | NoteCommand
 Effect: TypeAlias = Inward | EnsureAgent | BeginTurn | SteerTurn | InterruptTurn | TerminateAgent

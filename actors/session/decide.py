@@ -37,6 +37,7 @@ from actors.session.runes import (
     InputRefused,
     Paused,
     Reopened,
+    Rested,
     Resumed,
     SessionConfig,
     Suspended,
@@ -69,7 +70,7 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _about_halts(state, command)
         case ask.Activate() | ask.Close() | ask.Finish() | ask.Archive():
             return _about_its_course(state, command)
-        case ask.Reopen() | ask.NoteRestart():
+        case ask.Reopen() | ask.Rest() | ask.NoteRestart():
             return _about_mishaps(state, command)
         case _:
             assert_never(command)
@@ -310,7 +311,11 @@ def _about_mishaps(state: State, command: ask.NoteCommand) -> list[Rune]:
         case ask.Reopen(epoch, outcome):
             if epoch == state.epoch or state.phase in {Phase.CLOSED, Phase.ARCHIVED}:
                 return []
-            return [Reopened(unclean=1 if outcome else state.unclean + 1, epoch=epoch)]
+            since = 0 if outcome else state.unclean
+            return [Reopened(unclean=since if state.rested else since + 1, epoch=epoch)]
+        case ask.Rest():
+            over = state.phase in {Phase.CLOSED, Phase.ARCHIVED}
+            return [] if over or state.rested or not state.conversation_id else [Rested()]
         case ask.NoteRestart(child, reason, restarts):
             note = ChildRestarted(child=child, reason=reason, restarts=restarts)
             return [] if note == state.restarted else [note]

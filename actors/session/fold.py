@@ -25,6 +25,7 @@ from actors.session.runes import (
     InputRefused,
     Paused,
     Reopened,
+    Rested,
     SessionConfig,
     Stats,
     Suspended,
@@ -126,7 +127,9 @@ class State(msgspec.Struct, frozen=True):
     unclean: int = 0
     """How many unclean opens there were since the last outcome."""
     epoch: int = 0
-    """The last open that was counted as unclean."""
+    """The last open that there was work under way for."""
+    rested: bool = False
+    """Whether the process that ran it last ended in order, and nothing happened since."""
     requests: tuple[str, ...] = ()
     restarted: ChildRestarted | None = None
     """What a supervisor reported last."""
@@ -201,6 +204,9 @@ def refusable(state: State) -> list[Waiting]:
 
 def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
+    rests = isinstance(rune, Rested)
+    if state.rested is not rests:
+        state = replace(state, rested=rests)
     match rune:
         case turns.Started():
             return _begun(state, rune)

@@ -260,6 +260,7 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
+    version=2,
 )
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,

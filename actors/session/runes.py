@@ -118,11 +118,15 @@ class Archived(Moved, frozen=True, gc=False, tag="session.archived"):
     """The conversation may move to cold storage."""
 
 
+class Rested(Rune, frozen=True, gc=False, tag="session.rested"):
+    """The process that ran it ended in order, with work left: to open it again is no mishap."""
+
+
 class Reopened(Rune, frozen=True, gc=False, tag="session.reopened"):
-    """The log was opened and held work that nobody had ended properly."""
+    """The log was opened, and there was work under way in it."""
 
     unclean: int
-    """The how manieth such open without a new outcome this is."""
+    """How many opens there were without a new outcome since, and without an end in order before."""
     epoch: int = 0
     """The writer's epoch: one open counts once."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, assert_never
 
 from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
-from actors.commands import Cancel, TimeUp
+from actors.commands import Cancel, Recover, TimeUp
 from actors.report import log as operator
 from actors.shell import Shell
 from actors.tool.commands import (
@@ -29,6 +29,7 @@ from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import ENTITY
 from actors.tool.moves import cost
 from actors.tool.runes import Result
+from actors.tool.runs import Run
 from actors.tool.spec import asked
 from actors.tool.voice import Voice
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from actors.hall import Hall
     from actors.ports import Steps
     from actors.tool.outcome import Outcome
+    from actors.tool.runs import Runs
     from actors.tool.spec import Tool
     from actors.tool.state import State
     from runelog.rune import Rune
@@ -71,6 +73,10 @@ def _afford(state: State, budget: ledger.State) -> Exhausted | None:
     return ledger.check(budget, call.agent_id, cost(call.rule), call.call_id)
 
 
+class Undone:
+    """A run ended because it was told to stop, and nobody had wanted the call stopped."""
+
+
 class ToolActor(Shell):
     """One call of a tool."""
 
@@ -80,6 +86,27 @@ class ToolActor(Shell):
         """Begin before anything runs."""
         super().__init__(hall, me)
         self._cancellation = Cancellation()
+        self._runs: Runs = hall.offices.tools.runs
+
+    def _settle_doubts(self) -> None:
+        """Wait for a run that outlived the actor before; without one, the law settles it."""
+        run = self._runs.find(self.hall.conversation, self.me)
+        for effect in self.entity.lifecycle.due(self.state):
+            if isinstance(effect, RunTool) and run is not None and run.attempt == effect.attempt:
+                self._under_way.add(effect)
+                self._cancellation = run.cancellation
+                run.take_over(self._hear_of(run))
+                return
+        super()._settle_doubts()
+
+    def _hear_of(self, run: Run) -> Callable[[object], None]:
+        """Return how we are told of a run that somebody else began."""
+
+        def tell(outcome: object) -> None:
+            told_to_stop = run.cancellation.cancelled and isinstance(outcome, Fail)
+            self.ref.notify(Undone() if told_to_stop else outcome)
+
+        return tell
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Have whatever runs stop where the law is about to give it up."""
@@ -90,12 +117,16 @@ class ToolActor(Shell):
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
                 word = self.hall.offices.redactor.value(message)
                 return meant_by(word, self.state, budget, now)
+            case Undone():
+                return Recover(now=self.hall.offices.clock.now())
             case Go(now):
                 return Go(now, _afford(self.state, self.hall.ward("budget").state))
         return super().understand(message)
 
     def believed(self, rune: Rune) -> None:
         """Tell the operator of an outcome that nobody knows; model and app are told by the rune."""
+        if isinstance(rune, Result):
+            self._runs.end(self.hall.conversation, self.me)
         if isinstance(rune, Result) and rune.status == "unknown":
             operator.warning(
                 "outcome_unknown",
@@ -144,13 +175,18 @@ class ToolActor(Shell):
             redactor=redactor,
         )
 
+        run = Run(attempt, self._cancellation, self.ref.notify)
+
         def steps() -> Steps:
             yield None
             outcome = redactor.value(work(tool, call))
             voice.end()
-            return partial(self.ref.notify, outcome)
+            return partial(run.over, outcome)
 
         offices.scheduler.work(self.name, steps())
+        if attempt is not None:
+            # Only now: what could not even begin is not under way.
+            self._runs.begin(self.hall.conversation, self.me, run)
 
     def _ran(self, outcome: Outcome, attempt: int) -> Finish | Fail:
         if outcome.status == "success":
@@ -167,8 +203,3 @@ class ToolActor(Shell):
         """Have whatever still runs stop: nobody waits for it."""
         self._cancellation.cancel()
         super().on_stop()
-
-    def on_failure(self, *about: object) -> None:
-        """Have whatever still runs stop: whoever comes next asks the law what to do about it."""
-        self._cancellation.cancel()
-        super().on_failure(*about)

@@ -337,6 +337,12 @@ class TurnActor(Shell):
     def _release(self, call_id: str) -> None:
         self.hall.tell(call_id, Go(now=self._now()))
 
+    def on_stop(self) -> None:
+        """Count the time until now: whoever goes on with the turn cannot know it any more."""
+        if self.state.stretch is not None and self.hall.broken is None:
+            self.carry_out(Stand(self._now(), anyhow=True))
+        super().on_stop()
+
     def is_idle(self) -> bool:
         """Tell whether it waits for nothing but a human, or others."""
         return super().is_idle() and not any(isinstance(e, AskModel) for e in self._under_way)

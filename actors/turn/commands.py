@@ -73,9 +73,11 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Stand(msgspec.Struct, frozen=True):
-    """Let the clock stand."""
+    """Let the clock stand, if a human is waited for."""
 
     now: int
+    anyhow: bool = False
+    """Also if the turn works: the process ends in order, and knows what time it is."""
 
 
 # -- effects -----------------------------------------------------------------------------------

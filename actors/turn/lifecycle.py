@@ -170,8 +170,8 @@ def _about_time(state: State, command: Recover | TimeUp | Run | Stand) -> list[R
             return _time_up(state, now, command)
         case Run():
             return clock.run(state, command)
-        case Stand(now):
-            return [] if clock.works(state) else clock.stop(state, now)
+        case Stand(now, anyhow):
+            return clock.stop(state, now) if anyhow or not clock.works(state) else []
         case _:
             assert_never(command)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import runefold
-from runefold.cli import crash, keep, laws, look, move, overview, talk, verify
+from runefold.cli import course, crash, keep, laws, look, move, overview, talk, verify
 from runefold.cli.failures import EXIT_CODES, Guarded
 
 app = typer.Typer(
@@ -51,7 +51,13 @@ _TO_A_RUNTIME: dict[str, Callable[..., None]] = {
     "send": talk.send,
     "approve": talk.approve,
     "deny": talk.deny,
+    "answer": course.answer,
     "interrupt": talk.interrupt,
+    "pause": course.pause,
+    "resume": course.resume,
+    "unsuspend": course.unsuspend,
+    "replenish": course.replenish,
+    "close": course.close,
     "verify": verify.verify,
     "lifecycles": laws.lifecycles,
     "crash-test": crash.crash_test,

@@ -192,7 +192,7 @@ def check(directory: Directory, *, json: Json = False) -> None:
     """
     screen = Screen()
     find(directory)
-    with screen.progress("verifying", _expected(directory)) as progress:
+    with screen.progress("verifying", expected(directory)) as progress:
         report = verify(directory, progress=progress)
     if json:
         screen.json(
@@ -217,7 +217,7 @@ def check(directory: Directory, *, json: Json = False) -> None:
         raise typer.Exit(Exit.PROBLEMS)
 
 
-def _expected(directory: Directory) -> int | None:
+def expected(directory: Directory) -> int | None:
     """Return about how many runes there are to look at, None if the index cannot tell."""
     try:
         with reading(directory) as log:

@@ -88,7 +88,7 @@ def send(
     """
     screen = Screen()
     check_id(session, "session id")
-    content = _text(sys.stdin.read() if text == STDIN else text)
+    content = typed(sys.stdin.read() if text == STDIN else text)
     find(directory)
     if wait and not is_run(directory):
         msg = f"nobody runs {directory}, so nobody would answer: nothing was sent; do not --wait"
@@ -176,7 +176,7 @@ def _show(screen: Screen, result: TurnResult, message_id: str, *, json: bool) ->
 def approve(directory: Directory, session: Session, call: Call, *, who: As = None) -> None:
     """Let a call run that waits for a human."""
     screen = Screen()
-    name = _text(who or _user())
+    name = typed(who or me())
     _, runs = deliver(
         directory,
         lambda runtime: runtime.approve(session, call, approver=name),
@@ -199,11 +199,11 @@ def deny(
 ) -> None:
     """Have a call not run that waits for a human. A call in doubt is given up."""
     screen = Screen()
-    name = _text(who or _user())
+    name = typed(who or me())
     _, runs = deliver(
         directory,
-        lambda runtime: runtime.deny(session, call, approver=name, reason=_text(reason)),
-        lambda letterbox: letterbox.deny(session, call, approver=name, reason=_text(reason)),
+        lambda runtime: runtime.deny(session, call, approver=name, reason=typed(reason)),
+        lambda letterbox: letterbox.deny(session, call, approver=name, reason=typed(reason)),
     )
     screen.line(("denied", "yellow"), f" {safe(call)}")
     if not runs:
@@ -235,7 +235,7 @@ def _nothing_runs(letterbox: Letterbox, directory: Path, session: str) -> int:
     return 0
 
 
-def _text(given: str) -> str:
+def typed(given: str) -> str:
     """Return a text that was typed, or refuse one that cannot be written down."""
     try:
         given.encode()
@@ -245,7 +245,8 @@ def _text(given: str) -> str:
     return given
 
 
-def _user() -> str:
+def me() -> str:
+    """Return the name of whoever types."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

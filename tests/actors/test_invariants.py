@@ -2,100 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import pytest
 
 from actors.agent import runes as agents
 from actors.budget import runes as budget
-from actors.catalogue import BIRTHS, CODEC
-from actors.entity import Entity, Place
 from actors.invariants import SEVERITIES, violations
-from actors.model import runes as model
 from actors.session import runes as session
 from actors.tool import runes as tool
-from actors.turn import runes as turn
-from runelog.lifecycle import Lifecycle
-from runelog.memory import MemoryLog
-from runelog.rune import Change
+from tests.actors.plants import (
+    ASK,
+    CONV,
+    ONE,
+    Step,
+    asked,
+    begun,
+    broken,
+    called,
+    created,
+    funds,
+    gone,
+    over,
+    reserved,
+    result,
+    settled,
+    spawned,
+    started,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from runelog.rune import Envelope, Rune
-
-CONV: Final = "conv_a"
-Step = tuple[str, "Rune"] | tuple[str, "Rune", tuple[str, ...]]
-
-RULE: Final = tool.Rule("allow")
-ASK: Final = tool.Rule("ask")
-ONE: Final = budget.Amounts(tool_calls=1)
-
-
-def written(*steps: Step) -> list[Envelope]:
-    """Return runes as a log gives them out."""
-    log = MemoryLog(CODEC)
-    for owner, rune, *observers in steps:
-        seen = observers[0] if observers else ()
-        log.append(CONV, [Change(owner, None, [rune], seen)])
-    return list(log.read(CONV))
-
-
-def broken(*steps: Step, at_rest: bool = False) -> list[str]:
-    """Return what of these runes is wrong, by the names of the invariants."""
-    return [each.invariant for each in violations(written(*steps), at_rest=at_rest)]
-
-
-def begun(name: str = "turn_1", agent: str = "agt_1") -> Step:
-    """Begin a turn."""
-    return name, turn.Started(turn_id=name, agent_id=agent, input="hi")
-
-
-def over(name: str = "turn_1") -> Step:
-    """End a turn."""
-    return name, turn.Error("stuck", turn_id=name)
-
-
-def called(name: str = "call_1", rule: tool.Rule = RULE, of: str = "turn_1") -> Step:
-    """Call a tool."""
-    rune = tool.Called(
-        call_id=name,
-        tool_name="charge",
-        arguments={},
-        turn_id=of,
-        agent_id="agt_1",
-        rule=rule,
-        at=0,
-    )
-    return name, rune
-
-
-def started(name: str = "call_1") -> Step:
-    """Hand a call to its tool."""
-    return name, tool.Started(call_id=name, deadline=1)
-
-
-def result(name: str = "call_1", status: tool.Status = "success") -> Step:
-    """Have a call's result."""
-    return name, tool.Result(call_id=name, status=status)
-
-
-def funds(**limits: int) -> Step:
-    """Open the budget of a session."""
-    return "budget", budget.Opened(scope="session", limits=budget.Limits(**limits))
-
-
-def reserved(key: str = "call_1", scope: str = "session") -> Step:
-    """Set one tool call aside."""
-    return "budget", budget.Reserved(key=key, scope=scope, amounts=ONE)
-
-
-def settled(key: str = "call_1", used: int = 1) -> Step:
-    """Count what a call used."""
-    return "budget", budget.Settled(key=key, used=budget.Amounts(tool_calls=used))
 
 
 def test_what_is_right_is_left_alone() -> None:
@@ -173,6 +111,55 @@ PLANTED: Final[dict[str, tuple[str, Sequence[Step]]]] = {
         "INV-AGENT-BUDGET",
         [funds(), begun(), called(), reserved(), result(), over()],
     ),
+    "time that outlives its turn": (
+        "INV-AGENT-BUDGET",
+        [
+            funds(),
+            begun(),
+            ("budget", budget.Reserved("turn_1-w0", "session", budget.Amounts(wall=5), until=9)),
+            over(),
+        ],
+    ),
+    "a program that may use the network and must not": (
+        "INV-TOOL-SANDBOX",
+        [
+            called(rule=tool.Rule("allow", network=False)),
+            started(),
+            ("call_1", tool.Progress("call_1", "sandbox", "network access is not blocked")),
+        ],
+    ),
+    "an agent of nobody": (
+        "INV-AGENT-SUPERVISED",
+        [created(), spawned(), spawned("agt_2", "agt_9")],
+    ),
+    "a second root": ("INV-AGENT-SUPERVISED", [created(), spawned(), spawned("agt_2")]),
+    "an agent that is spawned twice": (
+        "INV-AGENT-SUPERVISED",
+        [created(), spawned(), spawned("agt_1", "agt_1")],
+    ),
+    "an agent that goes and was not there": (
+        "INV-AGENT-SUPERVISED",
+        [created(), spawned(), gone("agt_2")],
+    ),
+    "a crash that reaches a child of somebody else": (
+        "INV-AGENT-SUPERVISED",
+        [
+            *(created(), spawned(), spawned("agt_2", "agt_1"), spawned("agt_3", "agt_1")),
+            *(gone("agt_2", "crashed"), gone("agt_3", "parent closed")),
+        ],
+    ),
+    "a turn of an agent that is gone": (
+        "INV-AGENT-SUPERVISED",
+        [created(), spawned(), gone(), begun()],
+    ),
+    "a model that is asked when the turn is over": (
+        "INV-AGENT-SUPERVISED",
+        [created(), spawned(), begun(), over(), asked()],
+    ),
+    "a call in the turn of somebody else": (
+        "INV-AGENT-SUPERVISED",
+        [created(), spawned(), spawned("agt_2", "agt_1"), begun("turn_1", "agt_2"), called()],
+    ),
     "spending from no budget": ("INV-AGENT-BUDGET", [funds(), reserved(scope="agt_9")]),
     "a rune of nobody": ("INV-REPLAY-DETERMINISTIC", [("agt_1", agents.Ready("agt_1"))]),
     "a rune that its law forbids": (
@@ -225,13 +212,46 @@ def test_what_has_no_end_is_found_once_all_is_at_rest() -> None:
 def test_a_closed_session_is_at_rest() -> None:
     """Where a session is closed, everything in it has come to its end."""
     closed = [
-        ("session", session.Created(CONV)),
+        created(),
+        spawned(),
         begun(),
         ("session", session.Closing()),
         ("session", session.Closed()),
     ]
 
     assert broken(*closed) == ["INV-TURN-TERMINAL"]
+
+
+def test_whoever_has_somebody_above_is_left_alone() -> None:
+    """Agents under agents, turns under agents, calls under turns, and new roots for old ones."""
+    steps = (
+        *(created(), spawned(), spawned("agt_2", "agt_1")),
+        *(begun(), asked(), over(), gone(), gone("agt_2", "parent closed")),
+        *(spawned("agt_3"), begun("turn_2", "agt_3"), over("turn_2")),
+    )
+
+    assert "INV-AGENT-SUPERVISED" not in broken(*steps)
+
+
+def test_a_program_that_may_use_the_network_says_so_in_vain() -> None:
+    """Where no bound was declared, none was passed; and any tool may have a stream of that name."""
+    said = ("call_1", tool.Progress("call_1", "sandbox", "network access is not blocked"))
+
+    assert broken(begun(), called(), started(), said, result()) == []
+
+
+def test_every_invariant_that_is_checked_is_in_the_specification() -> None:
+    """Each has its severity, and each has a log in these tests that breaks it."""
+    planted = {invariant for invariant, _ in PLANTED.values()}
+    beside = {
+        "INV-EVENTID-MONOTONIC",
+        "INV-MEMORY-PRIVACY",
+        "INV-REPLAY-IDEMPOTENT",
+        "INV-RESUME-NO-DUPLICATES",
+        "INV-RESUME-NO-GAPS",
+    }
+
+    assert planted | beside == SEVERITIES.keys()
 
 
 def test_an_approved_call_may_start() -> None:
@@ -254,35 +274,3 @@ def test_each_problem_says_where_it_is() -> None:
     assert problem.where == "conv_a event 2"
     assert problem.severity == SEVERITIES["INV-TURN-SEQUENTIAL"] == "error"
     assert "turn_1" in problem.message
-
-
-class _Phase(StrEnum):
-    THERE = "there"
-
-
-class _Counted(msgspec.Struct, frozen=True):
-    phase: _Phase = _Phase.THERE
-    count: int = 0
-
-
-def test_a_law_that_folds_differently_each_time_is_found() -> None:
-    """Folded twice from the same runes, a state has the same hash, or that is told."""
-    ticks = itertools.count()
-    moody = Lifecycle[_Phase, _Counted, object, object](
-        name="moody",
-        table={_Phase.THERE: {model.Called: _Phase.THERE}},
-        initial=_Counted(),
-        decide=lambda _state, _command: [],
-        evolve=lambda state, _rune: msgspec.structs.replace(state, count=next(ticks)),
-        due=lambda _state: [],
-    )
-    entity = Entity(
-        lifecycle=moody,
-        place=lambda _state, _rune: Place("m"),
-        births=(model.Called,),
-        is_open=lambda _state: False,
-    )
-    rune = model.Called("m", "turn_1", "agt_1", "demo", 0, 0, 0, "", budget.Amounts(), 0)
-    found = violations(written(("m", rune)), births={**BIRTHS, model.Called: entity})
-
-    assert [each.invariant for each in found] == ["INV-REPLAY-DETERMINISTIC"]

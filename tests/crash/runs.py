@@ -19,6 +19,7 @@ from tests.crash.guard import survived
 from tests.crash.judge import check
 from tests.crash.ptrace import Fail, Kill
 from tests.crash.story import Pipe, acknowledged, begun, play, possible, promised, worlds
+from tests.crash.warm import walking_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -88,16 +89,21 @@ def power_cuts(
     return cases(recording.root, recording.changes, durable, seed)
 
 
-def open_after(story: Story, case: Case) -> str:
-    """Make a state real and open it; return what is wrong, nothing if all is well."""
+def open_after(story: Story, case: Case, *, inside: bool = False) -> str:
+    """Make a state real and open it; return what is wrong, nothing if all is well.
+
+    With `inside` its files are walked by whoever opens it, which is quicker.
+    """
     with scratch() as root:
         case.state.build(root)
         for path in root.rglob("*-lock"):
             # Nobody syncs what LMDB keeps there: anything may be left of it.
             path.write_bytes(os.urandom(path.stat().st_size))
-        wrong = survived(
-            partial(check, root / "log", worlds(story)[case.required : case.limit + 1])
-        )
+        how = walking_inside() if inside else contextlib.nullcontext()
+        with how:
+            wrong = survived(
+                partial(check, root / "log", worlds(story)[case.required : case.limit + 1])
+            )
         return f"power cut before {case.where}: {wrong}" if wrong else ""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from runelog.codec import Codec
 from runelog.exchange import export, take_in
 from runelog.memory import MemoryLog
-from runelog.rune import Change, Rune, State
+from runelog.rune import Change, Rune, State, Work
 from runelog.store import Durability, Runelog
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Step(NamedTuple):
     size: int = 20
     entity: str = "note_1"
     """Who owns the runes; `book_1` observes all of them."""
+    open: bool | None = None
+    """Whether the owner has something left to do afterwards, and a deadline; None: as before."""
 
 
 World = dict[str, tuple[State, tuple[str, ...]]]
@@ -149,6 +151,18 @@ def streams(story: Sequence[Step]) -> Streams:
     return found
 
 
+def work(story: Sequence[Step]) -> list[Work]:
+    """Return what is left to do after a story."""
+    found: dict[tuple[str, str], Work] = {}
+    for number, step in enumerate(story, 1):
+        for name in step.names:
+            if step.open:
+                found[name, step.entity] = Work(name, step.entity, number)
+            elif step.open is not None:
+                found.pop((name, step.entity), None)
+    return [found[key] for key in sorted(found)]
+
+
 def possible(story: Sequence[Step], sure: Collection[int], maybe: Collection[int]) -> list[World]:
     """Return what may be there if some steps were taken for sure, and any of some others."""
     open_ends = sorted(set(maybe) - set(sure))
@@ -201,7 +215,14 @@ def perform(log: Runelog, step: Step, number: int, durability: Durability = "com
     """Take one step; return the log to go on with."""
     if step.do in ("append", "whisper"):
         for name in step.names:
-            change = Change(step.entity, None, runes(step, number, name), observers=("book_1",))
+            change = Change(
+                step.entity,
+                None,
+                runes(step, number, name),
+                observers=("book_1",),
+                open=step.open,
+                deadline=number if step.open else None,
+            )
             log.append(name, [change], durable=step.do == "append")
     elif step.do == "reopen":
         log.close()

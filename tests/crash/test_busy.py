@@ -26,8 +26,8 @@ def test_a_busy_writer_can_be_killed(pool: ProcessPoolExecutor, seeds: tuple[int
 @pytest.mark.crash
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("first", range(100, 150, 10))
-def test_a_busy_writer_can_be_killed_200_times(pool: ProcessPoolExecutor, first: int) -> None:
+def test_a_busy_writer_can_be_killed_200_times(warm: ProcessPoolExecutor, first: int) -> None:
     """Killed 200 times at random, a busy writer has never acknowledged what is not there."""
-    wrong = pool.map(partial(killed_at_random, kills=KILLS), range(first, first + 10))
+    wrong = warm.map(partial(killed_at_random, kills=KILLS), range(first, first + 10))
 
     assert list(filter(None, wrong)) == []

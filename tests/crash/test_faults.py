@@ -98,12 +98,12 @@ def test_a_failing_disk_loses_nothing_acknowledged(pool: ProcessPoolExecutor, ca
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("name", ["short", *KEEPING])
 def test_a_disk_that_fails_anywhere_loses_nothing_acknowledged(
-    pool: ProcessPoolExecutor, name: str, error: int, calls: str
+    warm: ProcessPoolExecutor, name: str, error: int, calls: str
 ) -> None:
     """The same, for each call in turn, archiving, restoring, erasing and taking in included."""
     story = KEEPING.get(name, SHORT)
     skip = len(story) - 2 if name in KEEPING else 0
-    found = all_failing(pool, story, error, CALLS[calls], skip)
+    found = all_failing(warm, story, error, CALLS[calls], skip)
 
     assert judged(story, found) == []
 

@@ -31,10 +31,10 @@ def test_a_killed_writer_loses_nothing(pool: ProcessPoolExecutor) -> None:
 @needs_tracer
 @pytest.mark.crash
 @pytest.mark.timeout(3_600)
-def test_a_writer_killed_anywhere_loses_nothing(pool: ProcessPoolExecutor) -> None:
+def test_a_writer_killed_anywhere_loses_nothing(warm: ProcessPoolExecutor) -> None:
     """Killed at each of its changes, from creating the log on, a writer leaves it whole."""
-    count = pool.submit(count_changes, SHORT).result()
-    wrong = pool.map(partial(kill_at, SHORT), range(1, count + 1))
+    count = warm.submit(count_changes, SHORT).result()
+    wrong = warm.map(partial(kill_at, SHORT), range(1, count + 1))
 
     assert list(filter(None, wrong)) == []
 
@@ -61,7 +61,7 @@ def test_keeping_happens_or_does_not(pool: ProcessPoolExecutor, name: str) -> No
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", KEEPING)
 def test_keeping_happens_or_does_not_wherever_it_is_killed(
-    pool: ProcessPoolExecutor, name: str
+    warm: ProcessPoolExecutor, name: str
 ) -> None:
     """Killed at each of its changes, each operation is done wholly or not at all."""
-    assert kills(pool, name, None) == []
+    assert kills(warm, name, None) == []

@@ -66,7 +66,7 @@ def test_a_handle_outlives_a_disk_with_nothing_left(
     pool: ProcessPoolExecutor, left: int, use: Callable[[Runelog], object]
 ) -> None:
     """Rolling and appending with next to no room are done or refused; the same handle goes on."""
-    run(pool, partial(_use, left=left, use=use))
+    assert run(pool, partial(_use, left=left, use=use)) == ""
 
 
 def _open(root: Path, *, left: int) -> None:
@@ -96,7 +96,7 @@ def _look(directory: Path, *, readonly: bool) -> None:
 @pytest.mark.parametrize("left", LEFT)
 def test_a_log_is_opened_where_nothing_is_left(pool: ProcessPoolExecutor, left: int) -> None:
     """Where LMDB's own files do not fit, opening for reading or writing is refused, not fatal."""
-    run(pool, partial(_open, left=left))
+    assert run(pool, partial(_open, left=left)) == ""
 
 
 def _arm(root: Path, *, left: int) -> None:
@@ -119,7 +119,7 @@ def _arm(root: Path, *, left: int) -> None:
 @pytest.mark.parametrize("left", LEFT)
 def test_the_first_append_needs_room_like_any_other(pool: ProcessPoolExecutor, left: int) -> None:
     """Becoming ready to write on a full disk is refused, and works once there is room."""
-    run(pool, partial(_arm, left=left))
+    assert run(pool, partial(_arm, left=left)) == ""
 
 
 def _begin(root: Path, *, left: int) -> None:
@@ -139,7 +139,7 @@ def _begin(root: Path, *, left: int) -> None:
 @pytest.mark.parametrize("left", [*LEFT, 128, 160, 192, 224, 256, 320])
 def test_a_log_is_begun_whole_or_not_at_all(pool: ProcessPoolExecutor, left: int) -> None:
     """A log that does not fit is not there, and can be begun once it fits."""
-    run(pool, partial(_begin, left=left))
+    assert run(pool, partial(_begin, left=left)) == ""
 
 
 def _begin_one(root: Path, *, left: int) -> None:
@@ -154,4 +154,4 @@ def _begin_one(root: Path, *, left: int) -> None:
 @pytest.mark.parametrize("left", LEFT)
 def test_a_segment_that_does_not_fit_leaves_nothing(pool: ProcessPoolExecutor, left: int) -> None:
     """An environment that cannot be made for want of room leaves neither data nor locks behind."""
-    run(pool, partial(_begin_one, left=left))
+    assert run(pool, partial(_begin_one, left=left)) == ""

@@ -47,9 +47,12 @@ def test_nothing_escapes_the_tracer(pool: ProcessPoolExecutor, name: str) -> Non
     }
 
 
-def open_all(pool: ProcessPoolExecutor, story: Story, chosen: list[Case]) -> list[str]:
+def open_all(
+    pool: ProcessPoolExecutor, story: Story, chosen: list[Case], *, inside: bool = False
+) -> list[str]:
     """Open each of these states; return what is wrong with them."""
-    return [wrong for wrong in pool.map(partial(open_after, story), chosen, chunksize=4) if wrong]
+    job = partial(open_after, story, inside=inside)
+    return [wrong for wrong in pool.map(job, chosen, chunksize=4) if wrong]
 
 
 def spread(found: list[Case], count: int) -> list[Case]:
@@ -95,7 +98,7 @@ def test_no_power_cut_at_all_loses_what_was_acknowledged(
     story = STORIES[name]
     found = power_cuts(story, pool.submit(record, story).result(), SEED)
 
-    assert open_all(pool, story, found[part::8]) == []
+    assert open_all(pool, story, found[part::8], inside=True) == []
 
 
 def relaxed(pool: ProcessPoolExecutor) -> list[Case]:
@@ -118,4 +121,4 @@ def test_a_power_cut_takes_at_most_the_last_commit_of_a_relaxed_log(
 @pytest.mark.parametrize("part", range(4))
 def test_no_power_cut_at_all_damages_a_relaxed_log(pool: ProcessPoolExecutor, part: int) -> None:
     """In every state there can be, all is there but for the last commit."""
-    assert open_all(pool, PATIENT, relaxed(pool)[part::4]) == []
+    assert open_all(pool, PATIENT, relaxed(pool)[part::4], inside=True) == []

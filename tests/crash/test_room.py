@@ -28,13 +28,12 @@ NOBODY: Final = 65_534
 NOT_PERMITTED: Final = "mounts.NotPermitted"
 
 
-def run(pool: ProcessPoolExecutor, job: Callable[[Path], None]) -> None:
-    """Do something in a child of a child, in a directory of its own; fail if it fails."""
+def run(pool: ProcessPoolExecutor, job: Callable[[Path], None]) -> str:
+    """Do something in a child of a child, in a directory of its own; return what went wrong."""
     wrong = pool.submit(_in_child, job).result()
     if NOT_PERMITTED in wrong:
         pytest.skip(f"needs a mount of its own: {wrong.strip().splitlines()[-1]}")
-
-    assert wrong == ""
+    return wrong
 
 
 def _in_child(job: Callable[[Path], None]) -> str:
@@ -94,7 +93,7 @@ def _full_disk(root: Path, *, segment_size: int) -> None:
 @pytest.mark.parametrize("segment_size", [SMALL, LARGE])
 def test_a_full_disk_costs_nothing(pool: ProcessPoolExecutor, segment_size: int) -> None:
     """On a full disk an append is refused with `LogFull`; once there is room the log goes on."""
-    run(pool, partial(_full_disk, segment_size=segment_size))
+    assert run(pool, partial(_full_disk, segment_size=segment_size)) == ""
 
 
 def _limited(root: Path, *, segment_size: int) -> None:
@@ -109,7 +108,7 @@ def _limited(root: Path, *, segment_size: int) -> None:
 @pytest.mark.parametrize("segment_size", [SMALL, LARGE])
 def test_a_limit_on_files_costs_nothing(pool: ProcessPoolExecutor, segment_size: int) -> None:
     """Where files may not grow, an append is refused with `LogFull`, until they may again."""
-    run(pool, partial(_limited, segment_size=segment_size))
+    assert run(pool, partial(_limited, segment_size=segment_size)) == ""
 
 
 def _no_room_to_begin(root: Path) -> None:
@@ -122,7 +121,7 @@ def _no_room_to_begin(root: Path) -> None:
 
 def test_a_log_that_does_not_fit_is_not_begun(pool: ProcessPoolExecutor) -> None:
     """Where there is no room for an empty log, creating it is refused with `LogFull`, each time."""
-    run(pool, _no_room_to_begin)
+    assert run(pool, _no_room_to_begin) == ""
 
 
 def _full_map(root: Path) -> None:
@@ -144,7 +143,7 @@ def _full_map(root: Path) -> None:
 
 def test_a_full_segment_is_followed_by_the_next(pool: ProcessPoolExecutor) -> None:
     """Appends that fill a segment, or do not fit into one at all, go to the next."""
-    run(pool, _full_map)
+    assert run(pool, _full_map) == ""
 
 
 # -- what cannot be written --------------------------------------------------------------------
@@ -167,7 +166,7 @@ def _read_only(root: Path) -> None:
 
 def test_a_read_only_disk_can_be_read(pool: ProcessPoolExecutor) -> None:
     """On a disk that cannot be written a log is refused for writing, and read all the same."""
-    run(pool, _read_only)
+    assert run(pool, _read_only) == ""
 
 
 def _become_nobody() -> None:
@@ -205,7 +204,7 @@ def test_another_user_gets_what_it_may(
     pool: ProcessPoolExecutor, job: Callable[[Path], None]
 ) -> None:
     """A user who may only read can read; one who may not even that is told so."""
-    run(pool, job)
+    assert run(pool, job) == ""
 
 
 # -- what is not a log -------------------------------------------------------------------------

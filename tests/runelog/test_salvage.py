@@ -95,6 +95,19 @@ def test_a_table_that_is_not_there_is_an_error(small: Path) -> None:
 # -- damage at a chosen place ----------------------------------------------------------------------
 
 
+def test_a_page_without_any_sound_entry_is_damage(tmp_path: Path) -> None:
+    """Where the only entry of a page is said to reach beyond it, that is told as Corrupt."""
+    path = tmp_path / "file.mdb"
+    data = build(path, TABLES, [[("runes", b"key", b"value")]])
+    leaf = leaf_of(data, b"key")
+    entry = int.from_bytes(data[leaf * PAGE + 16 :][:2], sys.byteorder)
+    view = SalvageView.of(changed(data, {leaf * PAGE + entry: b"\xff\xff"}))
+
+    assert not view.complete("runes")
+    with pytest.raises(Corrupt, match="does not fit"):
+        view.get("runes", b"key")
+
+
 def test_a_lost_leaf_costs_only_what_was_on_it(large: Path) -> None:
     """Reading runs into Corrupt exactly where entries are missing, and salvage gives all others."""
     data = large.read_bytes()

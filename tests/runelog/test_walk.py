@@ -77,7 +77,7 @@ def index_of() -> Iterator[tuple[str, bytes, bytes]]:
         yield (
             "heads",
             number_key(number),
-            encode_head(Head(name, 1, len(frames) * RUNES, size, time, time)),
+            encode_head(number_key(number), Head(name, 1, len(frames) * RUNES, size, time, time)),
         )
         for table, prefix in (
             ("events", number_key(number)),
@@ -149,7 +149,7 @@ def test_entries_that_cannot_be_are_damage(
 @pytest.mark.parametrize(
     "entry",
     [
-        ("heads", number_key(0), encode_head(Head("conv_a", 1, 25, 9, 0, 0))),
+        ("heads", number_key(0), encode_head(number_key(0), Head("conv_a", 1, 25, 9, 0, 0))),
         ("names", b"conv_c", number_key(2)),
         ("events", number_key(0) + frame.POSITION.pack(1), bytes(8)),
         ("events", number_key(2) + frame.POSITION.pack(1), bytes(8)),

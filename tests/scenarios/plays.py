@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.scenarios.world import Till
 
 NAME: Final = "conv_scene"
-PATIENCE: Final = 60.0
+PATIENCE: Final = 120.0
 """Seconds until a play is given up; nothing that works waits for it."""
 STEPS: Final = 100_000
 EVERYTHING: Final = (

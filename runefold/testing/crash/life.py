@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from actors.errors import Unanswered
 from runefold import opening
 from runefold.testing.crash import judge, upshot
 from runefold.testing.crash.clock import SkewedClock
@@ -22,7 +23,7 @@ from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import Faults
 from runefold.testing.crash.journal import Journal
 from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.points import FAULTS, MOMENTS, Aim
+from runefold.testing.crash.points import BY_MESSAGE, FAULTS, MOMENTS, Aim
 from runefold.testing.crash.rig import DiskRig, Kill
 from runefold.testing.crash.watch import DiskLog, Watch
 from runelog.errors import Refused, RunefoldError
@@ -138,14 +139,16 @@ def play(app: CrashApp, runtime: Runtime, watch: Watch, is_over: Callable[[], bo
     """Have the app do what it does.
 
     Where its process lives on after something went wrong, it may be told so: that its message could
-    not be kept, that no answer came in time. Then it does what any app would, and tries again.
+    not be kept, that no answer came in time. Then it does what any app would, and tries again. But
+    that an actor died is no reason for an app to get no answer.
     """
+    kind = "" if watch.aim is None else watch.aim.kind
     for left in reversed(range(TRIES)):
         try:
             app.played(runtime)
-        except RunefoldError:
-            disturbed = watch.was_hit and watch.aim is not None and watch.aim.kind not in MOMENTS
-            if not left or not disturbed or is_over():
+        except RunefoldError as error:
+            unanswered = kind in BY_MESSAGE and isinstance(error, Unanswered)
+            if not left or not watch.was_hit or kind in MOMENTS or unanswered or is_over():
                 raise
         else:
             return

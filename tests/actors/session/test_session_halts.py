@@ -10,7 +10,7 @@ from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
 from actors.session import commands as ask
 from actors.session import runes
-from actors.session.fold import Phase
+from actors.session.fold import Phase, State
 from actors.session.lifecycle import is_open
 from actors.turn import runes as turns
 from runelog.errors import Refused
@@ -95,6 +95,41 @@ def test_an_outcome_begins_the_count_of_opens_anew() -> None:
     assert again == runes.Reopened(unclean=1, epoch=3)
     assert after_round.unclean == 0
     assert world.session.unclean == 0
+
+
+def test_an_end_in_order_makes_the_next_open_no_mishap() -> None:
+    """It is recorded once; opened again, nothing is counted, and what was counted stays."""
+    world = ready()
+    send(world, "m1")
+    world.tell("session", ask.Reopen(1))
+    rested = world.tell("session", ask.Rest())
+    again = world.tell("session", ask.Rest())
+    [clean] = world.tell("session", ask.Reopen(2))
+    [crashed] = world.tell("session", ask.Reopen(3))
+
+    assert (rested, again) == ([runes.Rested()], [])
+    assert clean == runes.Reopened(unclean=1, epoch=2)
+    assert crashed == runes.Reopened(unclean=2, epoch=3)
+
+
+def test_whatever_happens_after_an_end_in_order_makes_it_none() -> None:
+    """Somebody runs it again: if that one crashes, it counts."""
+    world = ready()
+    send(world, "m1")
+    world.tell("session", ask.Rest())
+    send(world, "m2")
+
+    assert world.tell("session", ask.Reopen(1)) == [runes.Reopened(unclean=1, epoch=1)]
+
+
+def test_an_end_in_order_is_recorded_only_while_there_is_a_session() -> None:
+    """Before it is created and after it is closed there is nothing that could be left."""
+    world = ready()
+    world.tell("session", ask.Close())
+    world.settle()
+
+    assert world.tell("session", ask.Rest()) == []
+    assert world.law("session").lifecycle.decide(State(), ask.Rest()) == []
 
 
 def test_a_session_that_cannot_even_begin_is_suspended() -> None:

@@ -80,6 +80,7 @@ OTHERS: tuple[Rune, ...] = (
     BORN[0],
     runes.InputAccepted(message_id="m", content="hello", to=ROOT),
     runes.InputRefused(message_id="m", reason="gone"),
+    runes.Rested(),
     runes.Reopened(unclean=1),
     runes.ChildRestarted(child="turn_1", reason="crash"),
     runes.HandedOver(sender=ROOT, to=ROOT),

@@ -36,7 +36,7 @@ WISHES = (
     *["end"] * 3,
     *["steer", "spawn", "unsuspend", "resume"] * 2,
     *["pause", "kill", "gone", "fail", "exhaust", "replenish"],
-    *["reopen", "hand_over", "suspend", "new_root"],
+    *["reopen", "rest", "hand_over", "suspend", "new_root"],
 )
 """What may be asked for; what keeps a conversation going comes up more often."""
 wishes = st.lists(
@@ -61,6 +61,7 @@ def pick(world: World, wish: Wish, number: int) -> Callable[[], object] | None:
         "spawn": ask.Spawn(who, "r", "m", (None, *EVERYBODY)[other % 5], config),
         "replenish": ask.Replenish(f"r{number}", "session", Amounts(tokens=1)),
         "reopen": ask.Reopen(number + 1, outcome=bool(other)),
+        "rest": ask.Rest(),
         "gone": ask.AgentGone(victim, "crashed"),
         "hand_over": ask.HandOver(who),
         "unsuspend": ask.Unsuspend(),

@@ -166,6 +166,17 @@ def test_the_clock_stands_while_only_a_human_is_waited_for() -> None:
     assert stood.having(result("b", "denied")).due == [EnsureTool("a")]
 
 
+def test_who_ends_in_order_stops_the_clock_and_knows_the_time() -> None:
+    """Whatever goes on: what has passed is counted, and whoever goes on begins anew."""
+    turn = Given(LIFECYCLE, *RUNNING)
+    stopped = turn.when(Stand(NOW + 5, anyhow=True))
+
+    assert stopped == [passed(5)]
+    assert turn.when(Stand(NOW + 5)) == []
+    assert turn.having(*stopped).when(Stand(NOW + 6, anyhow=True)) == []
+    assert turn.having(*stopped).due[0] == StartClock(1)
+
+
 def test_calls_on_hold_behind_a_human_do_not_keep_the_clock_running() -> None:
     """What does not begin before a human has spoken takes no time."""
     held = (TIMED, aside(), *executing(plan("a"), plan("b", hold=True))[1:], question("a"))

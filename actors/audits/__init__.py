@@ -1,0 +1,1 @@
+"""What must hold of everything that actors wrote: one small book-keeping for each rule."""

@@ -1,0 +1,114 @@
+"""Bonds: everybody has somebody above, and a crash or a secret stays where it belongs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actors.agent import runes as agents
+from actors.audits.found import Found
+from actors.model import runes as model
+from actors.session import runes as session
+from actors.tool import runes as tool
+from actors.turn import runes as turn
+from runelog.rune import Visibility, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runelog.rune import Envelope, Rune
+
+SUPERVISED: Final = "INV-AGENT-SUPERVISED"
+
+
+class Supervision:
+    """Whatever begins, begins under somebody who is there; and nobody goes because of a sibling.
+
+    Looked at where a session was created: what is only a part of a log says nothing about it.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nobody there."""
+        self._is_session = False
+        self._parents: dict[str, str | None] = {}
+        """Who spawned an agent, of those that live."""
+        self._turns: dict[str, str] = {}
+        """Whose turn it is, of those that run."""
+
+    def take(self, at: int, rune: Rune, owner: str) -> Iterator[Found]:
+        """Find what begins under nobody, or ends because of somebody else."""
+        match rune:
+            case session.Created():
+                self._is_session = True
+            case agents.Spawning(agent_id=name, parent_id=parent):
+                yield from self._spawned(at, name, parent)
+            case agents.Failed(agent_id=name) | agents.Terminated(agent_id=name):
+                yield from self._gone(at, name, rune)
+            case turn.Started(turn_id=name, agent_id=agent):
+                self._turns[name] = agent
+                if agent not in self._parents:
+                    yield from self._say(at, f"{name} begins under {agent}, which is not there")
+            case model.Called(turn_id=of, agent_id=agent) | tool.Called(turn_id=of, agent_id=agent):
+                if self._turns.get(of) != agent:
+                    message = f"{owner} begins under {of} of {agent}, which does not run"
+                    yield from self._say(at, message)
+            case turn.Completed() | turn.Interrupted() | turn.Error():
+                self._turns.pop(owner, None)
+            case _:
+                pass
+
+    def _spawned(self, at: int, name: str, parent: str | None) -> Iterator[Found]:
+        if name in self._parents:
+            yield from self._say(at, f"{name} is spawned a second time")
+        if parent is None and None in self._parents.values():
+            yield from self._say(at, f"{name} has nobody above it, and a root is there")
+        if parent is not None and parent not in self._parents:
+            yield from self._say(at, f"{name} is spawned by {parent}, which is not there")
+        self._parents[name] = parent
+
+    def _gone(self, at: int, name: str, rune: agents.Failed | agents.Terminated) -> Iterator[Found]:
+        if name not in self._parents:
+            yield from self._say(at, f"{name} ends with {kind_of(rune)} and was not there")
+            return
+        parent = self._parents.pop(name)
+        closed = isinstance(rune, agents.Terminated) and rune.reason == PARENT_CLOSED
+        if closed and parent in self._parents:
+            message = f"{name} goes because its parent closed, and {parent} is still there"
+            yield from self._say(at, message)
+
+    def _say(self, at: int, message: str) -> Iterator[Found]:
+        if self._is_session:
+            yield Found(SUPERVISED, at, message)
+
+
+PARENT_CLOSED: Final = "parent closed"
+
+
+class Privacy:
+    """A rune that is secret is in no fold of another agent: so it gets into no prompt of theirs."""
+
+    def __init__(self) -> None:
+        """Begin without knowing whose anything is."""
+        self._agents: dict[str, str] = {}
+        """The agent that an entity belongs to."""
+
+    def take(self, envelope: Envelope) -> Iterator[Found]:
+        """Find what is told to somebody whom it does not concern."""
+        rune = envelope.payload
+        match rune:
+            case agents.Spawning(agent_id=name):
+                self._agents[name] = name
+            case turn.Started(turn_id=name, agent_id=agent):
+                self._agents[name] = agent
+            case (
+                model.Called(model_call_id=name, agent_id=agent)
+                | tool.Called(call_id=name, agent_id=agent)
+            ):
+                self._agents[name] = agent
+            case _:
+                pass
+        if envelope.visibility is Visibility.SECRET:
+            for name in (envelope.owner, *envelope.observers):
+                theirs = self._agents.get(name)
+                if theirs is not None and theirs != envelope.agent:
+                    message = f"a secret of {envelope.agent} is in the fold of {name} ({theirs})"
+                    yield Found("INV-MEMORY-PRIVACY", envelope.event_id, message)

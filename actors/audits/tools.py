@@ -1,0 +1,99 @@
+"""Tools: every call comes to one result, none begins that may not, and each stays in its bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.audits.found import Found
+from actors.tool import runes as tool
+from actors.tool.adapters.command import SANDBOX
+from runelog.rune import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runelog.rune import Rune
+
+
+class _Call:
+    """What is known of one tool call."""
+
+    __slots__ = ("done", "forbidden", "name", "offline", "turn", "waits")
+
+    def __init__(self, rune: tool.Called) -> None:
+        self.name = rune.tool_name
+        self.turn = rune.turn_id
+        self.offline = not rune.rule.network
+        """Its tool declares that it uses no network."""
+        self.waits = rune.rule.verdict == "ask"
+        """For a human."""
+        self.forbidden = rune.rule.verdict not in {"allow", "ask"}
+        self.done = False
+
+
+class Tools:
+    """Every call comes to one result, none begins that may not, each stays in its bounds."""
+
+    def __init__(self) -> None:
+        """Begin before the first call."""
+        self._calls: dict[str, _Call] = {}
+        self._open: dict[str, dict[str, _Call]] = {}
+        """The calls without a result, by their turn."""
+
+    def take(self, at: int, rune: Rune) -> Iterator[Found]:
+        """Find what is wrong about a step of a call."""
+        match rune:
+            case tool.Called(call_id=name):
+                if name in self._calls:
+                    yield Found("INV-TOOL-TERMINAL", at, f"{name} is called a second time")
+                call = self._calls[name] = _Call(rune)
+                self._open.setdefault(call.turn, {})[name] = call
+            case tool.Result(call_id=name):
+                yield from self._result(at, name)
+            case tool.Started(call_id=name) | tool.Retried(call_id=name):
+                yield from self._begins(at, name, kind_of(rune))
+            case tool.Progress(call_id=name, stream=stream, chunk=chunk) if stream == SANDBOX:
+                yield from self._escapes(at, name, chunk)
+            case tool.ApprovalRequested(call_id=name) if name in self._calls:
+                self._calls[name].waits = True
+            case tool.Approved(call_id=name) if name in self._calls:
+                self._calls[name].waits = False
+            case tool.Denied(call_id=name) if name in self._calls:
+                self._calls[name].forbidden = True
+            case _:
+                pass
+
+    def _result(self, at: int, name: str) -> Iterator[Found]:
+        call = self._calls.get(name)
+        if call is None:
+            yield Found("INV-TOOL-CALL-BEFORE-RESULT", at, f"{name} has a result and no call")
+            return
+        if call.done:
+            yield Found("INV-TOOL-TERMINAL", at, f"{name} has a second result")
+        call.done = True
+        self._open.get(call.turn, {}).pop(name, None)
+
+    def _begins(self, at: int, name: str, kind: str) -> Iterator[Found]:
+        call = self._calls.get(name)
+        if call is None:
+            yield Found("INV-TOOL-CALL-BEFORE-RESULT", at, f"{name} has {kind} and no call")
+        elif call.forbidden or call.waits:
+            why = "it may not run" if call.forbidden else "nobody approved it"
+            yield Found("INV-TOOL-APPROVAL-BEFORE-EXEC", at, f"{name} has {kind} and {why}")
+
+    def _escapes(self, at: int, name: str, how: str) -> Iterator[Found]:
+        call = self._calls.get(name)
+        if call is not None and call.offline:
+            message = f"{name} ({call.name}) was not kept within its bounds: {how}"
+            yield Found("INV-TOOL-SANDBOX", at, message)
+
+    def turn_ended(self, at: int, name: str) -> Iterator[Found]:
+        """Find the calls that a turn has left behind."""
+        for call in self._open.pop(name, ()):
+            yield Found("INV-TOOL-TERMINAL", at, f"{name} ended and {call} has no result")
+
+    def rest(self, at: int) -> Iterator[Found]:
+        """Find the calls without a result."""
+        for calls in self._open.values():
+            for call in calls:
+                yield Found("INV-TOOL-TERMINAL", at, f"{call} has no result")

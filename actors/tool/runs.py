@@ -1,0 +1,65 @@
+"""Runs of tools that are under way in this process, whoever waits for them.
+
+An actor that crashes leaves its tool running: a function cannot be stopped from outside. That is no
+doubt yet. Whoever takes over waits for the same run, as asking a probe about it, or running it once
+more, would be too early.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.tool.context import Cancellation
+
+
+class Run:
+    """One run, and whoever is told how it came out."""
+
+    def __init__(
+        self, attempt: int | None, cancellation: Cancellation, tell: Callable[[object], None]
+    ) -> None:
+        """Begin; `tell` is how the one who waits is reached."""
+        self.attempt = attempt
+        self.cancellation = cancellation
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._outcome: object = None
+
+    def take_over(self, tell: Callable[[object], None]) -> None:
+        """Tell somebody else from now on; at once, if it is over."""
+        with self._lock:
+            self._tell = tell
+            outcome = self._outcome
+        if outcome is not None:
+            tell(outcome)
+
+    def over(self, outcome: object) -> None:
+        """Be over: whoever waits is told, and whoever comes next."""
+        with self._lock:
+            self._outcome = outcome
+            tell = self._tell
+        tell(outcome)
+
+
+class Runs:
+    """The runs of one runtime, by conversation and call, until their results are recorded."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._runs: dict[tuple[str, str], Run] = {}
+
+    def begin(self, conversation: str, call: str, run: Run) -> None:
+        """Take note of a run."""
+        self._runs[conversation, call] = run
+
+    def find(self, conversation: str, call: str) -> Run | None:
+        """Return the run of a call, under way or just over."""
+        return self._runs.get((conversation, call))
+
+    def end(self, conversation: str, call: str) -> None:
+        """Forget a run: how the call came out is recorded."""
+        self._runs.pop((conversation, call), None)

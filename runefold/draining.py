@@ -1,0 +1,142 @@
+"""Ending in order: turns that run may end, what waits stays where it is, and nothing begins.
+
+A turn that waits for nothing but a human is neither waited for nor interrupted, and no more is the
+one that asked it: they go on waiting, and whoever opens the log next finds them so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actors.clock import SECOND
+from actors.report import log as operator
+from actors.session import commands as ask
+from actors.session.actor import Await, Interrupt, Look
+from actors.turn.clock import works
+from actors.turn.lifecycle import LIFECYCLE as TURN
+from runelog.errors import RunefoldError
+from runelog.replay import replay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actors.session.fold import State
+    from actors.turn.state import Call
+    from actors.turn.state import State as TurnState
+    from supervisors.tree import Tree
+
+REASON: Final = "shutdown"
+KINDS: Final = frozenset(
+    {
+        "turn.completed",
+        "turn.interrupted",
+        "turn.error",
+        "tool.approval_requested",
+        "tool.result",
+    }
+)
+"""What may leave a turn with nothing to do."""
+
+
+def drain(tree: Tree, timeout: float) -> None:
+    """Wait until no turn works any more; interrupt those that take longer than `timeout` seconds.
+
+    Nothing new must begin meanwhile.
+    """
+    clock = tree.offices.clock
+    end = clock.now() + round(timeout * SECOND)
+    for name in tree.awake():
+        try:
+            quiet = Quiet(tree, name)
+            left = max(0.0, (end - clock.now()) / SECOND)
+            if not tree.offices.scheduler.wait(quiet, left):
+                _interrupt(tree, name, quiet.working())
+        except RunefoldError as error:
+            operator.warning("not_drained", conversation=name, reason=str(error))
+
+
+def _interrupt(tree: Tree, name: str, turns: list[str]) -> None:
+    if turns:
+        for message_id in tree.ask(name, Interrupt(REASON, tuple(turns))):
+            tree.ask(name, Await(message_id))
+
+
+def rest(tree: Tree) -> None:
+    """Have those with work left record that the process ended in order."""
+    left = {work.conversation for work in tree.log.open_work()}
+    for name in tree.awake():
+        if name in left:
+            try:
+                tree.ask(name, ask.Rest())
+            except RunefoldError as error:
+                operator.warning("not_rested", conversation=name, reason=str(error))
+
+
+class Quiet:
+    """That no turn of a conversation works, to wait for."""
+
+    def __init__(self, tree: Tree, conversation: str) -> None:
+        """Look at it as it is now, each time."""
+        self._tree = tree
+        self._log = tree.log
+        self._conversation = conversation
+
+    def working(self) -> list[str]:
+        """Name the turns that do something, rather than wait for a human."""
+        state: State = self._tree.ask(self._conversation, Look())
+        turns: dict[str, TurnState] = {
+            each.turn_id: replay(self._log, self._conversation, TURN, entity=each.turn_id).state
+            for each in state.running
+        }
+        return [turn for turn in turns if not _waits(turn, turns, _answers(state))]
+
+    def is_there(self) -> bool:
+        """Tell whether none does."""
+        return not self.working()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until none does; tell whether that came in time."""
+        clock = self._tree.offices.clock
+        end = None if timeout is None else clock.now() + round(timeout * SECOND)
+        while True:
+            head = self._log.conversation(self._conversation).head
+            if self.is_there():
+                return True
+            left = None if end is None else max(0.0, (end - clock.now()) / SECOND)
+            if left == 0 or not self._stirs(head, left):
+                return self.is_there()
+
+    def _stirs(self, after: int, seconds: float | None) -> bool:
+        """Wait for something that may leave a turn with nothing to do; tell whether it came."""
+        found = self._log.follow(self._conversation, after, kinds=KINDS, wait=seconds)
+        return next(iter(found), None) is not None
+
+
+def _answers(state: State) -> dict[str, str]:
+    """Return which turn answers a message, or has to end before another one does."""
+    found = {each.message_id: each.turn_id for each in state.running}
+    busy = {each.agent_id: each.turn_id for each in state.running}
+    waiting = {each.message_id: busy[each.to] for each in state.waiting if each.to in busy}
+    return waiting | found
+
+
+def _waits(
+    turn: str,
+    turns: Mapping[str, TurnState],
+    answers: Mapping[str, str],
+    above: tuple[str, ...] = (),
+) -> bool:
+    """Tell whether a turn waits for a human, or for another turn that does."""
+    state, above = turns[turn], (*above, turn)
+    if not works(state):
+        return True
+
+    def is_held_up(call: Call) -> bool:
+        asked = answers.get(call.call_id)
+        if call.asked or call.hold or asked is None:
+            return call.asked or call.hold
+        # Two that wait for each other wait for nobody.
+        return asked not in above and _waits(asked, turns, answers, above)
+
+    left = [call for call in state.calls if call.status is None]
+    return bool(left) and all(map(is_held_up, left))

@@ -1,0 +1,40 @@
+"""What really happened outside, kept by nobody who can crash."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+
+class Wrong(NamedTuple):
+    """Something that must not be."""
+
+    rule: str
+    """Which rule it breaks, in a word or two: the same for the same kind of bug."""
+    message: str
+
+
+class Books:
+    """Counts effects, and remembers what tools and models really said."""
+
+    def __init__(self) -> None:
+        """Begin with nothing in them."""
+        self.wrong: list[Wrong] = []
+        self.effects: Counter[str] = Counter()
+        """How often a call took effect."""
+        self.permitted: Counter[str] = Counter()
+        """How often a human said that a call is to run again."""
+        self.returned: dict[str, list[Any]] = {}
+        """What a call returned, to whom it may concern."""
+        self.told: dict[str, list[Any]] = {}
+        """What a human said that came out of a call."""
+        self.runs: Counter[str] = Counter()
+        """How often a tool ran."""
+        self.said: dict[tuple[str, str], str] = {}
+        """What a model call said."""
+        self.finished: set[tuple[str, str]] = set()
+        """The model calls that said everything."""
+
+    def complain(self, rule: str, message: str) -> None:
+        """Note that something is not as it must be."""
+        self.wrong.append(Wrong(rule, message))

@@ -1,0 +1,162 @@
+"""Who takes the next step, and when time passes: on one thread, as the tape says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from actors.clock import SECOND, HandClock
+from actors.errors import Overloaded
+from actors.hand import HandScheduler
+from runefold.testing.stage import PowerCut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actors.hand import HandJob
+    from actors.ports import Steps
+    from runefold.testing.simulation.tape import Tape
+
+MOMENT: Final = SECOND // 50
+"""How long what nobody waits for may take to get to disk."""
+A_WHILE: Final = SECOND // 20
+"""How long a tool waits that cannot begin while a conversation wakes."""
+
+
+class Director(Protocol):
+    """Whoever has something happen between two steps."""
+
+    def is_over(self) -> bool:
+        """Tell whether nobody takes a step any more: without power, or once something is wrong."""
+        ...
+
+    def before_step(self) -> None:
+        """Do what has to be done now."""
+        ...
+
+    def after_step(self) -> None:
+        """Look what has become of it."""
+        ...
+
+    def at_rest(self) -> bool:
+        """Do something if nobody else does; tell whether anything was done."""
+        ...
+
+    def is_waking(self) -> bool:
+        """Tell whether somebody at the edge waits for a conversation to wake."""
+        ...
+
+    def pass_time(self) -> None:
+        """Have everything on disk that takes but a moment to get there."""
+        ...
+
+
+class SimClock(HandClock):
+    """A clock that can be set, and lets the disk keep up when it moves on."""
+
+    def __init__(self, now: int, director: Director) -> None:
+        """Begin at a time."""
+        super().__init__(now)
+        self._director = director
+
+    def move_to(self, until: int) -> None:
+        """Move on to a time."""
+        if until - self._now >= MOMENT:
+            self._director.pass_time()
+        super().move_to(until)
+
+    def set_back(self, seconds: int) -> None:
+        """Have it be earlier than it was, as when somebody sets a machine's clock."""
+        self._now -= seconds * SECOND
+
+
+class Conductor(HandScheduler):
+    """Runs one step at a time, and has things happen in between.
+
+    What an app does may be done while it waits for something else: whatever began later must then
+    have been answered before that goes on. Tools that ask the runtime for something wait likewise.
+    """
+
+    def __init__(self, clock: SimClock, tape: Tape, director: Director) -> None:
+        """Begin with nothing to do."""
+        super().__init__(clock, tape, director.is_over)
+        self._director = director
+        self.refuses = 0
+        """For how many streams and tools there is no thread."""
+        self.depth = 0
+        """How many steps are under way, each within the one before it."""
+
+    def step(self) -> bool:
+        """Let somebody take one step; tell whether there was any."""
+        self.depth += 1
+        try:
+            self._director.before_step()
+            if not super().step():
+                return not self._director.is_over() and self._director.at_rest()
+            self._director.after_step()
+            return True
+        finally:
+            self.depth -= 1
+
+    def work(self, name: str, steps: Steps | Iterator[int | None]) -> HandJob:
+        """Run something step by step, beside all lanes; a tool not before it may ask questions."""
+        if self.refuses:
+            self.refuses -= 1
+            msg = "too many streams and tools run at once: try again later"
+            raise Overloaded(msg)
+        is_tool = "/call_" in name
+        return super().work(name, self._paced(steps) if is_tool else steps)
+
+    def _paced(self, steps: Steps | Iterator[int | None]) -> Steps:
+        # On threads it would wait for the start that is under way; here it would wait for itself.
+        while True:
+            while self._director.is_waking():
+                yield self.clock.now() + A_WHILE
+            try:
+                until = next(steps)
+            except StopIteration as over:
+                return cast("Callable[[], None] | None", over.value)
+            yield until
+
+    def linger(self, steps: int) -> None:
+        """Let others take some steps: for whoever is in the middle of one."""
+        for _ in range(steps):
+            if not self.step():
+                break
+        self._go_on()
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass: for whoever is in the middle of a step."""
+        self.doze(seconds)
+        self._go_on()
+
+    def doze(self, seconds: float) -> None:
+        """Let time pass, and whatever happens in it happen."""
+        self.wait(_NEVER, seconds)
+
+    def _go_on(self) -> None:
+        if self._director.is_over():
+            raise PowerCut
+
+    def soon(self, name: str, call: Callable[[], None], *, lazily: bool) -> None:
+        """Have something done a little later."""
+
+        def steps() -> Iterator[int | None]:
+            yield self.clock.now() + MOMENT if lazily else None
+            call()
+
+        super().work(name, steps())
+
+
+class _Never:
+    """Something that does not come."""
+
+    def is_there(self) -> bool:
+        """Tell that it has not come."""
+        return False
+
+    def wait(self, timeout: float | None) -> bool:  # noqa: ARG002 -- part of the protocol
+        """Tell that it does not come."""
+        return False
+
+
+_NEVER: Final = _Never()

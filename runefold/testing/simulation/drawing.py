@@ -1,0 +1,191 @@
+"""Draws a plan from a seed: a world, and what happens in it.
+
+Each seed leaves most kinds of things out. What is left then happens often enough to meet itself.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final, get_args
+
+from runefold.testing.simulation.plans import (
+    Act,
+    ActKind,
+    AgentPlan,
+    Line,
+    LineKind,
+    Plan,
+    Round,
+    RunKind,
+    ToolKind,
+    ToolPlan,
+    Trouble,
+    Word,
+    World,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+ASKED: Final[tuple[ActKind, ...]] = ("approve", "approve", "answer", "deny", "answer_again")
+"""What happens where a human is asked something."""
+RARE: Final[tuple[ActKind, ...]] = tuple(
+    kind for kind in get_args(ActKind) if kind not in {"send", "close", "archive", *ASKED}
+)
+"""What happens in some plans; messages are sent in all of them."""
+GAPS: Final[tuple[tuple[int, ...], ...]] = (
+    (0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 200),
+    (0, 0, 0, 1, 1, 2, 3, 5, 8, 13),
+    (3, 5, 8, 13, 21),
+)
+"""How many steps lie between two things that happen: in any plan, in a hurry, at leisure."""
+RUNS: Final[tuple[RunKind, ...]] = get_args(RunKind)
+TROUBLES: Final[tuple[Trouble, ...]] = get_args(Trouble)
+TOOLS: Final[tuple[ToolKind, ...]] = (
+    "look",
+    "look",
+    "blind",
+    "blind",
+    "keyed",
+    "keyed",
+    "probed",
+    "probed",
+    "asked",
+    "asked",
+    "agent",
+    "hand_over",
+)
+LINES: Final[tuple[LineKind, ...]] = ("say", "say", "say", "call", "call", "call", "pause", "used")
+
+
+def draw(seed: int) -> Plan:
+    """Draw a plan."""
+    dice = _Dice(f"plan of {seed}")
+    world = dice.world()
+    return Plan(
+        seed=seed,
+        world=world,
+        acts=dice.acts(world),
+        disorder=dice.choice((0, 5, 20, 60, 100, 100)),
+    )
+
+
+class _Dice(Random):
+    """Draws the parts of a plan."""
+
+    _gaps: Sequence[int]
+    """How many steps may lie between two things that happen."""
+
+    def few(self, most: int) -> int:
+        """Return a number from 0 to `most`, more often a small one."""
+        return min(self.randint(0, most), self.randint(0, most))
+
+    def sometimes(self, times: int) -> bool:
+        """Come true once in so many times."""
+        return self.randrange(times) == 0
+
+    def some(self, of: Sequence[T], most: int) -> tuple[T, ...]:
+        """Return a few of some things, perhaps none."""
+        return tuple(self.sample(of, min(self.randint(0, most), len(of))))
+
+    # -- the world ----------------------------------------------------------------------------
+
+    def world(self) -> World:
+        """Draw who and what there is."""
+        tools = self.choice((0, 1, 1, 1, 2, 2, 3, 4))
+        troubled = self.sometimes(2)
+        return World(
+            agents=tuple(self._agent(tools) for _ in range(self.randint(1, 3))),
+            tools=tuple(self._tool() for _ in range(tools)),
+            words=tuple(self._word(tools, troubled=troubled) for _ in range(self.randint(1, 4))),
+            sessions=2 if self.sometimes(4) else 1,
+            mode=self.choice(("full_access",) * 8 + ("auto", "auto", "read_only")),
+            tokens=self.choice((0, 0, 0, 0, 0, 0, 0, 60, 200)),
+            calls=self.choice((0, 0, 0, 0, 0, 0, 0, 2, 5)),
+            asks=self.choice((0,) * 9 + (1,)),
+            seconds=self.choice((0,) * 9 + (5,)),
+            idle_after=self.choice((60, 60, 5, 1)),
+            lazy_disk=self.sometimes(2),
+        )
+
+    def _agent(self, tools: int) -> AgentPlan:
+        return AgentPlan(
+            tools=tuple(range(tools)) if self.sometimes(2) else self.some(range(tools), tools),
+            retries=self.choice((3, 3, 1, 0)),
+            on_crash=self.choice(("retry", "retry", "interrupt")),
+            on_exhausted=self.choice(("suspend", "terminate")),
+            turn_timeout=self.choice((1_800, 1_800, 1_800, 20, 3)),
+            patience=self.choice((60, 60, 60, 5, 1)),
+            tokens=self.choice((0, 0, 0, 0, 0, 0, 0, 50, 150)),
+            calls=self.choice((0, 0, 0, 0, 0, 0, 0, 1, 3)),
+            asks=self.choice((0,) * 9 + (1,)),
+            seconds=self.choice((0,) * 9 + (3,)),
+        )
+
+    def _tool(self) -> ToolPlan:
+        return ToolPlan(
+            kind=self.choice(TOOLS),
+            approval=self.sometimes(5),
+            parallel=self.sometimes(2),
+            timeout=self.choice((120, 120, 120, 10, 1)),
+            approval_timeout=self.choice((86_400, 86_400, 30, 2)),
+            runs=tuple(self.choice(RUNS) for _ in range(self.few(3))),
+            agent=self.few(2),
+        )
+
+    def _word(self, tools: int, *, troubled: bool) -> Word:
+        rounds = [
+            self._round(tools, troubled=troubled) for _ in range(self.choice((0, 1, 1, 2, 3)))
+        ]
+        return Word(rounds=tuple(rounds))
+
+    def _round(self, tools: int, *, troubled: bool) -> Round:
+        lines = [self._line(tools) for _ in range(self.randint(0, 4))]
+        troubles = []
+        if troubled and self.sometimes(2):
+            troubles = [(self.choice(TROUBLES), self.few(4)) for _ in range(self.randint(1, 3))]
+        return Round(lines=tuple(lines), troubles=tuple(troubles))
+
+    def _line(self, tools: int) -> Line:
+        if self.sometimes(20):
+            return Line(self.choice(("unknown_tool", "bad_arguments")), self.few(3))
+        kind = self.choice(LINES)
+        match kind:
+            case "call":
+                return Line(kind, self.randrange(max(tools, 1)))
+            case "pause":
+                return Line(kind, self.choice((1, 5, 30, 300)))
+            case _:
+                return Line(kind, self.few(4))
+
+    # -- what happens -------------------------------------------------------------------------
+
+    def acts(self, world: World) -> tuple[Act, ...]:
+        """Draw what happens, in order."""
+        rare = self.some(RARE, 6)
+        asked = world.mode == "auto" or any(
+            tool.approval or tool.kind == "asked" for tool in world.tools
+        )
+        kinds: list[ActKind] = ["send"] * (1 + len(rare))
+        kinds += [*rare, *(ASKED if asked else ())]
+        self._gaps = self.choice(GAPS)
+        found = [Act("send", what=self.few(3), session=self.few(1))]
+        found += [self._act(self.choice(kinds)) for _ in range(self.randint(0, 20))]
+        if self.sometimes(4):
+            found.insert(self.randint(1, len(found)), self._act("close"))
+            if self.sometimes(4):
+                found.append(self._act("archive"))
+        return tuple(found)
+
+    def _act(self, kind: ActKind) -> Act:
+        return Act(
+            kind,
+            after=self.choice(self._gaps),
+            session=self.few(1),
+            who=self.randint(0, 9) if kind in {"crash", "kill"} else self.few(6),
+            what=self.few(8),
+            how=self.few(4),
+        )

@@ -1,0 +1,306 @@
+"""A whole runtime on one thread: what happens, and in which order, is drawn from a seed."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from actors.invariants import Auditor
+from actors.tool.policy import Policy
+from runefold.runtime import Runtime
+from runefold.testing.simulation import behind, telling
+from runefold.testing.simulation.books import Books, Wrong
+from runefold.testing.simulation.conductor import Conductor, SimClock
+from runefold.testing.simulation.disk import Disk
+from runefold.testing.simulation.ears import Ears
+from runefold.testing.simulation.ending import Ending
+from runefold.testing.simulation.gadgets import MODEL, Hang, tools
+from runefold.testing.simulation.mishaps import Mishaps
+from runefold.testing.simulation.models import Model
+from runefold.testing.simulation.plans import Plan
+from runefold.testing.simulation.tape import Tape
+from runefold.testing.simulation.truths import Truths
+from runefold.testing.simulation.users import Users
+from runefold.testing.stage import PowerCut, SeededChance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runefold.testing.simulation.plans import Act
+    from runelog.rune import Envelope
+
+BEGIN: Final = 1_800_000_000 * 10**9
+MOST_STEPS: Final = 30_000
+"""A run that takes more goes round in circles."""
+LOOK_EVERY: Final = 8
+"""After so many steps, what actors believe is compared with the log."""
+NESTED: Final = 5
+"""How many things users do at most before the first of them has been answered."""
+LAST_STEPS: Final = 20
+"""How many steps are still taken on a log that has failed."""
+
+
+class Outcome(NamedTuple):
+    """What became of a run."""
+
+    plan: Plan
+    """As it was played: with the order in which everybody took a step."""
+    wrong: tuple[Wrong, ...]
+    steps: int
+    runes: int
+    trace: str
+    """A hash of every choice and of every rune on disk."""
+    story: tuple[str, ...]
+
+
+def play(plan: Plan, *, tell: bool = False) -> Outcome:
+    """Play a plan to its end, or to the first thing that is wrong."""
+    return Simulation(plan, tell=tell).run()
+
+
+class Simulation:
+    """One run."""
+
+    def __init__(self, plan: Plan, *, tell: bool = False) -> None:
+        """Begin before the runtime is opened for the first time."""
+        self.plan = plan
+        self.world = plan.world
+        self.tape = Tape(plan.seed, disorder=plan.disorder, given=plan.order)
+        self.books = Books()
+        self.truths = Truths(self.books)
+        self.auditor = Auditor()
+        self.clock = SimClock(BEGIN, self)
+        self.conductor = Conductor(self.clock, self.tape, self)
+        self.disk = Disk(self)
+        self.runtime: Runtime
+        self.forgotten: int | None = None
+        self.reopens = False
+        self.lacks_something = False
+        """Whether the app was opened without one of its tools."""
+        self.users = Users(self)
+        self.mishaps = Mishaps(self)
+        self.story: list[str] = []
+        self._tell = tell
+        self._chance = SeededChance(plan.seed)
+        self._acts: deque[Act] = deque(plan.acts)
+        self._acting = 0
+        self._last_act = 0
+        self._opening = True
+        self._calm = False
+        self._steps = 0
+        self._runes = 0
+
+    # -- the run ------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Play to the end."""
+        ears = Ears(self.books)
+        with ears.listening():
+            self._open()
+            while self._acts and not self.books.wrong:
+                self.drive()
+            Ending(self).play()
+        return Outcome(
+            plan=Plan(
+                seed=self.plan.seed,
+                world=self.plan.world,
+                acts=self.plan.acts,
+                order=tuple(self.tape.chosen),
+            ),
+            wrong=tuple(self.books.wrong),
+            steps=self._steps,
+            runes=self._runes,
+            trace=self.tape.trace,
+            story=tuple(self.story),
+        )
+
+    def drive(self, until: int | None = None) -> bool:
+        """Go on a little; tell whether there was anything to do, up to a time."""
+        if self.disk.has_failed and not self.disk.is_cut:
+            for _ in range(LAST_STEPS):
+                self.conductor.step()
+            self.disk.is_cut = True
+        if self.disk.is_cut or self.reopens:
+            self._open()
+            return True
+        if self.conductor.step() or self.is_over():
+            return True
+        when = self.clock.next_alarm
+        if when is None or (until is not None and when > until):
+            return bool(self._acts)
+        self.clock.move_to(when)
+        return True
+
+    def _open(self) -> None:
+        """Open the runtime on what is on disk, as often as that takes."""
+        while not self.books.wrong:
+            self.reopens = False
+            self.disk.mend()
+            # No process comes back in the very moment in which the one before it went.
+            self.clock = SimClock(self.clock.now() + 1, self)
+            self.conductor = Conductor(self.clock, self.tape, self)
+            self._last_act = 0
+            self._opening = True
+            self.tell("the runtime is opened")
+            try:
+                self.runtime = self._opened()
+            except PowerCut:
+                continue
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it must not be
+                if not self.is_over():
+                    self.books.complain("opens", f"it cannot be opened: {error!r}")
+                continue
+            finally:
+                self._opening = False
+            if not self.disk.is_cut:
+                return
+
+    def _opened(self) -> Runtime:
+        self.lacks_something = self.forgotten is not None
+        return Runtime(
+            self.disk,
+            tools=tools(self.world, self, self.forgotten),
+            providers={MODEL: Model(self)},
+            policy=Policy(mode=self.world.mode),
+            clock=self.clock,
+            chance=self._chance,
+            scheduler=self.conductor,
+            idle_after=max(self.world.idle_after, 1),
+        )
+
+    # -- what happens between two steps -------------------------------------------------------
+
+    def is_over(self) -> bool:
+        """Tell whether nobody takes a step any more."""
+        return self.disk.is_cut or bool(self.books.wrong)
+
+    def is_calm(self) -> bool:
+        """Tell whether nothing goes wrong any more."""
+        return self._calm
+
+    def calm(self) -> None:
+        """Let nothing go wrong any more."""
+        self._calm = True
+        self.mishaps.calm()
+
+    def is_waking(self) -> bool:
+        """Tell whether somebody at the edge waits for a conversation to wake."""
+        return self._opening or behind.is_waking(self.runtime)
+
+    def before_step(self) -> None:
+        """Have something happen if it is time."""
+        if self._acts and not self.is_over():
+            act = self._acts[0]
+            if self.conductor.steps - self._last_act >= act.after and self._may(act):
+                self._do()
+
+    def _may(self, act: Act) -> bool:
+        """Tell whether something can be done just now."""
+        if act.kind == "reopen":
+            return self.conductor.depth <= 1 and not self._acting and not self._opening
+        if self.users.can(act.kind) or act.kind == "doze":
+            return self._acting < NESTED and not self.is_waking() and not self.disk.has_failed
+        return not (self._opening and act.kind in {"crash", "kill"})
+
+    def _do(self) -> None:
+        act = self._acts.popleft()
+        self._last_act = self.conductor.steps
+        self._acting += 1
+        doer = self.users if self.users.can(act.kind) else self.mishaps
+        try:
+            done = doer.do(act)
+        except PowerCut:
+            done = f"{act.kind}: cut off"
+        except BaseException as error:  # noqa: BLE001 -- an app is told errors of ours only
+            done = f"{act.kind}: {error!r}"
+            if not self.is_over():
+                self.books.complain("no crash", f"whoever did {act.kind} was told {error!r}")
+        finally:
+            self._acting -= 1
+            self._last_act = self.conductor.steps
+        self.tell(done)
+
+    def at_rest(self) -> bool:
+        """Have something happen if nobody else does anything; or let time pass."""
+        self.look(still=True)
+        if not self._acts or self.is_over() or not self._may(self._acts[0]):
+            return False
+        if self.clock.next_alarm is not None and self.tape.randrange(2):
+            return False
+        self._do()
+        return True
+
+    def after_step(self) -> None:
+        """Look what has become of it."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            self.books.complain("comes to rest", f"there is no end after {MOST_STEPS:,} steps")
+        if self._steps % LOOK_EVERY == 0:
+            self.look(still=False)
+
+    def look(self, *, still: bool) -> None:
+        """Compare what actors believe with what the log has."""
+        failures = self.conductor.failures
+        for error in failures:
+            if not isinstance(error, PowerCut | Hang):
+                self.books.complain("no crash", f"something failed: {error!r}")
+        failures.clear()
+        if self._opening or self.is_over() or not self.disk.is_settled or self.disk.has_failed:
+            return
+        for live in behind.living(self.runtime):
+            if not live.is_behind:
+                self._compare(live.conversation, live.entity, live.shell, still=still)
+        for name, entity, ward in behind.wards(self.runtime):
+            self._compare(name, entity, ward, still=still)
+
+    def _compare(self, name: str, entity: str, live: behind.Believer, *, still: bool) -> None:
+        fold = self.truths.folds.get((name, entity))
+        if fold is None or behind.is_ahead(self.runtime, name) or self.disk.has_lost(name):
+            return
+        if fold.version == live.version:
+            if fold.state != live.state:
+                self.books.complain(
+                    "live as replayed", f"{entity}: {live.state} is {fold.state} in the log"
+                )
+        elif still or live.version > fold.version:
+            self.books.complain(
+                "live as replayed", f"{entity} is at {live.version}, the log at {fold.version}"
+            )
+
+    # -- what the disk needs ------------------------------------------------------------------
+
+    def now(self) -> int:
+        """Return the time."""
+        return self.clock.now()
+
+    def soon(self, commit: Callable[[], None]) -> None:
+        """Have what was appended committed in a moment."""
+        self.conductor.soon("disk", commit, lazily=self.world.lazy_disk)
+
+    def pass_time(self) -> None:
+        """Have everything on disk that takes but a moment to get there."""
+        if not self.is_over():
+            self.disk.commit_pending()
+
+    def committed(self, envelope: Envelope) -> None:
+        """Take notice of a rune that is on disk now."""
+        self._runes += 1
+        self.tape.note(b"%d" % envelope.event_id + envelope.kind.encode() + envelope.body)
+        if self._tell:
+            self.tell(telling.rune(envelope))
+        try:
+            self.truths.take(envelope)
+        except Exception as error:  # noqa: BLE001 -- whatever a law makes of a rune
+            self.books.complain("folds", f"{envelope.kind} of {envelope.owner}: {error!r}")
+        for problem in self.auditor.take(envelope):
+            self.books.complain(problem.invariant, f"{problem.where}: {problem.message}")
+
+    def mishap(self, when: str) -> None:
+        """Have the power fail in a tool, if that is the plan."""
+        self.mishaps.effect(when)
+
+    def tell(self, line: str) -> None:
+        """Add a line to the story."""
+        if self._tell:
+            seconds = (self.clock.now() - BEGIN) / 1e9
+            self.story.append(f"{self._steps:5} {seconds:10.2f} s  {line}")
