@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+PLUGIN := runefold/testing/_runefold_pytest.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -25,7 +26,7 @@ help:
 	@echo "make bench        measure it beside its peers; bench-quick takes under a minute"
 	@echo "make clean        remove everything that was made here"
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(PLUGIN)
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "setup: FAILED: needs Python 3.11 or later, which '$(PYTHON)' is not;" \
 	       "try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }

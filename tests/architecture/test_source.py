@@ -28,7 +28,6 @@ TOP_LEVEL = {
     "LICENSE",
     "Makefile",
     "README.md",
-    "_runefold_pytest.py",
     "actors",
     "bench",
     "constraints.txt",

@@ -1,7 +1,7 @@
 """The pytest plugin of runefold: the fixture `crash_sweep` and its options.
 
-It lies beside the package, not in it: every run of pytest imports it, in projects too that have
-runefold installed and test something else, and those must not pay for more than this file.
+It is installed beside the package, not in it: every run of pytest imports it, in projects too that
+have runefold installed and test something else, and those must not pay for more than this file.
 """
 
 from __future__ import annotations
