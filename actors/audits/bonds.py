@@ -71,9 +71,17 @@ class Supervision:
             return
         parent = self._parents.pop(name)
         closed = isinstance(rune, agents.Terminated) and rune.reason == PARENT_CLOSED
-        if closed and parent in self._parents:
+        if closed and parent in self._parents and not self._is_orphan(parent):
             message = f"{name} goes because its parent closed, and {parent} is still there"
             yield from self._say(at, message)
+
+    def _is_orphan(self, name: str | None) -> bool:
+        """Tell whether somebody above is gone: then it goes too, perhaps a moment later."""
+        while name is not None:
+            if name not in self._parents:
+                return True
+            name = self._parents[name]
+        return False
 
     def _say(self, at: int, message: str) -> Iterator[Found]:
         if self._is_session:

@@ -233,6 +233,14 @@ def test_whoever_has_somebody_above_is_left_alone() -> None:
     assert "INV-AGENT-SUPERVISED" not in broken(*steps)
 
 
+def test_an_orphans_child_may_go_before_the_orphan() -> None:
+    """All below an agent that is gone go because of it; one that still has a turn goes last."""
+    family = (created(), spawned(), spawned("agt_2", "agt_1"), spawned("agt_3", "agt_2"))
+
+    assert "INV-AGENT-SUPERVISED" not in broken(*family, gone(), gone("agt_3", "parent closed"))
+    assert "INV-AGENT-SUPERVISED" in broken(*family, gone("agt_3", "parent closed"))
+
+
 def test_a_program_that_may_use_the_network_says_so_in_vain() -> None:
     """Where no bound was declared, none was passed; and any tool may have a stream of that name."""
     said = ("call_1", tool.Progress("call_1", "sandbox", "network access is not blocked"))

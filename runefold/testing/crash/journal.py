@@ -48,6 +48,8 @@ class Synced(msgspec.Struct, frozen=True, tag="synced"):
     life: int
     conversation: str
     upto: int
+    number: int = 0
+    """The last commit that somebody waited for only now."""
 
 
 class Told(msgspec.Struct, frozen=True, tag="told"):

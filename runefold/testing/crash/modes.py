@@ -15,6 +15,7 @@ from runefold.testing.crash.points import (
     LOG_FAULTS,
     MODEL_FAULTS,
     MOMENTS,
+    SYNC,
     TOOL_FAULTS,
     Point,
 )
@@ -72,12 +73,13 @@ def plan(
 
 
 def every(boundaries: Sequence[Boundary]) -> list[Point]:
-    """Return each of the three moments of every commit that there is."""
+    """Return every moment of every commit that there is."""
     return [
         point
         for at in boundaries
         for point in (
             Point(at.number, BEFORE),
+            *([Point(at.number, SYNC)] if at.synced else []),
             Point(at.number, AFTER),
             *(Point(at.number, EFFECT, n) for n, each in enumerate(at.effects, 1) if each.over),
         )

@@ -2,8 +2,10 @@
 
 A boundary is a commit: one append of runes. Around it there are three moments: before it is on
 disk; when it is and what follows from it has not begun; and when an effect that follows from it has
-been done and its outcome is not on disk. `17:after-effect` is the last of these at commit 17;
-`17:after-effect.2` is the same of the second effect that the commit began. Faults are written the
+been done and its outcome is not on disk. Before it is on disk means before it is appended, and,
+where the log was not asked to wait, also before the sync that somebody waits for later.
+`17:after-effect` is the last moment of commit 17; `17:after-effect.2` is the same of the second
+effect that the commit began. Faults are written the
 same way, `17:provider-429`, and `17:after-commit+3:before-commit` is hit again at the third commit
 of the recovery. Where one actor dies, the number counts the messages that actors handle.
 """
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BEFORE: Final = "before-commit"
+SYNC: Final = "before-sync"
 AFTER: Final = "after-commit"
 EFFECT: Final = "after-effect"
-MOMENTS: Final = (BEFORE, AFTER, EFFECT)
+MOMENTS: Final = (BEFORE, SYNC, AFTER, EFFECT)
 """When a process is killed."""
 
 ACTOR_BEFORE: Final = "actor-before-message"
@@ -82,6 +85,8 @@ class Boundary(msgspec.Struct, frozen=True):
     at: float = 0
     """Seconds from the beginning of the run."""
     effects: tuple[Effect, ...] = ()
+    synced: bool = False
+    """Whether somebody waited for its sync later, rather than at once."""
 
 
 class Message(msgspec.Struct, frozen=True):

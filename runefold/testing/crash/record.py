@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runefold.testing.crash.effects import Effects
-from runefold.testing.crash.journal import Committed, Execution, Handled, Journal
+from runefold.testing.crash.journal import Committed, Execution, Handled, Journal, Synced
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
 from runefold.testing.crash.points import Boundary, Effect, Message
@@ -129,6 +129,7 @@ def not_again(finding: Finding) -> Finding:
 def boundaries(lines: Sequence[Line]) -> list[Boundary]:
     """Return the commits of an undisturbed run, in order."""
     commits = [line for line in lines if isinstance(line, Committed) and line.life == 1]
+    synced = {line.number for line in lines if isinstance(line, Synced) and line.life == 1}
     over = {done.call_id for done in Effects(lines) if done.finished}
     return [
         Boundary(
@@ -140,6 +141,7 @@ def boundaries(lines: Sequence[Line]) -> list[Boundary]:
             line.first,
             line.at,
             tuple(_seen(each, line.conversation, over) for each in line.effects),
+            line.number in synced,
         )
         for number, line in enumerate(sorted(commits, key=lambda line: line.number), 1)
     ]

@@ -13,7 +13,7 @@ import msgspec
 from runefold.testing.crash import copies
 from runefold.testing.crash.journal import Committed, Hit, Journal
 from runefold.testing.crash.life import JOURNAL, Order
-from runefold.testing.crash.points import AFTER, BEFORE, EFFECT
+from runefold.testing.crash.points import AFTER, BEFORE, EFFECT, SYNC
 from runefold.testing.crash.trial import Child, Scene, forked, scratch
 
 if TYPE_CHECKING:
@@ -78,5 +78,5 @@ def _halted(child: Child, deadline: float) -> bool:
     return False
 
 
-SHOTS: Final = ((AFTER, EFFECT), (BEFORE,))
+SHOTS: Final = ((AFTER, EFFECT), (BEFORE, SYNC))
 """Two runs: before a commit, what came before it need not be on disk yet."""

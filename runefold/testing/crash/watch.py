@@ -15,7 +15,7 @@ from actors.agent.runes import Spawning
 from actors.model import runes as models
 from actors.tool import runes as tools
 from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced
-from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, Effect
+from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, SYNC, Effect
 from runefold.testing.crash.upshot import nameless
 from runefold.testing.stage import FragileLog
 from runelog.rune import kind_of
@@ -91,6 +91,8 @@ class Watch:
         """Of actors: they begin before their births are handed to the log."""
         self._begun: dict[tuple[str, str], tuple[Passing, int]] = {}
         self._last: dict[str, int] = {}
+        self._pending: dict[str, Passing] = {}
+        """The last commit of each conversation that nobody waited for yet."""
         self._acknowledged: dict[str, int] = {}
         self.log: Log
         self.was_hit = False
@@ -133,6 +135,8 @@ class Watch:
         with self._lock:
             last = self._last.get(passing.conversation, 0)
             self._last[passing.conversation] = max(last, appended.last)
+            if not durable:
+                self._pending[passing.conversation] = passing
             self.journal.note(
                 Committed(
                     self.life,
@@ -148,23 +152,34 @@ class Watch:
                 )
             )
         if durable:
-            self.acknowledged({passing.conversation: appended.last})
+            self.acknowledged({passing.conversation: appended.last}, waited=False)
         self._strike_at(_LATE, passing, 1, log)
 
-    def ordered(self, conversation: str | None) -> dict[str, int]:
-        """Return up to which event each conversation, or one of them, was appended to so far."""
-        with self._lock:
-            if conversation is None:
-                return dict(self._last)
-            return {name: at for name, at in self._last.items() if name == conversation}
+    def syncing(self, log: Log, conversation: str | None) -> dict[str, int]:
+        """See a sync come that somebody waits for; strike if it must not get through.
 
-    def acknowledged(self, upto: dict[str, int]) -> None:
-        """Take note that everything up to there is durable: from now on it may not be lost."""
+        Returns up to which event each conversation concerned was appended to so far.
+        """
+        with self._lock:
+            names = [*self._last] if conversation is None else [conversation]
+            upto = {name: self._last[name] for name in names if name in self._last}
+            passing = [self._pending[name] for name in names if name in self._pending]
+        for each in passing:
+            self._strike_at({SYNC}, each, 1, log)
+        return upto
+
+    def acknowledged(self, upto: dict[str, int], *, waited: bool = True) -> None:
+        """Take note that everything up to there is durable: from now on it may not be lost.
+
+        Whether somebody waited for that, or it was part of an append.
+        """
         with self._lock:
             for name, at in upto.items():
+                pending = self._pending.pop(name, None)
                 if at > self._acknowledged.get(name, 0):
                     self._acknowledged[name] = at
-                    self.journal.note(Synced(self.life, name, at))
+                    number = 0 if pending is None or not waited else pending.number
+                    self.journal.note(Synced(self.life, name, at, number))
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -319,7 +334,7 @@ class DiskLog(Runelog):
         """Flush, and take note of what is durable then."""
         if self.failed is not None:
             raise self.failed
-        upto = self.watch.ordered(conversation)
+        upto = self.watch.syncing(self, conversation)
         super().flush(conversation)
         self.watch.acknowledged(upto)
 
@@ -353,6 +368,6 @@ class StageLog(FragileLog):
         """Flush, and take note of what is durable then."""
         if self.failed is not None:
             raise self.failed
-        upto = self.watch.ordered(conversation)
+        upto = self.watch.syncing(self, conversation)
         super().flush(conversation)
         self.watch.acknowledged(upto)

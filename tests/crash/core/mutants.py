@@ -1,0 +1,236 @@
+"""Deliberate bugs of the runtime, switched on one at a time: the crash kit must find each.
+
+A bug is switched on in the process that opens the app, before it does; nobody else has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unittest.mock import patch
+
+from actors.budget.runes import Amounts, Settled
+from actors.hall import Hall, Newborn
+from actors.model import lifecycle as model
+from actors.page import Page
+from actors.session.actor import SessionActor
+from actors.shell import Shell
+from actors.tool import lifecycle as tool
+from actors.tool import moves
+from actors.tool.runes import Result
+from runefold.testing import CrashApp
+from supervisors import house
+from supervisors.strategy import Restart
+from tests.crash.core import apps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from actors.entity import Entity
+    from actors.tool.state import State
+    from runefold.runtime import Runtime
+    from runelog.rune import Change, Rune
+
+
+def _put(where: object, name: str, bug: object) -> None:
+    """Put a bug in the place of what is right, for good."""
+    patch.object(where, name, bug).start()
+
+
+def _effect_first() -> None:
+    """Have an effect begin before its intent is on disk."""
+
+    def begin(shell: Shell, due: Sequence[Any]) -> bool:
+        before = shell.state
+        for effect in due:
+            if effect not in shell._under_way:
+                shell._under_way.add(effect)
+                shell.hall.page.hand_in()
+                shell.perform(effect)
+                if shell.state is not before:
+                    return True
+        return False
+
+    _put(Shell, "_begin", begin)
+
+
+def _told_early() -> None:
+    """Tell an app that its message is kept before it is on disk."""
+
+    def dry(hall: Hall) -> None:
+        hall._waits_for_dry = False
+        answers, hall._answers = hall._answers, []
+        hall.page.hand_in()
+        for give, _ in answers:
+            give()
+
+    _put(Hall, "_dry", dry)
+
+
+def _nothing_due() -> None:
+    """Forget after a replay what is due."""
+    on_start = Shell.on_start
+
+    def start(shell: Shell) -> None:
+        on_start(shell)
+        if shell.replayed:
+            shell._under_way.update(shell.entity.lifecycle.due(shell.state))
+
+    _put(Shell, "on_start", start)
+
+
+def _snapshot_first() -> None:
+    """Keep states before the log has what led to them, and believe them more than the log."""
+    kept: dict[tuple[int, str, str], Newborn] = {}
+    commit, replayed = Shell._commit, Hall.replayed
+
+    def keep(shell: Shell, runes: Sequence[Rune]) -> bool:
+        done = commit(shell, runes)
+        place = (id(shell.hall.log), shell.hall.conversation, shell.me)
+        kept[place] = Newborn(shell.state, shell.version, shell.event)
+        return done
+
+    def believe(hall: Hall, kind: Entity, entity: str) -> Newborn:
+        found = replayed(hall, kind, entity)
+        ahead = kept.get((id(hall.log), hall.conversation, entity), found)
+        return ahead if ahead.version > found.version else found
+
+    _put(Shell, "_commit", keep)
+    _put(Hall, "replayed", believe)
+
+
+def _torn_append() -> None:
+    """Hand a page in in two halves, so that a crash may fall in between."""
+
+    def append(page: Page, changes: Sequence[Change], *, durable: bool) -> None:
+        with_runes = [number for number, change in enumerate(changes) if change.runes]
+        middle = with_runes[len(with_runes) // 2]
+        for half in filter(None, (changes[:middle], changes[middle:])):
+            page._log.append(page._conversation, half, durable=durable)
+
+    _put(Page, "_append", append)
+
+
+def _settled_twice() -> None:
+    """Settle the reservation of a call whose probe was asked once more."""
+    probed = moves.probed
+
+    def twice(state: State, found: Any) -> list[Rune]:  # noqa: ANN401 -- as the law has it
+        extra = Settled(key=state.call.call_id, used=Amounts(tool_calls=1))
+        runes = probed(state, found)
+        return [*runes, extra] if isinstance(runes[0], Result) else runes
+
+    _put(tool, "probed", twice)
+
+
+def _unsettled() -> None:
+    """Lose the reservation of a call that was in doubt."""
+
+    def result(state: State, status: Any, **more: Any) -> list[Rune]:  # noqa: ANN401 -- as above
+        return moves_result(state, status, **more)[:1]
+
+    moves_result = moves.result
+    _put(moves, "result", result)  # only what is in doubt goes this way
+
+
+def _strange_result() -> None:
+    """Give a call in doubt up in the name of a call that there is not."""
+
+    def unknown(state: State, why: str, actor: Any = "system") -> list[Rune]:  # noqa: ANN401 -- as above
+        runes = moves_unknown(state, why, actor)
+        assert isinstance(runes[0], Result)
+        return [Result(call_id="call_ffffffffffffffff", status="unknown"), *runes[1:]]
+
+    moves_unknown = moves.unknown
+    _put(moves, "unknown", unknown)
+
+
+def _run_again() -> None:
+    """Run again whatever is in doubt, whatever its tool says."""
+
+    def in_doubt(state: State, now: int) -> list[Rune]:
+        return [moves.retried(state, now, "why not", "in_doubt")]
+
+    _put(tool, "in_doubt", in_doubt)
+
+
+def _half_an_answer() -> None:
+    """Take an answer that a crash cut off for the whole answer."""
+    fail = model._fail
+
+    def finish(state: model.State, error_type: str, *rest: Any, **more: Any) -> list[Rune]:  # noqa: ANN401 -- as above
+        if error_type == model.CRASH:
+            return model._finish(state, (), None, "stop")
+        return fail(state, error_type, *rest, **more)
+
+    _put(model, "_fail", finish)
+
+
+def _forgets_ids() -> None:
+    """Count a message that is sent again under its id as a new one."""
+    _put(SessionActor, "_is_known", lambda *_: False)
+
+
+def _nobody_restarts() -> None:
+    """Do not start an actor again that has crashed."""
+
+    class Lost:
+        TRANSIENT = TEMPORARY = Restart.TEMPORARY
+
+    _put(house, "Restart", Lost)
+
+
+def _waits_in_vain() -> None:
+    """Forget whoever waits for a turn when the session's actor dies."""
+    _put(SessionActor, "_dismiss", lambda _: None)
+
+
+class Mutant(NamedTuple):
+    """A bug, where it shows, and what finds it."""
+
+    bug: Callable[[], None]
+    scenario: str
+    mode: str
+    caught: str
+    """The verdict that names it."""
+
+
+MUTANTS: Final = {
+    "effect before its intent": Mutant(_effect_first, "charges", "every", "effect"),
+    "told before it is on disk": Mutant(_told_early, "queue", "every", "acknowledged"),
+    "nothing due after replay": Mutant(_nothing_due, "charges", "every", "finished"),
+    "snapshot before the log": Mutant(_snapshot_first, "charges", "every", "finished"),
+    "torn append": Mutant(_torn_append, "charges", "every", "invariant"),
+    "settled twice": Mutant(_settled_twice, "charges", "every", "state"),
+    "reservation lost": Mutant(_unsettled, "blind charges", "every", "invariant"),
+    "result without a call": Mutant(_strange_result, "blind charges", "every", "finished"),
+    "in doubt, so run again": Mutant(_run_again, "blind charges", "every", "effect"),
+    "half an answer": Mutant(_half_an_answer, "plain", "every", "state"),
+    "forgotten message ids": Mutant(_forgets_ids, "plain", "every", "state"),
+    "nobody restarts": Mutant(_nobody_restarts, "plain", "actor", "finished"),
+    "waits in vain": Mutant(_waits_in_vain, "plain", "actor", "finished"),
+}
+
+
+@dataclass(frozen=True)
+class Build:
+    """Opens an app with a bug in it."""
+
+    name: str
+
+    def __call__(self, directory: Path) -> Runtime:
+        """Switch the bug on, once in this process, and open."""
+        if self.name not in _on:
+            _on.add(self.name)
+            MUTANTS[self.name].bug()
+        return apps.build(directory)
+
+
+_on: set[str] = set()
+
+
+def app(name: str) -> CrashApp:
+    """Return a scenario as an app with a bug in it."""
+    scenario = MUTANTS[name].scenario
+    return CrashApp(Build(name), apps.Play(scenario), apps.Check(scenario), name)
