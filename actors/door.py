@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
-
-from actors.hall import Offices
 
 ASKED_BY_AN_AGENT: Final = "call_"
 """How messages begin that are the calls of other agents: parts of turns that run already."""
@@ -26,14 +23,3 @@ class Door:
         """Tell whether a message may become a turn: also then, if one that runs waits for it."""
         return self._is_open or message_id.startswith(ASKED_BY_AN_AGENT)
 
-
-@dataclass(frozen=True, kw_only=True)
-class OfficesWithDoor(Offices):
-    """Offices that are closed in the end."""
-
-    door: Door = field(default_factory=Door)
-
-
-def lets_in(offices: Offices, message_id: str) -> bool:
-    """Tell whether a message may become a turn here and now."""
-    return not isinstance(offices, OfficesWithDoor) or offices.door.lets_in(message_id)

@@ -9,9 +9,10 @@ that a crash could take back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from actors.door import Door
 from actors.errors import Dead
 from actors.page import Page
 from actors.redaction.redactor import DEFAULT
@@ -101,6 +102,8 @@ class Offices:
     """Gives the value of a secret by its name, or raises."""
     redactor: Redactor = DEFAULT
     """Keeps out of the log what must not be in it."""
+    door: Door = field(default_factory=Door)
+    """Whether turns may still begin."""
 
 
 class Hall:

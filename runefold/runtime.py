@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
 from actors.clock import SystemClock
-from actors.door import OfficesWithDoor
 from actors.errors import Unanswered
+from actors.hall import Offices
 from actors.process import ASK_TIMEOUT
-from actors.redaction.redactor import Redactor
+from actors.redaction.redactor import DEFAULT, Redactor
 from actors.report import keep_out
 from actors.session import commands as ask
 from actors.session.runes import SessionConfig
@@ -75,13 +75,14 @@ class Runtime:
         kept, wherever it comes from: such as `r"acct-\d{10}"`, or `re.escape(value)`.
         """
         self.log = log
-        self.redactor = Redactor(redact)
+        # To read the patterns takes a while, and most apps have none of their own.
+        self.redactor = Redactor(redact) if redact else DEFAULT
         """Keeps secrets out."""
         keep_out(self.redactor)
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or ThreadScheduler(self.clock)
         self._chance = chance or SystemChance()
-        self._offices = OfficesWithDoor(
+        self._offices = Offices(
             clock=self.clock,
             chance=self._chance,
             scheduler=self.scheduler,

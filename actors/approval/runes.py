@@ -18,6 +18,8 @@ class Requested(Moved, frozen=True, tag="approval.requested"):
     reason: str
     deadline: int
     """When the question lapses, in nanoseconds."""
+    agent_id: str = ""
+    """Whose model asked for the call."""
 
 
 class Awaiting(Moved, frozen=True, tag="approval.awaiting"):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
-from actors.door import lets_in
 from actors.errors import Dead
 from actors.session import commands as ask
 from actors.session.fold import member
 from actors.session.lifecycle import ENTITY, message_entity
 from actors.session.runes import InputRefused
-from actors.shell import Shell, Wake
+from actors.shell import Wake
+from actors.telling import Approvals, TellingShell
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from actors.turn.actor import Stop
@@ -88,7 +88,7 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class SessionActor(Shell):
+class SessionActor(TellingShell):
     """A session."""
 
     entity = ENTITY
@@ -96,6 +96,7 @@ class SessionActor(Shell):
     def __init__(self, hall: Hall, me: str = "session") -> None:
         """Begin before replay."""
         super().__init__(hall, me)
+        self._approvals = Approvals(hall)
         self._waiting: dict[str, list[Answer]] = {}
         self._turns: dict[str, str] = {}
         """Which message a turn answers, of those that are running."""
@@ -105,6 +106,7 @@ class SessionActor(Shell):
     def on_start(self) -> None:
         """Take over, with the turns that are running."""
         super().on_start()
+        self._approvals = Approvals(self.hall, [each.approval_id for each in self.state.approvals])
         self._turns = {each.turn_id: each.message_id for each in self.state.running}
 
     def on_stop(self) -> None:
@@ -143,7 +145,7 @@ class SessionActor(Shell):
                     mode=mode,
                     to=to,
                     known=own_id and self._is_known(message_id),
-                    begin=lets_in(self.hall.offices, message_id),
+                    begin=self.hall.offices.door.lets_in(message_id),
                 )
             case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
                 known = self._is_there(agent_id)
@@ -226,6 +228,8 @@ class SessionActor(Shell):
 
     def believed(self, rune: Rune) -> None:
         """Answer those who wait for a turn that has ended, once that is on disk."""
+        super().believed(rune)
+        self._approvals.take(rune)
         match rune:
             case turns.Completed() | turns.Interrupted() | turns.Error():
                 self._interrupted.pop(rune.turn_id, None)
@@ -252,7 +256,7 @@ class SessionActor(Shell):
             case ask.EnsureAgent(agent_id):
                 children.ensure("agent", agent_id, agent_id)
             case ask.BeginTurn(_, message_id):
-                if lets_in(self.hall.offices, message_id):
+                if self.hall.offices.door.lets_in(message_id):
                     self.carry_out(ask.Begin(message_id, self.hall.offices.clock.now()))
             case ask.SteerTurn(turn_id):
                 self._stop_turn(turn_id, "steer")

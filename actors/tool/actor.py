@@ -9,7 +9,7 @@ from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
 from actors.commands import Cancel, Recover, TimeUp
 from actors.report import log as operator
-from actors.shell import Shell
+from actors.telling import TellingShell
 from actors.tool.commands import (
     Abandon,
     Answer,
@@ -77,7 +77,7 @@ class Undone:
     """A run ended because it was told to stop, and nobody had wanted the call stopped."""
 
 
-class ToolActor(Shell):
+class ToolActor(TellingShell):
     """One call of a tool."""
 
     entity = ENTITY
@@ -125,6 +125,7 @@ class ToolActor(Shell):
 
     def believed(self, rune: Rune) -> None:
         """Tell the operator of an outcome that nobody knows; model and app are told by the rune."""
+        super().believed(rune)
         if isinstance(rune, Result):
             self._runs.end(self.hall.conversation, self.me)
         if isinstance(rune, Result) and rune.status == "unknown":
@@ -181,12 +182,26 @@ class ToolActor(Shell):
             yield None
             outcome = redactor.value(work(tool, call))
             voice.end()
-            return partial(run.over, outcome)
+            return partial(self._over, run, outcome)
 
         offices.scheduler.work(self.name, steps())
         if attempt is not None:
             # Only now: what could not even begin is not under way.
             self._runs.begin(self.hall.conversation, self.me, run)
+
+    def _over(self, run: Run, outcome: object) -> None:
+        """Pass on how a run came out; if nobody waits for it any more, say at least that it did."""
+        late = self._runs.find(self.hall.conversation, self.me) is not run
+        obeyed = isinstance(outcome, Fail) and outcome.status in {"cancelled", "timeout"}
+        if run.attempt is not None and late and not obeyed:
+            operator.warning(
+                "late_answer_dropped",
+                conversation=self.hall.conversation,
+                call=self.me,
+                tool=self.state.call.tool_name,
+                outcome="success" if isinstance(outcome, Finish) else "error",
+            )
+        run.over(outcome)
 
     def _ran(self, outcome: Outcome, attempt: int) -> Finish | Fail:
         if outcome.status == "success":

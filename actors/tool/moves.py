@@ -87,6 +87,7 @@ def ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
             tools_hash=call.rule.tools_hash,
             reason=reason,
             deadline=deadline,
+            agent_id=call.agent_id,
             trigger=trigger,
         ),
         approval.Awaiting(approval_id=approval_id),

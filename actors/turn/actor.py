@@ -13,8 +13,9 @@ from actors.commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.provider import Request
-from actors.shell import Shell
+from actors.telling import TellingShell, tell_of_birth
 from actors.tool.commands import Go
+from actors.tool.lifecycle import ENTITY as TOOL
 from actors.turn.clock import is_over, next_key
 from actors.turn.commands import (
     Ask,
@@ -83,7 +84,7 @@ class Prompted:
         return Request(messages=tuple(self._history.messages), cancelled=cancelled, **self._facts)
 
 
-class TurnActor(Shell):
+class TurnActor(TellingShell):
     """One turn of an agent."""
 
     entity = ENTITY
@@ -127,6 +128,7 @@ class TurnActor(Shell):
 
     def believed(self, rune: Rune) -> None:
         """Take what happened into the history, if that is at hand."""
+        super().believed(rune)
         if isinstance(rune, model.Completed):
             self._asked = {rune.model_call_id: rune.calls}
         history: History | None = self.hall.at_hand.get(("history", self.state.agent_id))
@@ -327,6 +329,10 @@ class TurnActor(Shell):
         )
         refused = self.carry_out(TakeCalls(plans))
         assert refused is None, refused
+        for call in self.state.calls:
+            if call.status is not None:
+                # It was over as soon as it was born: no actor comes for it that could tell.
+                tell_of_birth(self.hall, TOOL, call.call_id)
 
     def missed(self, entity: str) -> None:
         """Cancel anew what was cancelled and begins anew."""

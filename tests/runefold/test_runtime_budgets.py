@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
 from actors.model.provider import Done, Text, Used
-from actors.model.providers.scripted import Scripted, call
+from actors.model.providers.scripted import Scripted, call, fail
 from actors.session.fold import Phase
 from actors.tool.adapters.function import tool
 from runefold.spec import AgentSpec, Budget
+from runelog.replay import replay
 from tests.runefold.talks import Raw, Talk, talk
 
 if TYPE_CHECKING:
@@ -140,6 +142,54 @@ def test_what_a_child_spends_counts_against_its_parents() -> None:
 
     assert [end.status for end in ends] == ["completed", "completed", "error"]
     assert notices(there)[-1][:3] == ("Exhausted", there.session.state.root, "tool_calls")
+
+
+def falls(request: Request) -> Reply:
+    """Need as many retries as one is told to."""
+    wanted = int(request.messages[-1].text)
+    return [fail("busy", retryable=True)] if request.attempt < wanted else ["up"]
+
+
+def dear(_request: Request) -> Iterator[Any]:
+    """Cost 0.4 of whatever it is."""
+    return iter((Text("x"), Used(1, 1, cost=400_000), Done()))
+
+
+WHOLE: Final[dict[str, tuple[Any, dict[str, Any], list[str], int]]] = {
+    "tokens": (Raw(spending), {"tokens": 3_000}, ["go"] * 3, 2_000),
+    "tool_calls": (one_call, {"tool_calls": 2}, ["go"] * 3, 2),
+    "retries": (falls, {"retries": 3}, ["2", "2"], 3),
+    "cost": (Raw(dear), {"cost": 1.0}, ["go"] * 4, 1_200_000),
+}
+"""For each thing that a session may spend: a model, the limit, messages, and what they come to."""
+
+
+@pytest.mark.parametrize("what", WHOLE)
+def test_a_session_has_a_budget_for_all_its_agents(what: str) -> None:
+    """Whoever of them spends: at its limit the session is suspended, and goes on with more."""
+    model, limit, words, spent = WHOLE[what]
+    there = talk(model, look, max_output_tokens=900)
+    spec = AgentSpec(role="boss", model="demo", tools=["look"], max_output_tokens=900)
+    session = there.stage.runtime.create_session(spec, budget=Budget(**limit))
+    kid = session.spawn(spec)
+    turns = [session.send(word, to=("", kid)[n % 2]) for n, word in enumerate(words)]
+    ends = [turn.result(100) for turn in turns[:-1]]
+    there.stage.advance(60)
+    state = session.state
+    waits = session.send("0")
+    session.replenish(**{name: amount * 9 for name, amount in limit.items()})
+    there.stage.log.flush()
+    found, _, _ = replay(there.stage.log, session.id, ledger.LIFECYCLE, entity="budget")
+    whole = ledger.find(found, "session")
+
+    assert whole is not None
+    assert state.exhausted is not None
+    assert (state.phase, state.suspension) == (Phase.SUSPENDED, "budget_exhausted")
+    assert (state.exhausted.scope, state.exhausted.what) == ("session", what)
+    assert getattr(whole.used, what) == spent
+    assert all(end.status == "completed" for end in ends[:1])
+    assert waits.result(100).status == "completed"
+    assert session.state.phase is Phase.ACTIVE
 
 
 def test_a_call_that_had_to_wait_is_judged_by_what_is_left_then() -> None:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.clock import SECOND
+from actors.errors import Dead
 from actors.model.providers.scripted import Scripted, call, pause
 from actors.session.fold import Phase
 from actors.tool.adapters.function import tool
+from runefold import draining
 from runefold.agents import AgentTool
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import Closed
-from runelog.rune import Change, Envelope
+from runelog.rune import Envelope
 from tests.runefold.talks import NAME, Talk, talk
 
 if TYPE_CHECKING:
@@ -202,12 +204,14 @@ def test_who_asked_somebody_that_waits_for_a_human_waits_too(
 def test_messages_that_come_meanwhile_are_kept() -> None:
     """Until the log is let go of they are accepted, and answered by whoever opens it next."""
     there = conversation()
+    kid = there.session.spawn(AgentSpec(role="kid", model="demo"))
     there.session.send("5", message_id="m1")
     there.stage.advance(1)
     late: list[object] = []
     session = there.session
     there.stage.clock.at(
-        there.stage.clock.now() + SECOND, lambda: late.append(session.send("1", message_id="m2"))
+        there.stage.clock.now() + SECOND,
+        lambda: late.append(session.send("1", message_id="m2", to=kid)),
     )
     closed(there, drain=True, timeout=30)
     started = ends(there), there.kinds().count("turn.started")
@@ -284,15 +288,36 @@ def test_who_has_nothing_to_do_is_left_alone_at_the_end() -> None:
     assert "session.rested" not in there.kinds()
 
 
-def test_one_that_cannot_be_told_keeps_nobody_from_ending() -> None:
-    """A conversation that is broken is passed over, and the rest is closed."""
+class _Silent:
+    """A tree whose conversations do not answer any more."""
+
+    def __init__(self, there: Talk) -> None:
+        """Look like this one."""
+        tree = there.stage.runtime.tree_of_actors
+        self.offices, self.log = tree.offices, tree.log
+
+    def awake(self) -> list[str]:
+        """Name one all the same."""
+        return [NAME]
+
+    def ask(self, *_asked: object) -> None:
+        """Give no answer."""
+        msg = "it is gone"
+        raise Dead(msg)
+
+
+def test_one_that_does_not_answer_keeps_nobody_from_ending(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is passed over and the operator told; what it was doing is found at the next open."""
     there = conversation()
     there.session.send("500", message_id="m1")
     there.stage.advance(1)
-    # Somebody else writes to it, which no writer may.
-    there.stage.log.append(NAME, [Change("session", None, there.runes("session.activated")[:1])])
+    tree: Any = _Silent(there)
+    draining.drain(tree, 10)
+    draining.rest(tree)
 
-    closed(there, drain=True, timeout=1)
+    assert [record.message for record in caplog.records] == ["not_drained", "not_rested"]
 
 
 def test_time_is_counted_until_the_end() -> None:

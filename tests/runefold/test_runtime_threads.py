@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from actors.clock import HandClock
 from actors.model.provider import Done, Text
 from actors.model.providers.scripted import call
 from actors.tool.adapters.function import tool
+from actors.tool.context import cancelled, progress
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from tests.runefold.talks import Raw, Strict
@@ -77,10 +81,41 @@ def test_tools_that_are_safe_in_parallel_really_run_at_once(tmp_path: Path) -> N
     assert sorted(model.results) == [("success", str(x)) for x in range(4)]
 
 
+class Ear(logging.Handler):
+    """Waits until an operator is told something."""
+
+    def __init__(self, what: str) -> None:
+        """Wait for this."""
+        super().__init__()
+        self._what = what
+        self.heard: list[logging.LogRecord] = []
+        self._there = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hear one thing."""
+        if record.getMessage() == self._what:
+            self.heard.append(record)
+            self._there.set()
+
+    def must_hear(self) -> dict[str, Any]:
+        """Return what was told, as soon as it was."""
+        assert self._there.wait(LONG)
+        return vars(self.heard[0])
+
+
+@pytest.fixture
+def late_answers() -> Iterator[Ear]:
+    """Listen for answers of tools that nobody waits for any more."""
+    ear, logger = Ear("late_answer_dropped"), logging.getLogger("runefold")
+    logger.addHandler(ear)
+    yield ear
+    logger.removeHandler(ear)
+
+
 def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(
-    tmp_path: Path,
+    tmp_path: Path, late_answers: Ear
 ) -> None:
-    """The model is told that it may still happen; what comes later changes nothing."""
+    """The model is told that it may still happen; what comes later is logged, and no more."""
     begun, late, left = threading.Event(), threading.Event(), threading.Event()
     clock = HandClock()
 
@@ -101,12 +136,57 @@ def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(
         output = turn.result(LONG).output
         late.set()
         assert left.wait(LONG)
+        told = late_answers.must_hear()
         session.send("on").result(LONG)
         results = list(session.runes(kinds={"tool.result"}))
+        events = session.runes(kinds={"tool.progress", "tool.result"})
+        last = [each.kind for each in events]
 
     assert output == "done"
+    assert (told["tool"], told["outcome"]) == ("slow", "success")
+    assert (told["conversation"], told["call"]) == (session.id, results[0].owner)
+    assert last == ["tool.result"]
     assert [each.payload.status for each in results] == ["timeout"]  # type: ignore[attr-defined]  # by its kind
     assert "may still take effect" in model.results[0][1]
+
+
+def test_an_interrupt_does_not_wait_for_a_function_that_blocks(
+    tmp_path: Path, late_answers: Ear
+) -> None:
+    """The turn ends at once, the call is cancelled, and what it comes to later is dropped."""
+    begun, go, seen = threading.Event(), threading.Event(), []
+
+    @tool
+    def block() -> str:
+        """Block, deaf to everything."""
+        begun.set()
+        assert go.wait(LONG)
+        seen.append(cancelled())
+        progress("too late to say anything")
+        raise ValueError("too late")  # noqa: EM101 -- a tool's
+
+    model = Strict([["go ", call("block")], ["on"]])
+    with Runtime.open(tmp_path, tools=[block], providers={"demo": model}) as runtime:
+        session = runtime.create_session(AgentSpec(role="r", model="demo", tools=["block"]))
+        turn = session.send("go")
+        assert begun.wait(LONG)
+        stopped = session.interrupt()
+        result = turn.result(LONG)
+        after = session.send("and now?").result(LONG)
+        go.set()
+        told = late_answers.must_hear()
+        [outcome] = [each.payload for each in session.runes(kinds={"tool.result"})]
+        kinds = [each.kind for each in session.runes()]
+
+    assert (stopped, result.status, result.reason) == (1, "interrupted", "interrupt")
+    assert result.output == "go "
+    assert seen == [True]
+    assert outcome.status == "cancelled"  # type: ignore[attr-defined]  # by its kind
+    assert "may still take effect" in outcome.error  # type: ignore[attr-defined]  # by its kind
+    assert "tool.progress" not in kinds
+    assert (told["tool"], told["outcome"]) == ("block", "error")
+    assert after.output == "on"
+    assert model.results[0][0] == "cancelled"
 
 
 def test_a_conversation_goes_on_where_the_last_runtime_left_it(tmp_path: Path) -> None:

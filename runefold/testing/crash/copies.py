@@ -23,8 +23,10 @@ def copy(source: Path, target: Path) -> None:
         elif entry.is_file():
             _copy_file(entry.path, to)
         elif stat.S_ISSOCK(entry.stat().st_mode):
-            # Nobody listens there: so it is with what a dead process leaves.
-            os.mknod(to, stat.S_IFSOCK | 0o600)
+            # Nobody listens there: so it is with what a dead process leaves. Where only root may
+            # make one, there is none: so it is with what a process leaves that was closed.
+            with contextlib.suppress(OSError):
+                os.mknod(to, stat.S_IFSOCK | 0o600)
 
 
 def _copy_file(source: str, target: Path) -> None:

@@ -62,6 +62,9 @@ def record(scene: Scene) -> Recording:
         other = _unfinished(how, report) if report is None else list(report.wrong)
         varies = [each.message for each in other if each.verdict == "state"]
         wrong = [each for each in other if each.verdict != "state"]
+    if varies:
+        # Then it cannot be told whether playing it again or the model itself changed something.
+        again = [each for each in again if each.verdict != "state"]
     return msgspec.structs.replace(found, wrong=[*again, *wrong], varies=varies)
 
 

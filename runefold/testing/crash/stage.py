@@ -164,8 +164,21 @@ class StageScene:
             stage.begin(2, None)
             wrong, _ = self._finish(stage, root, found)
         wrong += added(stage.ledger.lines())
+        varies = self._varies(found)
+        if varies:
+            # Then it cannot be told whether playing it again or the model itself changed something.
+            wrong = [each for each in wrong if each.verdict != "state"]
         again = [not_again(each) for each in wrong]
-        return msgspec.structs.replace(recording, wrong=[*recording.wrong, *again])
+        return msgspec.structs.replace(recording, wrong=[*recording.wrong, *again], varies=varies)
+
+    def _varies(self, want: upshot.Upshot) -> list[str]:
+        """Run the app undisturbed once more, from nothing; return in what that differs."""
+        stage = Stage(self._order)
+        with scratch(self._scene.work) as root:
+            stage.begin(1, None)
+            _, found = self._finish(stage, root, None)
+        differences = [] if found is None else judge.differences(want, found)
+        return [each.message for each in differences if each.verdict == "state"]
 
     def attempt(self, point: Point, aims: Sequence[Aim]) -> Result:
         """Run the app, cut it off, run it again until it comes to its end, and judge that."""

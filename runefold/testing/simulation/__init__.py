@@ -5,5 +5,31 @@ goes wrong and when, and who of those who could takes each step. After each step
 must hold is looked at. The same seed gives the same run, rune by rune; one that finds something
 wrong is made shorter until nothing can be left out, and told in words.
 
-    make simulate SEEDS=2000
+>>> simulate(7).wrong
+()
+
+On all cores, from a shell: `python -m runefold.testing.simulation --seeds 2000`.
 """
+
+from runefold.testing.simulation.books import Wrong
+from runefold.testing.simulation.drawing import draw
+from runefold.testing.simulation.plans import Plan, decode, encode
+from runefold.testing.simulation.shrinking import Shrinker
+from runefold.testing.simulation.simulation import Outcome, play
+
+__all__ = [
+    "Outcome",
+    "Plan",
+    "Shrinker",
+    "Wrong",
+    "decode",
+    "draw",
+    "encode",
+    "play",
+    "simulate",
+]
+
+
+def simulate(seed: int) -> Outcome:
+    """Play what a seed draws, to its end or to the first thing that is wrong."""
+    return play(draw(seed))

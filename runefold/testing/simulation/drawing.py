@@ -32,17 +32,26 @@ if TYPE_CHECKING:
 
 ASKED: Final[tuple[ActKind, ...]] = ("approve", "approve", "answer", "deny", "answer_again")
 """What happens where a human is asked something."""
-RARE: Final[tuple[ActKind, ...]] = tuple(
-    kind for kind in get_args(ActKind) if kind not in {"send", "close", "archive", *ASKED}
+KINDS: Final[tuple[tuple[ActKind, ...], ...]] = (
+    ("cut_in_tool", "cut_at_rune"),
+    ("cut", "cut_at_append", "cut_in_tool", "cut_at_rune"),
+    ("cut", "cut_at_append", "forget", "reopen"),
+    ("no_room", "turn_away", "fail_sync", "overload"),
+    ("crash", "kill", "crash_at_rune"),
+    ("jump", "doze"),
+    ("resend", "wait", "interrupt"),
+    ("pause", "resume", "suspend", "unsuspend", "replenish"),
+    ("spawn", "hand_over", "dismiss", "replenish"),
 )
-"""What happens in some plans; messages are sent in all of them."""
+"""What happens in some plans, together; messages are sent in all of them."""
 GAPS: Final[tuple[tuple[int, ...], ...]] = (
     (0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 200),
     (0, 0, 0, 1, 1, 2, 3, 5, 8, 13),
     (3, 5, 8, 13, 21),
+    (8, 13, 21, 34, 55),
 )
-"""How many steps lie between two things that happen: in any plan, in a hurry, at leisure."""
-RUNS: Final[tuple[RunKind, ...]] = get_args(RunKind)
+"""How many steps lie between two things that happen: anything, in a hurry, at leisure."""
+RUNS: Final[tuple[RunKind, ...]] = (*get_args(RunKind), "slow", "slow", "talks")
 TROUBLES: Final[tuple[Trouble, ...]] = get_args(Trouble)
 TOOLS: Final[tuple[ToolKind, ...]] = (
     "look",
@@ -58,7 +67,16 @@ TOOLS: Final[tuple[ToolKind, ...]] = (
     "agent",
     "hand_over",
 )
-LINES: Final[tuple[LineKind, ...]] = ("say", "say", "say", "call", "call", "call", "pause", "used")
+LINES: Final[tuple[LineKind, ...]] = (
+    "say",
+    "say",
+    "call",
+    "call",
+    "call",
+    "call",
+    "pause",
+    "used",
+)
 
 
 def draw(seed: int) -> Plan:
@@ -95,55 +113,59 @@ class _Dice(Random):
 
     def world(self) -> World:
         """Draw who and what there is."""
-        tools = self.choice((0, 1, 1, 1, 2, 2, 3, 4))
-        troubled = self.sometimes(2)
+        tools = self.choice((0, 1, 1, 1, 1, 2, 2, 2, 3, 4))
+        troubled, tight, hasty = self.sometimes(2), self.sometimes(4), self.sometimes(4)
+        agents = [self._agent(tools, tight=tight, hasty=hasty) for _ in range(self.randint(1, 3))]
+        words = [self._word(tools, troubled=troubled) for _ in range(self.randint(1, 4))]
         return World(
-            agents=tuple(self._agent(tools) for _ in range(self.randint(1, 3))),
-            tools=tuple(self._tool() for _ in range(tools)),
-            words=tuple(self._word(tools, troubled=troubled) for _ in range(self.randint(1, 4))),
+            agents=tuple(agents),
+            tools=tuple(self._tool(hasty=hasty) for _ in range(tools)),
+            words=tuple(words),
             sessions=2 if self.sometimes(4) else 1,
-            mode=self.choice(("full_access",) * 8 + ("auto", "auto", "read_only")),
-            tokens=self.choice((0, 0, 0, 0, 0, 0, 0, 60, 200)),
-            calls=self.choice((0, 0, 0, 0, 0, 0, 0, 2, 5)),
-            asks=self.choice((0,) * 9 + (1,)),
-            seconds=self.choice((0,) * 9 + (5,)),
+            mode=self.choice(("full_access",) * 12 + ("auto", "auto", "read_only")),
+            tokens=self.choice((0, 60, 200)) if tight else 0,
+            calls=self.choice((0, 2, 5)) if tight else 0,
+            asks=self.choice((0, 0, 1)) if tight else 0,
+            seconds=self.choice((0, 0, 5)) if tight else 0,
             idle_after=self.choice((60, 60, 5, 1)),
             lazy_disk=self.sometimes(2),
         )
 
-    def _agent(self, tools: int) -> AgentPlan:
+    def _agent(self, tools: int, *, tight: bool, hasty: bool) -> AgentPlan:
         return AgentPlan(
-            tools=tuple(range(tools)) if self.sometimes(2) else self.some(range(tools), tools),
+            tools=self.some(range(tools), tools) if self.sometimes(8) else tuple(range(tools)),
             retries=self.choice((3, 3, 1, 0)),
             on_crash=self.choice(("retry", "retry", "interrupt")),
             on_exhausted=self.choice(("suspend", "terminate")),
-            turn_timeout=self.choice((1_800, 1_800, 1_800, 20, 3)),
-            patience=self.choice((60, 60, 60, 5, 1)),
-            tokens=self.choice((0, 0, 0, 0, 0, 0, 0, 50, 150)),
-            calls=self.choice((0, 0, 0, 0, 0, 0, 0, 1, 3)),
-            asks=self.choice((0,) * 9 + (1,)),
-            seconds=self.choice((0,) * 9 + (3,)),
+            turn_timeout=self.choice((1_800, 20, 3)) if hasty else 1_800,
+            patience=self.choice((60, 5, 1)) if hasty else 60,
+            tokens=self.choice((0, 50, 150)) if tight else 0,
+            calls=self.choice((0, 1, 3)) if tight else 0,
+            asks=self.choice((0, 0, 1)) if tight else 0,
+            seconds=self.choice((0, 0, 3)) if tight else 0,
         )
 
-    def _tool(self) -> ToolPlan:
+    def _tool(self, *, hasty: bool) -> ToolPlan:
         return ToolPlan(
             kind=self.choice(TOOLS),
             approval=self.sometimes(5),
             parallel=self.sometimes(2),
-            timeout=self.choice((120, 120, 120, 10, 1)),
-            approval_timeout=self.choice((86_400, 86_400, 30, 2)),
+            timeout=self.choice((120, 10, 1)) if hasty else 120,
+            approval_timeout=self.choice((86_400, 30, 2)) if hasty else 86_400,
             runs=tuple(self.choice(RUNS) for _ in range(self.few(3))),
             agent=self.few(2),
         )
 
     def _word(self, tools: int, *, troubled: bool) -> Word:
         rounds = [
-            self._round(tools, troubled=troubled) for _ in range(self.choice((0, 1, 1, 2, 3)))
+            self._round(tools, troubled=troubled) for _ in range(self.choice((0, 1, 1, 2, 2, 3)))
         ]
         return Word(rounds=tuple(rounds))
 
     def _round(self, tools: int, *, troubled: bool) -> Round:
-        lines = [self._line(tools) for _ in range(self.randint(0, 4))]
+        lines = [self._line(tools) for _ in range(self.choice((0, 1, 2, 2, 3, 4)))]
+        if tools and self.sometimes(2):
+            lines.insert(0, Line("call", self.randrange(tools)))
         troubles = []
         if troubled and self.sometimes(2):
             troubles = [(self.choice(TROUBLES), self.few(4)) for _ in range(self.randint(1, 3))]
@@ -165,12 +187,12 @@ class _Dice(Random):
 
     def acts(self, world: World) -> tuple[Act, ...]:
         """Draw what happens, in order."""
-        rare = self.some(RARE, 6)
-        asked = world.mode == "auto" or any(
-            tool.approval or tool.kind == "asked" for tool in world.tools
-        )
-        kinds: list[ActKind] = ["send"] * (1 + len(rare))
-        kinds += [*rare, *(ASKED if asked else ())]
+        kinds: list[ActKind] = []
+        for some in self.sample(KINDS, self.choice((0, 1, 1, 2, 2, 3))):
+            kinds += self.sample(some, self.randint(1, len(some)))
+        if world.mode == "auto" or any(t.approval or t.kind == "asked" for t in world.tools):
+            kinds += ASKED
+        kinds += ["send"] * (1 + len(kinds) // 2)
         self._gaps = self.choice(GAPS)
         found = [Act("send", what=self.few(3), session=self.few(1))]
         found += [self._act(self.choice(kinds)) for _ in range(self.randint(0, 20))]
@@ -187,5 +209,5 @@ class _Dice(Random):
             session=self.few(1),
             who=self.randint(0, 9) if kind in {"crash", "kill"} else self.few(6),
             what=self.few(8),
-            how=self.few(4),
+            how=int(self.sometimes(6)) if kind == "send" else self.few(4),
         )

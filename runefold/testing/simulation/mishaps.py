@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from runefold.testing.simulation import behind
 from runefold.testing.simulation.users import House, name_of
@@ -13,6 +13,26 @@ if TYPE_CHECKING:
 
     from runefold.testing.simulation.conductor import SimClock
     from runefold.testing.simulation.plans import Act
+    from runelog.rune import Envelope
+
+
+MOMENTS: Final = (
+    "tool.started",
+    "tool.started",
+    "model.called",
+    "tool.approved",
+    "tool.result",
+    "tool.approval_requested",
+    "turn.tool_calls_received",
+    "tool.doubted",
+    "tool.retried",
+    "model.completed",
+    "turn.started",
+    "session.closing",
+    "agent.spawning",
+    "model.failed",
+)
+"""Runes at which something goes wrong as soon as they are on disk."""
 
 
 class Place(House, Protocol):
@@ -30,10 +50,14 @@ class Mishaps:
         """Begin with nothing wrong."""
         self._place = place
         self._cut_in_tool: tuple[int, str] | None = None
+        self._at_rune: dict[str, str] = {}
+        """What strikes as soon as a rune of some kind is on disk."""
         self._doings: dict[str, Callable[[Act], str]] = {
             "cut": self._cut,
             "cut_at_append": self._cut_at_append,
             "cut_in_tool": self._cut_tool,
+            "cut_at_rune": self._cut_at_rune,
+            "crash_at_rune": self._crash_at_rune,
             "no_room": self._no_room,
             "turn_away": self._turn_away,
             "fail_sync": self._fail_sync,
@@ -71,8 +95,34 @@ class Mishaps:
 
     def _cut_tool(self, act: Act) -> str:
         when = "after" if act.how % 2 else "before"
-        self._cut_in_tool = (1 + act.what % 3, when)
-        return f"the power will fail {when} the effect {1 + act.what % 3} from now"
+        self._cut_in_tool = (1 + act.what // 4, when)
+        return f"the power will fail {when} the effect {1 + act.what // 4} from now"
+
+    def _cut_at_rune(self, act: Act) -> str:
+        kind = MOMENTS[act.what % len(MOMENTS)]
+        self._at_rune[kind] = "cut"
+        return f"the power will fail as soon as the next {kind} is on disk"
+
+    def _crash_at_rune(self, act: Act) -> str:
+        kind = MOMENTS[act.what % len(MOMENTS)]
+        self._at_rune[kind] = "kill" if act.how % 3 == 2 else "crash"
+        return f"whose the next {kind} is will {self._at_rune[kind]} once it is on disk"
+
+    def written(self, envelope: Envelope) -> None:
+        """Have something go wrong now that a rune is on disk, if that is the plan."""
+        match self._at_rune.pop(envelope.kind, ""):
+            case "cut":
+                self._place.disk.is_cut = True
+            case "crash":
+                for one in self._owner(envelope):
+                    one.shell.tell(behind.Poison())
+            case "kill":
+                for one in self._owner(envelope):
+                    one.shell.ref.kill()
+
+    def _owner(self, envelope: Envelope) -> list[behind.Live]:
+        alive = behind.living(self._place.runtime, envelope.conversation)
+        return [one for one in alive if one.entity == envelope.owner]
 
     def effect(self, when: str) -> None:
         """Have the power fail in a tool, if that is the plan."""
@@ -151,6 +201,7 @@ class Mishaps:
     def calm(self) -> None:
         """Let nothing go wrong any more."""
         self._cut_in_tool = None
+        self._at_rune.clear()
         self._place.forgotten = None
         self._place.disk.calm()
         self._place.conductor.refuses = 0

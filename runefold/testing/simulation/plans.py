@@ -45,6 +45,8 @@ ActKind: TypeAlias = Literal[
     "cut",
     "cut_at_append",
     "cut_in_tool",
+    "cut_at_rune",
+    "crash_at_rune",
     "no_room",
     "turn_away",
     "fail_sync",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from actors.clock import SECOND
 from actors.invariants import Auditor
 from actors.tool.policy import Policy
 from runefold.runtime import Runtime
@@ -36,6 +37,8 @@ LOOK_EVERY: Final = 8
 """After so many steps, what actors believe is compared with the log."""
 NESTED: Final = 5
 """How many things users do at most before the first of them has been answered."""
+RUN_ON: Final = 500
+"""For so many steps, or seconds, it goes on after the last thing that is done."""
 LAST_STEPS: Final = 20
 """How many steps are still taken on a log that has failed."""
 
@@ -99,6 +102,7 @@ class Simulation:
             self._open()
             while self._acts and not self.books.wrong:
                 self.drive()
+            self._run_on()
             Ending(self).play()
         return Outcome(
             plan=Plan(
@@ -113,6 +117,13 @@ class Simulation:
             trace=self.tape.trace,
             story=tuple(self.story),
         )
+
+    def _run_on(self) -> None:
+        """Go on for a while as things are: what is to go wrong still does."""
+        until = self.clock.now() + RUN_ON * SECOND
+        for _ in range(RUN_ON):
+            if self.books.wrong or not self.drive(until):
+                return
 
     def drive(self, until: int | None = None) -> bool:
         """Go on a little; tell whether there was anything to do, up to a time."""
@@ -294,6 +305,8 @@ class Simulation:
             self.books.complain("folds", f"{envelope.kind} of {envelope.owner}: {error!r}")
         for problem in self.auditor.take(envelope):
             self.books.complain(problem.invariant, f"{problem.where}: {problem.message}")
+        if not self._opening:
+            self.mishaps.written(envelope)
 
     def mishap(self, when: str) -> None:
         """Have the power fail in a tool, if that is the plan."""

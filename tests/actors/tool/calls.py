@@ -144,6 +144,7 @@ def question(approval_id: str, at: int) -> list[Rune]:
                 tools_hash="t",
                 reason="",
                 deadline=at + PATIENCE,
+                agent_id=AGENT,
             ),
             approval.Awaiting(approval_id=approval_id),
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.model.providers.scripted import Scripted, call
@@ -100,6 +101,21 @@ def scenario(runtime: Runtime) -> None:
 async def scenario_async(runtime: Runtime) -> None:
     """Do the same without holding an event loop up."""
     await talk(runtime).send("pay", message_id="m1")
+
+
+def build_moody(directory: Path) -> Runtime:
+    """Open a bot whose model says something else each time."""
+    return Runtime.open(directory, providers={"bot": Scripted(lambda _: f"I feel {uuid.uuid4()}")})
+
+
+def scenario_small(runtime: Runtime) -> None:
+    """Have a word with a bot that has no tools."""
+    try:
+        session = runtime.session(NAME)
+    except UnknownConversation:
+        spec = AgentSpec(role="bot", model="bot")
+        session = runtime.create_session(spec, conversation_id=NAME)
+    session.send("How are you?", message_id="m1").result(PATIENCE)
 
 
 def scenario_twice(runtime: Runtime) -> None:

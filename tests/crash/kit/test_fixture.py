@@ -6,10 +6,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 ROOT = Path(__file__).parents[3]
 TEST = """
@@ -20,6 +18,19 @@ def test_sound_bot_survives(crash_sweep):
 
 def test_careless_bot_survives(crash_sweep):
     crash_sweep(bots.build_careless, bots.scenario, bots.check, mode="random", seed=1)
+"""
+
+OWN = """
+from tests.crash.kit import bots
+
+def build(directory):
+    return bots.build(directory)
+
+def scenario(runtime):
+    bots.scenario(runtime)
+
+def test_own_bot_survives(crash_sweep):
+    crash_sweep(build, scenario)
 """
 
 
@@ -59,6 +70,17 @@ def test_a_failure_prints_how_to_run_its_point_again(tmp_path: Path) -> None:
     assert once_more.returncode == 1
     assert f"{again[3]} did not survive" in once_more.stdout
     assert "1 points of" in once_more.stdout
+
+
+@pytest.mark.parametrize("mode", ["prepend", "importlib"])
+def test_functions_of_a_test_are_found_by_other_processes(tmp_path: Path, mode: str) -> None:
+    """They need not be in a module that can be imported: however pytest imports tests."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "test_own.py").write_text(OWN)
+    done = run(tmp_path, "own", f"--import-mode={mode}", "--crash-sample=1", "-n1")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 def test_a_page_is_written_for_each_sweep(tmp_path: Path) -> None:

@@ -63,7 +63,11 @@ def test_where_a_sync_was_waited_for_later_it_is_hit_too() -> None:
     late = Boundary(1, "conv_a", ("turn.started",), "conv_a turn_1 turn.started", 1, 1, synced=True)
     points = modes.plan("every", [late], [], seed=1)
 
-    assert [str(point) for point in points] == ["1:before-commit", "1:before-sync", "1:after-commit"]
+    assert [str(point) for point in points] == [
+        "1:before-commit",
+        "1:before-sync",
+        "1:after-commit",
+    ]
 
 
 def test_in_double_each_point_is_hit_again() -> None:

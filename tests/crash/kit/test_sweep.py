@@ -214,6 +214,26 @@ def test_another_order_of_events_is_survived_too() -> None:
     assert [at.mark for at in reports[0].boundaries] == [at.mark for at in reports[1].boundaries]
 
 
+@pytest.mark.parametrize("staged", [False, True])
+def test_what_differs_by_itself_is_not_compared(*, staged: bool) -> None:
+    """A model that never says the same twice: the report says so, and all else is judged."""
+    app = CrashApp(bots.build_moody, bots.scenario_small, name="moody")
+    report = swept(app, staged=staged, sample=2)
+
+    assert report.ok, told(report)
+    assert report.varies
+    assert "two undisturbed runs differ, so states are not compared" in told(report)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_scenario_may_be_async(*, staged: bool) -> None:
+    """One that awaits its turns is swept as any other."""
+    app = CrashApp(bots.build, bots.scenario_async, bots.check, "async")
+    report = swept(app, staged=staged, sample=2)
+
+    assert report.ok, told(report)
+
+
 @pytest.mark.parametrize(
     ("app", "why"),
     [

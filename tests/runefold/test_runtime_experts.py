@@ -1,0 +1,244 @@
+"""Rules about an agent as a tool: asked by another, in the same conversation, across crashes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from actors.agent import runes as agents
+from actors.invariants import violations
+from actors.model.providers.scripted import Scripted, call, fail, pause
+from actors.session.actor import Send
+from actors.tool.adapters.function import tool
+from actors.tool.context import Call
+from actors.turn import runes as turns
+from runefold.agents import AgentTool
+from runefold.spec import AgentSpec
+from tests.runefold.talks import Strict, Talk, check, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.model.provider import Event, Request
+    from actors.model.providers.scripted import Reply
+    from runefold.sessions import Session
+
+LOOKED: Final[list[str]] = []
+
+
+@tool(side_effects=False)
+def look_up(word: str) -> str:
+    """Look a word up."""
+    LOOKED.append(word)
+    return f"{word} is a word"
+
+
+def boss(request: Request) -> Reply:
+    """Ask the expert each question of a message, one after the other; then repeat the answers."""
+    answers: list[str] = []
+    for message in reversed(request.messages):
+        if message.role == "user":
+            questions = message.text.split(", ")
+            break
+        if message.role == "tool":
+            answers.insert(0, f"{message.status}: {message.text}")
+    else:
+        raise AssertionError
+    if len(answers) < len(questions):
+        return [call("ask_expert", question=questions[len(answers)])]
+    return [" | ".join(answers)]
+
+
+def expert(request: Request) -> Reply:
+    """Look up what is asked for and say it; some questions are too hard."""
+    last = request.messages[-1]
+    if last.role == "tool":
+        return ["I found: ", last.text]
+    match last.text:
+        case "why?":
+            return ["Because ", fail("refused", "nobody knows")]
+        case "when?":
+            return ["Let me think. ", pause(30), "Now."]
+        case word:
+            return [call("look_up", word=word)]
+
+
+class Expert(Scripted):
+    """A model that notes what it was shown."""
+
+    def __init__(self) -> None:
+        """Begin with nothing asked."""
+        super().__init__(expert)
+        self.shown: list[list[str]] = []
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Look at the history, then answer."""
+        check(request.messages)
+        self.shown.append([each.text for each in request.messages if each.role == "user"])
+        yield from super().stream(request)
+
+
+def team(timeout: float = 3_600.0, **stage: Any) -> tuple[Talk, Expert]:  # noqa: ANN401 -- those of Stage
+    """Return a conversation with an agent that asks, and the model of the one that is asked."""
+    wise = Expert()
+    spec = AgentSpec(role="expert", model="expert", tools=["look_up"])
+    asks = AgentTool("ask_expert", spec, "Ask an expert.", timeout=timeout)
+    # The tools of the expert are no tools of the one who asks.
+    there = talk(Strict(boss), asks, look_up, stage=stage, tools=["ask_expert"])
+    there.stage.change(providers={"demo": there.model, "expert": wise})
+    there.reopen()
+    LOOKED.clear()
+    return there, wise
+
+
+def begun(there: Talk) -> list[turns.Started]:
+    """Return the turns that began."""
+    return [each for each in there.runes("turn.started") if isinstance(each, turns.Started)]
+
+
+def spawned(there: Talk) -> list[agents.Spawning]:
+    """Return the agents that came."""
+    return [each for each in there.runes("agent.spawning") if isinstance(each, agents.Spawning)]
+
+
+def problems(there: Talk) -> list[str]:
+    """Return what is wrong with the log."""
+    there.stage.log.flush()
+    return [each.message for each in violations(there.session.runes(), at_rest=True)]
+
+
+def test_the_answer_of_the_one_is_the_result_of_the_other() -> None:
+    """What the expert says at its end, with tools of its own, is what the other model is told."""
+    there, _ = team()
+    result = there.session.send("sun").result(100)
+
+    assert result.output == "success: I found: sun is a word"
+    assert LOOKED == ["sun"]
+    assert problems(there) == []
+
+
+def test_the_expert_comes_once_and_remembers() -> None:
+    """It joins as a child of whoever asks first; a second question is its second turn."""
+    there, wise = team()
+    there.session.send("sun, moon").result(100)
+    there.session.send("star").result(100)
+    root, child = spawned(there)
+    questions = [each for each in begun(there) if each.agent_id == child.agent_id]
+
+    assert child.parent_id == root.agent_id
+    assert [each.input for each in questions] == ["sun", "moon", "star"]
+    assert wise.shown[-1] == ["sun", "moon", "star"]
+    assert there.model.requests[-1].messages[0].text == "sun, moon"
+    assert [member.role for member in spawned(there)] == ["helper", "expert"]
+
+
+def test_each_question_is_a_message_under_the_id_of_its_call() -> None:
+    """So that asking again after a crash finds the same turn."""
+    there, _ = team()
+    there.session.send("sun, moon").result(100)
+    calls = [rune.call_id for rune in there.runes("tool.call") if rune.tool_name == "ask_expert"]  # type: ignore[attr-defined]  # by its kind
+
+    assert [each.message_id for each in begun(there)][1:] == calls
+
+
+def test_an_expert_that_fails_is_an_error_that_the_model_can_read() -> None:
+    """Its turn ends in an error; the one that asked goes on with that."""
+    there, _ = team()
+    result = there.session.send("why?, sun").result(100)
+    first, second = result.output.split(" | ")
+
+    assert result.status == "completed"
+    assert "expert failed: nobody knows" in first
+    assert second == "success: I found: sun is a word"
+    assert problems(there) == []
+
+
+def test_an_expert_that_takes_too_long_is_not_waited_for() -> None:
+    """The call has a time limit of its own; the expert's turn goes on and ends by itself."""
+    there, _ = team(timeout=5)
+    result = there.session.send("when?").result(100)
+    there.stage.advance(60)
+
+    assert result.output.startswith("timeout: ")
+    assert [each.agent_id for each in begun(there)][-1] == spawned(there)[1].agent_id
+    assert there.kinds().count("turn.completed") == 2
+    assert problems(there) == []
+
+
+def test_an_expert_that_is_killed_meanwhile_is_an_error_and_another_takes_its_place() -> None:
+    """Its turn is interrupted, which is told; the next question is for a new one."""
+    there, _ = team()
+    turn = there.session.send("when?, sun")
+
+    def kill() -> None:
+        there.session.kill(spawned(there)[1].agent_id, force=True)
+
+    there.stage.clock.at(there.stage.clock.now() + 3 * 10**9, kill)
+    result = turn.result(100)
+
+    assert "expert was interrupted: agent_terminated" in result.output
+    assert result.output.endswith("success: I found: sun is a word")
+    assert len({each.agent_id for each in spawned(there)}) == 3
+    assert problems(there) == []
+
+
+def test_an_interrupt_stops_both() -> None:
+    """Who asks and who is asked are turns of one session."""
+    there, _ = team()
+    turn = there.session.send("when?")
+    stopped: list[int] = []
+    there.stage.clock.at(
+        there.stage.clock.now() + 3 * 10**9, lambda: stopped.append(there.session.interrupt())
+    )
+    result = turn.result(100)
+
+    assert stopped == [2]
+    assert (result.status, result.reason) == ("interrupted", "interrupt")
+    assert there.kinds().count("turn.interrupted") == 2
+    assert problems(there) == []
+
+
+def test_a_tool_that_is_registered_nowhere_says_so() -> None:
+    """Run by hand it has nobody to ask."""
+    asks = AgentTool("ask_expert", AgentSpec(role="expert", model="expert"), "Ask.")
+    outcome = asks.run(Call(call_id="call_1", arguments={"question": "why?"}))
+
+    assert outcome.status == "error"
+    assert "pass it in tools=[...]" in outcome.error
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize("after", [False, True])
+def test_wherever_it_crashes_each_question_is_asked_once(seed: int | None, *, after: bool) -> None:
+    """Between any two appends: the same answer, one turn for each question, and one expert."""
+    appends = _undisturbed(seed)
+    for cut in range(1, appends + 1):
+        there, _ = team(seed=seed)
+        there.stage.log.cut_at = there.stage.log.appends + cut
+        there.stage.log.cut_after = after
+        _attempted(there)
+        session = there.reopen()
+        result = session.send("sun, moon", message_id="m1").result(100)
+        questions = [each.input for each in begun(there)]
+
+        assert result.output == "success: I found: sun is a word | success: I found: moon is a word"
+        assert questions == ["sun, moon", "sun", "moon"], cut
+        assert len(spawned(there)) == 2
+        assert problems(there) == []
+
+
+def _undisturbed(seed: int | None) -> int:
+    there, _ = team(seed=seed)
+    before = there.stage.log.appends
+    there.session.send("sun, moon", message_id="m1").result(100)
+    return there.stage.log.appends - before
+
+
+def _attempted(there: Talk) -> None:
+    """Send the message, and go on until the power fails."""
+    session: Session = there.session
+    house = there.stage.runtime.tree_of_actors.wake(session.id)
+    house.session.tell(Send("m1", "sun, moon", own_id=True))
+    there.stage.run_until(lambda: there.stage.log.is_cut)
+    assert there.stage.log.is_cut

@@ -1,0 +1,198 @@
+"""Bugs to plant in the runtime: the simulation must find each of them.
+
+Each does what a careless change would do, in one place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from actors.agent.history import History
+from actors.budget.runes import Settled
+from actors.hall import Hall
+from actors.model import lifecycle as model_law
+from actors.model.actor import ModelActor
+from actors.page import Page
+from actors.session import decide as session_decides
+from actors.session import fold as session_fold
+from actors.session import lifecycle as session_law
+from actors.session.actor import SessionActor
+from actors.shell import Shell
+from actors.tool import answers, moves
+from actors.tool import lifecycle as tool_law
+from actors.tool import runes as tools
+from supervisors.recovery import Recovery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _both(patch: pytest.MonkeyPatch, name: str, changed: object) -> None:
+    """Change one of a tool call's moves, also where its law has taken it over by name."""
+    patch.setattr(moves, name, changed)
+    patch.setattr(tool_law, name, changed)
+
+
+def forgotten_due(patch: pytest.MonkeyPatch) -> None:
+    """Do not look what is due after a replay."""
+    wake = Shell.wake
+    patch.setattr(Shell, "wake", lambda self: None if self.replayed else wake(self))
+
+
+def effect_before_append(patch: pytest.MonkeyPatch) -> None:
+    """Begin models and tools before their intent is on disk."""
+    patch.setattr(Hall, "settle", lambda _self: None)
+
+
+def double_settle(patch: pytest.MonkeyPatch) -> None:
+    """Settle a model call that ends well twice."""
+    finish = model_law._finish
+    patch.setattr(model_law, "_finish", lambda *args: [*(runes := finish(*args)), runes[-1]])
+
+
+def lost_reservation(patch: pytest.MonkeyPatch) -> None:
+    """Leave what was set aside for a call that is stopped set aside."""
+    stopped = moves.stopped
+
+    def unsettled(*args: Any, **options: Any) -> list[Any]:  # noqa: ANN401 -- as given
+        return [rune for rune in stopped(*args, **options) if not isinstance(rune, Settled)]
+
+    _both(patch, "stopped", unsettled)
+
+
+def dropped_news(patch: pytest.MonkeyPatch) -> None:
+    """Have observers miss one rune in forty."""
+    hear, count = Shell.hear, 0
+
+    def deaf(self: Shell, *news: Any) -> None:  # noqa: ANN401 -- as given
+        nonlocal count
+        count += 1
+        if count % 40:
+            hear(self, *news)
+
+    patch.setattr(Shell, "hear", deaf)
+
+
+def approval_applied_twice(patch: pytest.MonkeyPatch) -> None:
+    """Have a human's word count as often as it is said, and however late."""
+    answered = answers.answered
+    patch.setattr(answers, "_refuse_misplaced", lambda *_: None)
+    patch.setattr(
+        tool_law, "answered", lambda state, word: answered(replace(state, answered=None), word)
+    )
+
+
+def blind_rerun(patch: pytest.MonkeyPatch) -> None:
+    """Run a call in doubt again, whatever its tool says."""
+    in_doubt = moves.in_doubt
+
+    def again(state: Any, now: int) -> list[Any]:  # noqa: ANN401 -- as given
+        if state.call.rule.in_doubt == "unknown":
+            return [moves.retried(state, now, "why not", "in_doubt")]
+        return in_doubt(state, now)
+
+    _both(patch, "in_doubt", again)
+
+
+def denied_and_run(patch: pytest.MonkeyPatch) -> None:
+    """Run what the policy denies all the same."""
+    begin = moves.begin
+
+    def allowed(state: Any, now: int, afford: Any) -> list[Any]:  # noqa: ANN401 -- as given
+        denied = state.call.rule.verdict == "deny"
+        return (moves.start if denied else begin)(state, now, afford)
+
+    _both(patch, "begin", allowed)
+
+
+def resent_and_taken_twice(patch: pytest.MonkeyPatch) -> None:
+    """Take a message that is sent again for another message."""
+    patch.setattr(SessionActor, "_is_known", lambda *_: False)
+
+
+def answered_too_early(patch: pytest.MonkeyPatch) -> None:
+    """Answer whoever asked before it is on disk."""
+    patch.setattr(Hall, "answer", lambda _self, give, _fail: give())
+
+
+def stopped_by_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Do not tell a turn that is to be stopped."""
+    patch.setattr(SessionActor, "_stop_turn", lambda *_: None)
+
+
+def recovered_by_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Wake nobody when a runtime is opened."""
+    patch.setattr(Recovery, "recover", lambda *_: [])
+
+
+def no_alarm_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """Arm the deadlines of what was just born, and no others."""
+    arm = Shell._arm
+    patch.setattr(Shell, "_arm", lambda self: None if self.replayed else arm(self))
+
+
+def last_words_dropped(patch: pytest.MonkeyPatch) -> None:
+    """Do not write what a model said last with the end of its answer."""
+    patch.setattr(ModelActor, "ahead", lambda _self: [])
+
+
+def lost_page_unnoticed(patch: pytest.MonkeyPatch) -> None:
+    """Let nobody hear of an append that failed."""
+
+    def keep(_self: Page, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Exception:  # noqa: BLE001 -- that is the bug
+            return
+
+    patch.setattr(Page, "_keep", keep)
+
+
+def history_without_results(patch: pytest.MonkeyPatch) -> None:
+    """Show a model calls that were cancelled, and not that they were."""
+    take = History.take
+
+    def partly(self: History, rune: Any, text: Any) -> None:  # noqa: ANN401 -- as given
+        if not (isinstance(rune, tools.Result) and rune.status == "cancelled"):
+            take(self, rune, text)
+
+    patch.setattr(History, "take", partly)
+
+
+def two_turns_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Let an agent take a message up while it runs a turn."""
+
+    def can_begin(state: Any, agent_id: str) -> bool:  # noqa: ANN401 -- as given
+        found = session_fold.member(state, agent_id)
+        return found is not None and found.ready and not found.spent
+
+    for module in (session_fold, session_decides, session_law):
+        patch.setattr(module, "can_begin", can_begin)
+
+
+ALL: Final[tuple[Plant, ...]] = (
+    forgotten_due,
+    effect_before_append,
+    double_settle,
+    lost_reservation,
+    dropped_news,
+    approval_applied_twice,
+    blind_rerun,
+    denied_and_run,
+    resent_and_taken_twice,
+    answered_too_early,
+    stopped_by_nobody,
+    recovered_by_nobody,
+    no_alarm_after_a_restart,
+    last_words_dropped,
+    lost_page_unnoticed,
+    history_without_results,
+    two_turns_at_once,
+)
+"""Every bug that is planted, in no order."""
