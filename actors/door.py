@@ -22,4 +22,3 @@ class Door:
     def lets_in(self, message_id: str) -> bool:
         """Tell whether a message may become a turn: also then, if one that runs waits for it."""
         return self._is_open or message_id.startswith(ASKED_BY_AN_AGENT)
-
