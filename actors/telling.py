@@ -98,9 +98,9 @@ class Approvals:
     def _move(self, name: str, rune: Rune) -> None:
         known = self._courses.get(name)
         if known is None:
-            # It was answered before we came, and there is one phase in which that is so.
-            phase = next(at for at, row in approval.TABLE.items() if type(rune) in row)
-            known = self._courses[name] = (Course(self._hall, approval.ENTITY, name, phase), None)
+            # It does not wait and is not over: it was approved before we came.
+            course = Course(self._hall, approval.ENTITY, name, approval.Phase.APPROVED)
+            known = self._courses[name] = (course, None)
         course, agent = known
         course.take(rune, agent)
         if not approval.TABLE[approval.Phase(course.phase)]:

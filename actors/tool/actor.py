@@ -191,9 +191,8 @@ class ToolActor(TellingShell):
 
     def _over(self, run: Run, outcome: object) -> None:
         """Pass on how a run came out; if nobody waits for it any more, say at least that it did."""
-        late = self._runs.find(self.hall.conversation, self.me) is not run
         obeyed = isinstance(outcome, Fail) and outcome.status in {"cancelled", "timeout"}
-        if run.attempt is not None and late and not obeyed:
+        if run.is_late and not obeyed:
             operator.warning(
                 "late_answer_dropped",
                 conversation=self.hall.conversation,

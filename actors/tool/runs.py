@@ -28,6 +28,8 @@ class Run:
         self._tell = tell
         self._lock = threading.Lock()
         self._outcome: object = None
+        self.is_late = False
+        """Whether the call has its result already, so that nobody waits for it any more."""
 
     def take_over(self, tell: Callable[[object], None]) -> None:
         """Tell somebody else from now on; at once, if it is over."""
@@ -62,4 +64,6 @@ class Runs:
 
     def end(self, conversation: str, call: str) -> None:
         """Forget a run: how the call came out is recorded."""
-        self._runs.pop((conversation, call), None)
+        run = self._runs.pop((conversation, call), None)
+        if run is not None:
+            run.is_late = True

@@ -279,7 +279,9 @@ class TurnActor(TellingShell):
         history = self._history()
         tokens = history.characters // CHARACTERS + len(kit.system) // CHARACTERS
         reserved = Amounts(
-            tokens=tokens + kit.config.max_output_tokens, retries=1 if effect.attempt else 0
+            tokens=tokens + kit.config.max_output_tokens,
+            retries=1 if effect.attempt else 0,
+            cost=self._least_cost(),
         )
         exhausted, warnings = self._afford(effect.model_call_id, reserved)
         now = clock.now()
@@ -309,6 +311,11 @@ class TurnActor(TellingShell):
                 now=now,
             )
         )
+
+    def _least_cost(self) -> int:
+        """Return what a call costs at least, where that is limited: its price is not known yet."""
+        accounts = ledger.lineage(self.hall.ward("budget").state, self.state.agent_id)
+        return int(any(account.limits.cost is not None for account in accounts))
 
     def _afford(self, key: str, amounts: Amounts) -> tuple[Exhausted | None, tuple[Warning, ...]]:
         """Ask the budget; return what it says against it, or what it warns of."""

@@ -156,7 +156,7 @@ def dear(_request: Request) -> Iterator[Any]:
 
 
 WHOLE: Final[dict[str, tuple[Any, dict[str, Any], list[str], int]]] = {
-    "tokens": (Raw(spending), {"tokens": 3_000}, ["go"] * 3, 2_000),
+    "tokens": (Raw(spending), {"tokens": 3_000}, ["go"] * 4, 3_000),
     "tool_calls": (one_call, {"tool_calls": 2}, ["go"] * 3, 2),
     "retries": (falls, {"retries": 3}, ["2", "2"], 3),
     "cost": (Raw(dear), {"cost": 1.0}, ["go"] * 4, 1_200_000),

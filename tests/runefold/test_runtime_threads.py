@@ -29,6 +29,37 @@ LONG = 30.0
 """Seconds after which a test is lost; nothing that works waits for them."""
 
 
+class Ear(logging.Handler):
+    """Waits until an operator is told something."""
+
+    def __init__(self, what: str) -> None:
+        """Wait for this."""
+        super().__init__()
+        self._what = what
+        self.heard: list[logging.LogRecord] = []
+        self._there = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hear one thing."""
+        if record.getMessage() == self._what:
+            self.heard.append(record)
+            self._there.set()
+
+    def must_hear(self) -> dict[str, Any]:
+        """Return what was told, as soon as it was."""
+        assert self._there.wait(LONG)
+        return vars(self.heard[0])
+
+
+@pytest.fixture
+def late_answers() -> Iterator[Ear]:
+    """Listen for answers of tools that nobody waits for any more."""
+    ear, logger = Ear("late_answer_dropped"), logging.getLogger("runefold")
+    logger.addHandler(ear)
+    yield ear
+    logger.removeHandler(ear)
+
+
 def test_a_turn_is_followed_live_by_several_and_awaited(tmp_path: Path) -> None:
     """With `for`, with `async for` and with `await`: the same runes, and they end with the turn."""
     go = threading.Event()
@@ -62,8 +93,10 @@ def test_a_turn_is_followed_live_by_several_and_awaited(tmp_path: Path) -> None:
     assert plain == kinds
 
 
-def test_tools_that_are_safe_in_parallel_really_run_at_once(tmp_path: Path) -> None:
-    """Each of them waits for the others to have begun."""
+def test_tools_that_are_safe_in_parallel_really_run_at_once(
+    tmp_path: Path, late_answers: Ear
+) -> None:
+    """Each of them waits for the others to have begun, and none of them is late."""
     everybody = threading.Barrier(4, timeout=LONG)
 
     @tool(side_effects=False)
@@ -79,37 +112,7 @@ def test_tools_that_are_safe_in_parallel_really_run_at_once(tmp_path: Path) -> N
 
     assert output == "done"
     assert sorted(model.results) == [("success", str(x)) for x in range(4)]
-
-
-class Ear(logging.Handler):
-    """Waits until an operator is told something."""
-
-    def __init__(self, what: str) -> None:
-        """Wait for this."""
-        super().__init__()
-        self._what = what
-        self.heard: list[logging.LogRecord] = []
-        self._there = threading.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Hear one thing."""
-        if record.getMessage() == self._what:
-            self.heard.append(record)
-            self._there.set()
-
-    def must_hear(self) -> dict[str, Any]:
-        """Return what was told, as soon as it was."""
-        assert self._there.wait(LONG)
-        return vars(self.heard[0])
-
-
-@pytest.fixture
-def late_answers() -> Iterator[Ear]:
-    """Listen for answers of tools that nobody waits for any more."""
-    ear, logger = Ear("late_answer_dropped"), logging.getLogger("runefold")
-    logger.addHandler(ear)
-    yield ear
-    logger.removeHandler(ear)
+    assert late_answers.heard == []
 
 
 def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(

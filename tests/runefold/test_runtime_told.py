@@ -139,6 +139,28 @@ def _approved(there: Talk) -> None:
     turn.result(10)
 
 
+def _twice(there: Talk) -> None:
+    turn = there.session.send("pay")
+    there.stage.run()
+    [asked] = there.session.approvals()
+    for _ in range(2):
+        there.session.approve(asked.call_id, approver="ada")
+        turn.result(10)
+
+
+def _fallen(there: Talk) -> None:
+    for actor in ("turn_1", "turn_1-r0-a0", "session", there.session.state.root):
+        there.session.send("think", message_id="m1")
+        there.stage.advance(1)
+        house = there.stage.runtime.tree_of_actors.house(there.session.id)
+        assert house is not None
+        member: Any = house.hall._members.get(actor)
+        if member is not None:
+            member.ref.kill()
+        there.stage.advance(1)
+    there.session.send("think", message_id="m1").result(600)
+
+
 def _denied(there: Talk) -> None:
     turn = there.session.send("pay")
     there.stage.run()
@@ -206,6 +228,8 @@ def _crashed(there: Talk) -> None:
 PLAYS: Final[dict[str, Callable[[Talk], None]]] = {
     "plain": _plain,
     "approved": _approved,
+    "twice": _twice,
+    "fallen": _fallen,
     "denied": _denied,
     "lapsed": _lapsed,
     "stumbling": _stumbling,

@@ -71,11 +71,11 @@ class Faults:
 
     def __init__(self, time: Time | None = None) -> None:
         """Use a clock, if the fault needs one."""
-        self._time = time
+        self.time = time
 
     def _hurry(self) -> None:
-        if self._time is not None:
-            self._time.hurry()
+        if self.time is not None:
+            self.time.hurry()
 
     # -- models -------------------------------------------------------------------------------
 
@@ -123,8 +123,8 @@ class Faults:
             case "tool-raises":
                 return Outcome("error", error="RuntimeError: made to fail by the crash kit")
             case "tool-hangs":
-                if self._time is not None:
-                    self._time.outlast(call)
+                if self.time is not None:
+                    self.time.outlast(call)
                 return Outcome("cancelled", error="it was told to stop")
             case _:
                 real()
@@ -146,9 +146,9 @@ class Faults:
                 failed = LogFailed(msg)
                 vars(cast("Any", log))["failed"] = failed
                 raise failed
-            case "clock-forward" if self._time is not None:
-                self._time.jump(JUMP)
-            case "clock-back" if self._time is not None:
-                self._time.jump(-JUMP)
+            case "clock-forward" if self.time is not None:
+                self.time.jump(JUMP)
+            case "clock-back" if self.time is not None:
+                self.time.jump(-JUMP)
             case _:
                 pass

@@ -62,6 +62,14 @@ class Told(msgspec.Struct, frozen=True, tag="told"):
     message_id: str = ""
 
 
+class Wrong(msgspec.Struct, frozen=True, tag="wrong"):
+    """Something is wrong with what a life found."""
+
+    life: int
+    verdict: str
+    message: str
+
+
 class Handled(msgspec.Struct, frozen=True, tag="handled"):
     """An actor is about to handle a message."""
 
@@ -103,7 +111,7 @@ class Over(msgspec.Struct, frozen=True, tag="ended"):
     status: str
 
 
-Line: TypeAlias = Opened | Committed | Synced | Told | Handled | Hit | Execution | Over
+Line: TypeAlias = Opened | Committed | Synced | Told | Wrong | Handled | Hit | Execution | Over
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Line).decode

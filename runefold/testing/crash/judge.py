@@ -16,7 +16,7 @@ import msgspec
 from actors.session import runes as sessions
 from actors.session.actor import Ended, ended
 from actors.tool import runes as tools
-from runefold.testing.crash.journal import Committed, Opened, Synced, Told
+from runefold.testing.crash.journal import Committed, Opened, Synced, Told, Wrong
 from runefold.testing.crash.upshot import conversations, folded, nameless
 from runefold.turns import outcome
 from runelog.errors import UnknownConversation
@@ -153,6 +153,11 @@ def forgotten(lines: Iterable[Line], log: Log) -> Iterator[Finding]:
         elif line.what in ENDS and _end_of(log, name, message) != line.what:
             told = f"the app was told that {message} is {line.what}"
             yield Finding("acknowledged", f"{name}: {told}, and the log says otherwise")
+
+
+def noted(lines: Iterable[Line]) -> list[Finding]:
+    """Return what earlier lives, and this one, found wrong when they began."""
+    return [Finding("acknowledged", line.message) for line in lines if isinstance(line, Wrong)]
 
 
 ENDS: Final = frozenset({"completed", "interrupted", "error"})

@@ -21,7 +21,7 @@ from runefold.testing.crash import judge, upshot
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import Faults
-from runefold.testing.crash.journal import Journal
+from runefold.testing.crash.journal import Journal, Wrong
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.points import BY_MESSAGE, FAULTS, MOMENTS, Aim
 from runefold.testing.crash.rig import DiskRig, Kill
@@ -93,41 +93,54 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def live(app: CrashApp, order: Order) -> Report:
     """Live one life in this process."""
     root = Path(order.root)
-    directory = root / APP
-    directory.mkdir(exist_ok=True)
     journal, ledger = Journal(root / JOURNAL), Journal(root / LEDGER)
-    fault = order.aim.kind if order.aim is not None and order.aim.kind in FAULTS else ""
-    clock = SkewedClock() if fault else None
+    clock = SkewedClock() if _fault(order) else None
     faults = Faults(clock)
     kill = Kill(faults, signal.SIGSTOP if order.stops else signal.SIGKILL)
     stops = frozenset(order.stops)
     watch = Watch(order.life, journal, order.aim, kill, stops, messages=order.messages)
     rig = DiskRig(watch, ledger, faults, clock)
     begun = time.monotonic()
-    wrong: list[Finding] = []
-    told = journal.lines() if order.life > 1 else []
     try:
-        with opening.through(rig):
-            runtime = app.opened(directory)
-        _check_watched(runtime, rig)
-        wrong += judge.forgotten(told, runtime.log)
-        play(app, runtime, watch, lambda: has_failed(runtime.log))
+        report = _lived(app, order, rig, watch)
     except Exception as error:  # noqa: BLE001 -- whatever an app's code does is a verdict
         if watch.was_hit and has_failed(watch.log):
-            return Report(status="failed", wrong=wrong)
-        return Report(status="raised", wrong=[*wrong, raised(error)])
+            return Report(status="failed")
+        return Report(status="raised", wrong=[raised(error)])
+    return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
+
+
+def _fault(order: Order) -> str:
+    return order.aim.kind if order.aim is not None and order.aim.kind in FAULTS else ""
+
+
+def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
+    """Open, play and judge."""
+    root = Path(order.root)
+    directory = root / APP
+    directory.mkdir(exist_ok=True)
+    told = watch.journal.lines() if order.life > 1 else []
+    with opening.through(rig):
+        runtime = app.opened(directory)
+    _check_watched(runtime, rig)
+    for each in judge.forgotten(told, runtime.log):
+        # Noted at once: this life may be cut short, and the next one finds it mended.
+        watch.journal.note(Wrong(order.life, each.verdict, each.message))
+    play(app, runtime, watch, lambda: has_failed(runtime.log))
     if not order.judged:
-        return Report(status="finished", wrong=wrong, seconds=time.monotonic() - begun)
+        return Report(status="finished")
     rest(runtime, _REST)
-    effects = Effects(ledger.lines(), point=order.point, fault=fault)
-    wrong += verdicts(app, runtime, effects, check=order.check)
-    wrong += judge.lost(journal.lines(), runtime.log)
+    ledger = Journal(root / LEDGER).lines()
+    effects = Effects(ledger, point=order.point, fault=_fault(order))
+    wrong = verdicts(app, runtime, effects, check=order.check)
+    wrong += judge.lost(watch.journal.lines(), runtime.log)
+    wrong += judge.noted(watch.journal.lines())
     found = upshot.upshot(runtime.log)
     runtime.close()
     if order.baseline:
         want = upshot.decoded(Path(order.baseline).read_bytes())
         wrong += judge.differences(want, found, strict=order.strict)
-    return Report(status="finished", wrong=wrong, upshot=found, seconds=time.monotonic() - begun)
+    return Report(status="finished", wrong=wrong, upshot=found)
 
 
 def has_failed(log: Log) -> bool:

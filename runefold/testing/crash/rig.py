@@ -16,6 +16,7 @@ from actors.session.actor import Await, Ended, Send
 from actors.shell import Shell
 from actors.threads import ThreadScheduler
 from runefold.runtime import Runtime
+from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import ActorKilled, Faults
 from runefold.testing.crash.journal import Told
 from runefold.testing.crash.points import ACTOR_AFTER, ACTOR_BEFORE, ACTOR_EFFECT, AFTER, FAULTS
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from actors.hand import HandJob
     from actors.ports import Clock, Lane, Steps
     from actors.threads import ThreadJob
-    from runefold.testing.crash.clock import SkewedClock
     from runefold.testing.crash.journal import Journal
     from runefold.testing.crash.watch import Watch
     from runelog.log import Log
@@ -203,7 +203,10 @@ class DiskRig:
 
     def _dressed(self, options: dict[str, Any]) -> dict[str, Any]:
         found = dressed(options, self._ledger)
-        if self._clock is not None:
+        own = options.get("clock")
+        if isinstance(own, SkewedClock):
+            self._ledger.faults.time = own
+        elif self._clock is not None:
             found["clock"] = self._clock
         if "scheduler" not in found:
             clock = found.setdefault("clock", SystemClock())

@@ -19,7 +19,7 @@ from runefold import opening
 from runefold.testing.crash import judge, life, upshot
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import Faults
-from runefold.testing.crash.journal import Execution, Hit, Memory
+from runefold.testing.crash.journal import Execution, Hit, Memory, Wrong
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.points import AFTER, FAULTS, MOMENTS
 from runefold.testing.crash.record import Recording, added, boundaries, handled, not_again
@@ -242,7 +242,8 @@ class StageScene:
         try:
             with opening.through(stage):
                 runtime = app.opened(directory)
-            wrong = list(judge.forgotten(told, stage.log))
+            for each in judge.forgotten(told, stage.log):
+                stage.journal.note(Wrong(number, each.verdict, each.message))
             life.play(app, runtime, stage.watch, lambda: stage.log.failed is not None)
         except CUT_OFF:
             raise
@@ -255,11 +256,12 @@ class StageScene:
         effects = Effects(
             stage.ledger.lines(), point="" if point is None else str(point), fault=fault
         )
-        wrong += life.verdicts(app, runtime, effects)
+        wrong = life.verdicts(app, runtime, effects)
         if stage.log.is_cut:
             raise PowerCut
         stage.log.flush()
         wrong += judge.lost(stage.journal.lines(), stage.log)
+        wrong += judge.noted(stage.journal.lines())
         found = upshot.upshot(stage.log)
         if want is not None:
             wrong += judge.differences(want, found, strict=strict)
