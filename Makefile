@@ -6,10 +6,11 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PLUGIN := runefold/testing/_runefold_pytest.py
+SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test crash lint demo bench bench-quick clean
+.PHONY: help setup test crash simulate lint demo bench bench-quick clean
 
 # What happens to be active outside must not reach into our environment.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
@@ -21,6 +22,7 @@ help:
 	@echo "make setup        make .venv and install everything, exact versions"
 	@echo "make test         run the tests, docstring examples included"
 	@echo "make crash        run the long crash sweeps"
+	@echo "make simulate     play the runtime from seeds, with everything going wrong: SEEDS=2000"
 	@echo "make lint         check style, types and import contracts"
 	@echo "make demo         show what it does"
 	@echo "make bench        measure it beside its peers; bench-quick takes under a minute"
@@ -53,6 +55,12 @@ crash: $(STAMP)
 	@$(PY) -m pytest -n auto --maxprocesses 4 -m crash --timeout 1800 $(ARGS) || { \
 	  echo "crash: FAILED"; exit 1; }
 	@echo "crash: all survived"
+
+simulate: $(STAMP)
+	@echo "simulate: playing $(SEEDS) seeds on all cores"
+	@$(PY) -m runefold.testing.simulation --seeds $(SEEDS) $(ARGS) || { \
+	  echo "simulate: FAILED"; exit 1; }
+	@echo "simulate: nothing is wrong"
 
 lint: $(STAMP)
 	@echo "lint: style (ruff), layout (ruff format), types (mypy), import contracts (import-linter)"

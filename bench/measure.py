@@ -48,6 +48,8 @@ class Sizes(NamedTuple):
     """Sessions that are open and have nothing to do."""
     reopens: int
     """How often a runtime with unfinished work is opened."""
+    simulated: int
+    """Seeds of the simulation that are played a round."""
 
 
 FULL = Sizes(
@@ -69,6 +71,7 @@ FULL = Sizes(
     growth=200,
     idle=20_000,
     reopens=7,
+    simulated=60,
 )
 QUICK = Sizes(
     rounds=5,
@@ -89,6 +92,7 @@ QUICK = Sizes(
     growth=40,
     idle=500,
     reopens=2,
+    simulated=15,
 )
 
 

@@ -233,7 +233,7 @@ def _dismissed(runtime: Runtime, till: Till) -> None:
     helper = born[1] if len(born) > 1 else session.spawn(spec, parent=born[0])
     if any(each.agent_id == helper for each in folded(log).members):
         app.send("think", "m2", to=helper)
-        until(runtime, lambda: speaks(log, "m2"))
+        until(runtime, lambda: speaks(log, "m2") or is_done(log, "m2"))
         session.kill(helper, force=True)
     until(runtime, lambda: is_done(log, "m2"))
     app.wait(app.send("hello", "m3"))

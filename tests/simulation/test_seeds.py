@@ -8,8 +8,8 @@ import pytest
 
 from runefold.testing.simulation.batch import play_some
 
-EACH: Final = 25
-FIRST: Final = (*range(0, 300, EACH),)
+EACH: Final = 5
+FIRST: Final = (*range(0, 100, EACH),)
 
 
 @pytest.mark.parametrize("first", FIRST, ids=lambda first: f"from {first}")

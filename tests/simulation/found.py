@@ -1,0 +1,49 @@
+"""What simulations have found, as short as it gets. Each is played again with every test run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FOUND: Final = {
+    # The session had the turn stopped, heard of its end without writing anything, and slept. The
+    # index said for ever that it had work left: three opens later it was suspended for nothing.
+    "a session that slept does not know what the index says of it": """
+        {"world": {"words": [{"rounds": [{"lines": [{}, {"kind": "pause", "n": 300}, {}]}]}]},
+         "acts": [{"kind": "send"}, {"kind": "pause", "after": 20, "how": 1},
+                  {"kind": "doze", "what": 2}]}""",
+    # Its first append found no room: the log never heard of it, and it could not go to sleep.
+    "a conversation that was never written goes to sleep": """
+        {"acts": [{"kind": "send"}, {"kind": "turn_away"}]}""",
+    # Suspended after three opens in vain it does nothing, also not about its turn's deadline. It
+    # was woken for that deadline, did nothing, slept, was woken again, without an end.
+    "a deadline that nobody sees to wakes a conversation once": """
+        {"world": {"agents": [{"turn_timeout": 3}], "idle_after": 1,
+                   "words": [{"rounds": [{"lines": [{}, {"kind": "pause", "n": 300}, {}]}]}]},
+         "acts": [{"kind": "send"}, {"kind": "cut", "after": 20}, {"kind": "cut", "after": 20},
+                  {"kind": "cut", "after": 20}]}""",
+    # An agent observes its budget. Raised before its actor was there, it began with an old state,
+    # and its first append cost everybody in the conversation what they had decided.
+    "a newborn begins with what it observed before its actor was there": """
+        {"world": {"words": [{"rounds": [{"lines": [{}, {"kind": "pause", "n": 300}, {}]}]}]},
+         "acts": [{"kind": "send"}, {"kind": "spawn", "after": 10},
+                  {"kind": "replenish", "after": 6, "who": 1}]}""",
+    # The word to end was in the agent's mailbox when it crashed. Its successor never heard it, and
+    # the session closed for ever.
+    "what an actor was told before it crashed is told again": """
+        {"world": {"words": [{"rounds": [{"lines": [{}, {"kind": "pause", "n": 300}, {}]}]}]},
+         "acts": [{"kind": "send"}, {"kind": "close", "after": 24},
+                  {"kind": "crash", "after": 7, "who": 1}]}""",
+    # The agent behind a tool always had the same id. Once it was gone, to ask it again took the
+    # session down.
+    "an agent that is asked and is gone is replaced": """
+        {"world": {"agents": [{"tools": [0]}, {}], "tools": [{"kind": "agent", "agent": 1}],
+                   "words": [{"rounds": [{"lines": [{"kind": "call"}]}]}]},
+         "acts": [{"kind": "send"}, {"kind": "wait", "after": 100},
+                  {"kind": "dismiss", "after": 1}, {"kind": "send", "after": 30}]}""",
+    # The turn's time was up, and its last tool came back before it looked: its words were dropped.
+    "a turn that is late as its last tool returns keeps what was said": """
+        {"world": {"agents": [{"tools": [0]}], "tools": [{"runs": ["hangs_after"]}],
+                   "words": [{"rounds": [{"lines": [{"kind": "call"}, {}]}]}]},
+         "acts": [{"kind": "send"}, {"kind": "jump", "after": 24, "what": 3}]}""",
+}
+"""Plans in which something was wrong once, by what must hold."""
