@@ -176,23 +176,22 @@ def two_turns_at_once(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "can_begin", can_begin)
 
 
-ALL: Final[tuple[Plant, ...]] = (
+COMMON: Final[tuple[Plant, ...]] = (
     forgotten_due,
     effect_before_append,
     double_settle,
     lost_reservation,
     dropped_news,
     approval_applied_twice,
-    blind_rerun,
     denied_and_run,
     resent_and_taken_twice,
     answered_too_early,
     stopped_by_nobody,
-    recovered_by_nobody,
-    no_alarm_after_a_restart,
     last_words_dropped,
     lost_page_unnoticed,
     history_without_results,
     two_turns_at_once,
 )
-"""Every bug that is planted, in no order."""
+"""Bugs that show within a few seeds."""
+RARE: Final[tuple[Plant, ...]] = (blind_rerun, recovered_by_nobody, no_alarm_after_a_restart)
+"""Bugs that take more."""
