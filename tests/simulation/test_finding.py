@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from runefold.testing.simulation import Outcome
     from tests.simulation.plants import Plant
 
-SEEDS: Final = 400
-
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1_800)]
+
+SEEDS: Final = 400
 """Within so many seeds a bug must be found."""
 DOUBLE: Final = decode(
     """{"world": {"agents": [{"tools": [0]}], "tools": [{"kind": "blind"}],
