@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 4 << 20
 """How much is taken out of a segment at a time, about, however few runes that is."""
-_NOTHING: Final = (b"", b"")
 
 
 class _Room(NamedTuple):
@@ -59,36 +58,34 @@ class Fetch:
 
     def _take(self, view: View, room: _Room, runs: list[Run]) -> list[Envelope]:
         """Decode the runes of `runs`; the first ones if all of them were too much to hold."""
-        pack, unpack = PLACE.pack, PLACE.unpack
-        check, decode = frame.check, self._codec.envelopes
-        conversation, seed = room.conversation, room.seed
+        pack, decode = PLACE.pack, self._codec.envelopes
+        mine, conversation, seed = room
         ranges = [(pack(run.position), pack(run.position + run.length)) for run in runs]
-        frames = view.cover("runes", ranges)
+        frames = frame.sound(view.cover("runes", ranges), conversation, seed)
         found: list[Envelope] = []
         size = 0
         for run in runs:
             position, stop = run.position, run.position + run.length
             # How far event ids and positions are apart in this run; a stream does not say.
-            shift = run.first - run.position if run.first else None
+            shift = run.first - position if run.first else None
             while position < stop:
-                key, data = next(frames, _NOTHING)
-                if not key:
+                block = next(frames, None)
+                if block is None:
                     raise _missing(room, run, position)
-                at = unpack(key)[0]
-                number, first, time, runes, content = check(data, conversation, seed, at)
-                skip = position - at
+                at, number, first, time, runes, content = block
+                end = at + runes
                 if (
-                    number != room.number
-                    or not 0 <= skip < runes
+                    number != mine
+                    or not at <= position < end
                     or (shift is not None and first - at != shift)
                 ):
                     raise _missing(room, run, position)
                 decoded = decode(runes, content, conversation, first, at, time)
-                if skip or runes > stop - at:
-                    decoded = decoded[skip : stop - at]
+                if at < position or end > stop:
+                    decoded = decoded[position - at : stop - at]
                 found += decoded
-                position += len(decoded)
-                size += len(data)
+                position = end
+                size += len(content)
                 if size > CHUNK_BYTES:
                     return found
         return found
@@ -114,7 +111,7 @@ def _runs(view: View, table: str, prefix: bytes, after: int, last: int) -> list[
         count = min(run.length, last - run.first + 1, CHUNK)
         if count <= 0 or run.first != after + wanted + 1:
             break
-        runs.append(Run(run.first, run.position, count))
+        runs.append(run if count == run.length else Run(run.first, run.position, count))
         wanted += count
         if wanted >= CHUNK or count < run.length:
             break

@@ -55,7 +55,7 @@ class Head(msgspec.Struct, array_like=True, gc=False):
     state: State = State.LIVE
 
 
-class Run(NamedTuple):
+class Run(msgspec.Struct, frozen=True, gc=False):
     """`length` runes at consecutive positions from `position`.
 
     The first has event id or version `first`.
@@ -213,12 +213,7 @@ def postings(view: View, table: str, prefix: bytes, after: int) -> Iterator[Run]
         for found, value in chunks:
             if not _belongs(found, prefix):
                 return
-            for run in runs_in(found, value):
-                skip = after + 1 - run.first
-                if skip <= 0:
-                    yield run
-                elif skip < run.length:
-                    yield Run(run.first + skip, run.position + skip, run.length - skip)
+            yield from runs_in(found, value, after)
         if len(chunks) < 16:
             return
         key = chunks[-1][0] + b"\0"
@@ -228,15 +223,19 @@ def _belongs(key: bytes, prefix: bytes) -> bool:
     return len(key) == len(prefix) + PLACE.size and key.startswith(prefix)
 
 
-def runs_in(key: bytes, value: bytes) -> Iterator[Run]:
-    """Yield the runs of one chunk of postings."""
+def runs_in(key: bytes, value: bytes, after: int = -1) -> Iterator[Run]:
+    """Yield the runs of one chunk of postings behind `after`, cut to begin there."""
     if len(value) < _BASE.size or (len(value) - _BASE.size) % _RUN.size:
         msg = "a chunk of postings has a damaged length"
         raise Corrupt(msg)
     first = PLACE.unpack(key[-PLACE.size :])[0]
     base = _BASE.unpack_from(value)[0]
     for distance, count in _RUN.iter_unpack(value[_BASE.size :]):
-        yield Run(first, base + distance, count)
+        skip = after + 1 - first
+        if skip <= 0:
+            yield Run(first, base + distance, count)
+        elif skip < count:
+            yield Run(first + skip, base + distance + skip, count - skip)
         first += count
 
 

@@ -142,7 +142,7 @@ def test_opening_and_listing_read_the_index_only(
         msg = "a frame was decoded"
         raise AssertionError(msg)
 
-    for name in ("check", "unpack", "salvage"):
+    for name in ("check", "sound", "unpack", "salvage"):
         monkeypatch.setattr(frame, name, decoded)
     with open_ledger(tmp_path, readonly=readonly) as log:
         heads = {found.id: found.head for found in log.conversations()}
