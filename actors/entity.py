@@ -61,6 +61,8 @@ class Entity:
     """The agent and the turn that such an entity belongs to."""
     outside: frozenset[type] = frozenset()
     """Effects that touch the outside world: the log is settled before they begin."""
+    pieces: frozenset[type[Rune]] = frozenset()
+    """Runes that come in streams: they are followed, and an operator is not told of each."""
 
     @property
     def name(self) -> str:

@@ -12,20 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from actors.album import SNAPSHOT_EVERY, Album, Standing
 from actors.door import Door
 from actors.errors import Dead
 from actors.page import Page
 from actors.redaction.redactor import DEFAULT
 from actors.report import log as operator
-from runelog.replay import replay
+from runelog.errors import UnknownConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from actors.entity import Entity
     from actors.ports import Chance, Clock, Lane, Scheduler
     from actors.redaction.redactor import Redactor
-    from runelog.lifecycle import Phased
     from runelog.log import Log
     from runelog.rune import Change, Rune
 
@@ -54,6 +54,14 @@ class Member(Protocol):
 
     replayed: bool
     """Whether its state was read from the log: then there may have been one before it."""
+    state: Any
+    version: int
+    """How many runes of its stream are in its state."""
+
+    @property
+    def entity(self) -> Entity:
+        """What kind of entity it is."""
+        ...
 
     def wake(self) -> None:
         """Have it look what is due."""
@@ -104,6 +112,8 @@ class Offices:
     """Keeps out of the log what must not be in it."""
     door: Door = field(default_factory=Door)
     """Whether turns may still begin."""
+    snapshot_every: int = SNAPSHOT_EVERY
+    """After how many runes of a conversation the states of its entities are kept."""
 
 
 class Hall:
@@ -136,6 +146,9 @@ class Hall:
         self.at_hand: dict[tuple[str, str], Any] = {}
         """What one actor lays out for another, by what it is and whose: gone in a crash."""
         self.page = Page(log, conversation, self._fall)
+        self.found = _head(log, conversation)
+        """The last event there was before anybody was here."""
+        self._album = Album(log, conversation, self.found, offices.snapshot_every)
         self.active_at = offices.clock.now()
         """When something last happened here."""
         self._answers: list[tuple[Callable[[], None], Callable[[Exception], None]]] = []
@@ -210,11 +223,9 @@ class Hall:
     def replayed(self, kind: Entity, entity: str) -> Newborn:
         """Return an entity's state as the log has it."""
         self.settle()
-        lifecycle = kind.lifecycle
         if not self.log.version(self.conversation, entity):
-            return Newborn(lifecycle.initial, 0, 0)
-        state: Phased
-        state, event_id, version = replay(self.log, self.conversation, lifecycle, entity=entity)
+            return Newborn(kind.lifecycle.initial, 0, 0)
+        state, event_id, version = self._album.replayed(kind, entity)
         return Newborn(state, version, event_id)
 
     def is_idle(self) -> bool:
@@ -287,6 +298,13 @@ class Hall:
             runes = (*found.runes, rune)
             self._newborn[entity] = Newborn(state, found.version + 1, event_id, runes)
 
+    def _standing(self) -> Iterator[Standing]:
+        """Yield how everybody here stands."""
+        for name, member in self._members.items():
+            yield Standing(member.entity, name, member.state, member.version)
+        for name, ward in self._wards.items():
+            yield Standing(ward.entity, name, ward.state, ward.version)
+
     def answer(self, give: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Give an answer once nothing is left to do here and everything is on disk.
 
@@ -306,10 +324,13 @@ class Hall:
         self._waits_for_dry = False
         answers, self._answers = self._answers, []
         try:
-            if answers:
+            snapshot = self._album.is_due(self.page.last)
+            if answers or snapshot:
                 self.page.settle()
             else:
                 self.page.hand_in()
+            if snapshot:
+                self._album.keep([*self._standing()])
         except Exception as error:  # noqa: BLE001 -- whatever it was, nobody is told it was done
             operator.warning("not_kept", conversation=self.conversation, reason=str(error))
             for _, fail in answers:
@@ -317,3 +338,10 @@ class Hall:
             return
         for give, _ in answers:
             give()
+
+
+def _head(log: Log, conversation: str) -> int:
+    try:
+        return log.conversation(conversation).head
+    except UnknownConversation:
+        return 0

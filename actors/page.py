@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from runelog.errors import Fault, LogFailed, LogFull
+from runelog.errors import Fault, LogFailed, LogFull, UnknownConversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +55,7 @@ class Page:
                 self._hand_in(durable=False)
                 try:
                     appended = self._log.append(self._conversation, changes, durable=False)
+                    self._check_kept(appended.first - 1)
                 except (LogFull, Fault) as error:
                     self.fail(error)
                     raise
@@ -69,6 +70,11 @@ class Page:
             self._changes += changes
             self._last = last + count
             return last + 1
+
+    @property
+    def last(self) -> int:
+        """The last event, as far as anybody wrote here; 0 if nobody did."""
+        return self._last or 0
 
     def check(self) -> None:
         """Raise if a page was lost."""
@@ -89,7 +95,7 @@ class Page:
             if self._changes:
                 self._hand_in(durable=True)
             elif self._unsettled:
-                self._keep(lambda: self._log.flush(self._conversation))
+                self._keep(self._flush)
                 self._unsettled = False
 
     def _hand_in(self, *, durable: bool) -> None:
@@ -108,6 +114,19 @@ class Page:
             )
             raise LogFailed(msg)
 
+    def _flush(self) -> None:
+        self._log.flush(self._conversation)
+        if self._last is not None:
+            self._check_kept(_head(self._log, self._conversation))
+
+    def _check_kept(self, head: int) -> None:
+        """Raise if the log has less than it took: it tells of that but once, perhaps others."""
+        if self._last is not None and head < self._last:
+            msg = (
+                f"there was no room for what was decided in {self._conversation} after event {head}"
+            )
+            raise LogFull(msg)
+
     def _keep(self, do: Callable[[], None]) -> None:
         try:
             do()
@@ -120,3 +139,10 @@ class Page:
         if self.failed is None:
             self.failed = error
             self._on_failure()
+
+
+def _head(log: Log, conversation: str) -> int:
+    try:
+        return log.conversation(conversation).head
+    except UnknownConversation:
+        return 0

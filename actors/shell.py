@@ -14,9 +14,9 @@ import msgspec
 from actors.commands import Recover, TimeUp
 from actors.draft import Draft
 from actors.process import NORMAL, Process
-from actors.report import log, talkative
+from actors.report import log
+from actors.telling import Telling
 from runelog.errors import Refused, WrongVersion
-from runelog.rune import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +64,7 @@ class Shell(Process):
         """
         self._in_doubt = False
         self._woken = False
+        self._telling = Telling(hall, self.entity, me)
         self.replayed = False
         """Whether its state was read from the log, rather than handed over at birth."""
 
@@ -103,16 +104,21 @@ class Shell(Process):
             born = self.hall.replayed(self.entity, self.me)
             self._in_doubt = True
         self.state, self.version, self.event, runes = born
-        for rune in runes:
-            self.believed(rune)
-        if not self.replayed:
+        if self.replayed:
+            # Of one that is over, its last actor has told.
+            if not self.entity.lifecycle.is_over(self.state):
+                self._telling.of_the_past(self._agent, self.event)
+        else:
+            self._believe(self.entity.lifecycle.initial, runes)
             self.noted = (self.entity.is_open(self.state), self.entity.deadline(self.state))
         self.hall.join(self.me, self)
         self.wake()
 
     def on_stop(self) -> None:
-        """Leave the hall."""
+        """Leave the hall; of one that is over nothing more will be told."""
         self._disarm()
+        if self.entity.lifecycle.is_over(self.state):
+            self._telling.no_more()
         self.hall.leave(self.me, self)
 
     def on_failure(self, *_about: object) -> None:
@@ -186,10 +192,20 @@ class Shell(Process):
         while self._news:
             event_id, rune = self._news.popleft()
             if event_id > self.event:
-                self.state = apply(self.state, rune)
+                before, self.state = self.state, apply(self.state, rune)
                 self.version += 1
                 self.event = event_id
-                self.believed(rune)
+                self._believe(before, (rune,))
+
+    def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
+        """Take notice of what was folded here and now, and tell operators of it."""
+        self._telling.of(before.phase, runes, self._agent, self.event)
+        for rune in runes:
+            self.believed(rune)
+
+    @property
+    def _agent(self) -> str | None:
+        return self.entity.context(self.state)[0]
 
     def _settle_doubts(self) -> None:
         """After a restart: what the log says began, and not how it ended, is settled by the law."""
@@ -242,11 +258,8 @@ class Shell(Process):
         self.event = last if draft.own else self.event
         self.noted = draft.noted
         draft.believe()
-        for rune in draft.own:
-            self.believed(rune)
+        self._believe(before, draft.own)
         self.hall.announce(first, draft.changes, draft.newborn(last), self.me)
-        if talkative():
-            self._tell_operator(before, decided)
         return True
 
     def _refold(self) -> None:
@@ -255,24 +268,6 @@ class Shell(Process):
         found = self.hall.replayed(self.entity, self.me)
         self.state, self.version, self.event, _ = found
         self.hall.forget_wards()
-
-    def _tell_operator(self, state: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
-        for rune in runes:
-            if self.entity.place(state, rune).owner != self.me:
-                continue
-            after = self.entity.lifecycle.apply(state, rune)
-            log.info(
-                "transition",
-                conversation=self.hall.conversation,
-                entity=self.me,
-                lifecycle=self.entity.name,
-                rune=kind_of(rune),
-                origin=state.phase.value,
-                to=after.phase.value,
-                trigger=getattr(rune, "trigger", ""),
-                actor=getattr(rune, "actor", "system"),
-            )
-            state = after
 
     # -- acting -------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from actors.album import SNAPSHOT_EVERY
 from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
 from actors.clock import SystemClock
 from actors.errors import Unanswered
@@ -68,11 +69,15 @@ class Runtime:
         chance: Chance | None = None,
         scheduler: Scheduler | None = None,
         idle_after: float = 60.0,
+        snapshot_every: int = SNAPSHOT_EVERY,
     ) -> None:
         r"""Run on a log that is open; `Runtime.open` opens one.
 
         What fits a pattern in `redact`, or looks like a key of a provider, is replaced before it is
         kept, wherever it comes from: such as `r"acct-\d{10}"`, or `re.escape(value)`.
+
+        A session is put to sleep after `idle_after` seconds in which nothing happened, and its
+        states are kept each `snapshot_every` runes, so that it wakes quickly however long it is.
         """
         self.log = log
         # To read the patterns takes a while, and most apps have none of their own.
@@ -91,6 +96,7 @@ class Runtime:
             policy=policy or _FULL_ACCESS,
             secret=secret or _no_secret,
             redactor=self.redactor,
+            snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
         )
         self._closed = False
         self._recovery = Recovery(log, self._offices)

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
     from runelog.codec import Codec
     from runelog.rune import Appended, Change, Conversation, Envelope, Gap, Work
+    from runelog.snapshot import Snapshots
 
 
 class Log(Protocol):
     """An append-only, crash-safe store of runes: the only truth."""
 
     codec: Codec
+
+    @property
+    def snapshots(self) -> Snapshots | None:
+        """Where states that were folded from it may be kept; None if it has no place for them."""
+        ...
 
     def append(
         self,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from runelog.rune import Change
     from runelog.shelf import Stored
+    from runelog.snapshot import Snapshots
 
 
 class MemoryLog:
@@ -53,6 +54,8 @@ class MemoryLog:
         """Begin an empty log; `clock` tells nanoseconds since 1970, UTC."""
         self.blobs = MemoryBlobs()
         self.codec = (codec or Codec()).with_blobs(self.blobs)
+        self.snapshots: Snapshots | None = None
+        """It has no place for them, unless it is given one."""
         self._clock = clock
         self._hold = hold
         self._changed = threading.Condition(threading.RLock())

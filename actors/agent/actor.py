@@ -20,7 +20,7 @@ from actors.agent.lifecycle import (
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
 from actors.clock import SECOND
-from actors.telling import TellingShell
+from actors.shell import Shell
 from actors.tool import runes as tool
 from actors.tool.moves import cost
 from actors.tool.outcome import in_words
@@ -136,7 +136,7 @@ class Kit:
         return replace(verdict, reason=self._redactor.text(verdict.reason))
 
 
-class AgentActor(TellingShell):
+class AgentActor(Shell):
     """An agent."""
 
     entity = ENTITY

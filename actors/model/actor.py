@@ -10,7 +10,7 @@ from actors.commands import Cancel, TimeUp
 from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
 from actors.model.runes import AssistantDelta
 from actors.model.stream import Flush, Stream
-from actors.telling import TellingShell
+from actors.shell import Shell
 
 if TYPE_CHECKING:
     from actors.budget.runes import Amounts
@@ -23,7 +23,7 @@ class Silence:
     """It may be that nothing has come for too long."""
 
 
-class ModelActor(TellingShell):
+class ModelActor(Shell):
     """One call of a model."""
 
     entity = ENTITY
@@ -44,7 +44,6 @@ class ModelActor(TellingShell):
 
     def believed(self, rune: Rune) -> None:
         """Take notice that the last words are there."""
-        super().believed(rune)
         if isinstance(rune, AssistantDelta):
             self._rest = ""
 

@@ -295,4 +295,5 @@ ENTITY: Final = Entity(
     context=context,
     inward=INWARD,
     outside=OUTSIDE,
+    pieces=frozenset({AssistantDelta}),
 )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
+from actors.approval.telling import Approvals
 from actors.errors import Dead
 from actors.session import commands as ask
 from actors.session.fold import member
 from actors.session.lifecycle import ENTITY, message_entity
 from actors.session.runes import InputRefused
-from actors.shell import Wake
-from actors.telling import Approvals, TellingShell
+from actors.shell import Shell, Wake
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from actors.turn.actor import Stop
@@ -88,7 +88,7 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class SessionActor(TellingShell):
+class SessionActor(Shell):
     """A session."""
 
     entity = ENTITY
@@ -228,7 +228,6 @@ class SessionActor(TellingShell):
 
     def believed(self, rune: Rune) -> None:
         """Answer those who wait for a turn that has ended, once that is on disk."""
-        super().believed(rune)
         self._approvals.take(rune)
         match rune:
             case turns.Completed() | turns.Interrupted() | turns.Error():

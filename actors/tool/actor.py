@@ -9,7 +9,7 @@ from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
 from actors.commands import Cancel, Recover, TimeUp
 from actors.report import log as operator
-from actors.telling import TellingShell
+from actors.shell import Shell
 from actors.tool.commands import (
     Abandon,
     Answer,
@@ -77,7 +77,7 @@ class Undone:
     """A run ended because it was told to stop, and nobody had wanted the call stopped."""
 
 
-class ToolActor(TellingShell):
+class ToolActor(Shell):
     """One call of a tool."""
 
     entity = ENTITY
@@ -125,7 +125,6 @@ class ToolActor(TellingShell):
 
     def believed(self, rune: Rune) -> None:
         """Tell the operator of an outcome that nobody knows; model and app are told by the rune."""
-        super().believed(rune)
         if isinstance(rune, Result):
             self._runs.end(self.hall.conversation, self.me)
         if isinstance(rune, Result) and rune.status == "unknown":

@@ -310,5 +310,6 @@ ENTITY: Final = Entity(
     deadline=deadline,
     inward=INWARD,
     outside=OUTSIDE,
+    pieces=frozenset({Progress}),
     context=context,
 )

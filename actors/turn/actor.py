@@ -13,7 +13,8 @@ from actors.commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.provider import Request
-from actors.telling import TellingShell, tell_of_birth
+from actors.shell import Shell
+from actors.telling import tell_of_birth
 from actors.tool.commands import Go
 from actors.tool.lifecycle import ENTITY as TOOL
 from actors.turn.clock import is_over, next_key
@@ -84,7 +85,7 @@ class Prompted:
         return Request(messages=tuple(self._history.messages), cancelled=cancelled, **self._facts)
 
 
-class TurnActor(TellingShell):
+class TurnActor(Shell):
     """One turn of an agent."""
 
     entity = ENTITY
@@ -121,14 +122,8 @@ class TurnActor(TellingShell):
             self.hall.at_hand[key] = history
         return history
 
-    def born(self, runes: list[Rune]) -> None:
-        """Take the runes of the birth into the history, if that is at hand."""
-        for rune in runes:
-            self.believed(rune)
-
     def believed(self, rune: Rune) -> None:
         """Take what happened into the history, if that is at hand."""
-        super().believed(rune)
         if isinstance(rune, model.Completed):
             self._asked = {rune.model_call_id: rune.calls}
         history: History | None = self.hall.at_hand.get(("history", self.state.agent_id))

@@ -12,11 +12,12 @@ from actors.agent import lifecycle as agent
 from actors.approval import lifecycle as approval
 from actors.model import lifecycle as model
 from actors.model.providers.scripted import call, fail, pause
+from actors.model.runes import AssistantDelta
 from actors.session import lifecycle as session
-from actors.telling import PIECES
 from actors.tool import lifecycle as tools
 from actors.tool.adapters.function import tool
 from actors.tool.context import progress
+from actors.tool.runes import Progress
 from actors.turn import lifecycle as turn
 from runefold.spec import AgentSpec, Budget
 from runelog.lifecycle import step
@@ -109,7 +110,7 @@ def moves(there: Talk) -> dict[str, list[Move]]:
 def _walked(law: Any, runes: list[Rune]) -> Iterator[Move]:  # noqa: ANN401 -- any lifecycle
     phase = law.initial.phase
     for rune in runes:
-        if type(rune) in law.table[phase] and not isinstance(rune, PIECES):
+        if type(rune) in law.table[phase] and not isinstance(rune, (AssistantDelta, Progress)):
             to = step(law.table, phase, rune)
             yield phase.value, to.value, kind_of(rune)
             phase = to

@@ -1,0 +1,71 @@
+"""Snapshots of a conversation that is alive, so that waking it reads few runes however old it is.
+
+Each so many runes, the states of its entities are kept beside the log. They are a cache: one that
+is missing, damaged or of another history is not used, and the runes are read instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from runelog.replay import remember, replay
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.entity import Entity
+    from runelog.log import Log
+    from runelog.replay import Replayed
+
+SNAPSHOT_EVERY: Final = 1_000
+"""How many runes of a conversation are between two snapshots, if nobody says otherwise."""
+FEW: Final = 10
+"""A stream with no more runes than this is as quickly read as a snapshot of it."""
+
+
+class Standing(NamedTuple):
+    """How an entity stands."""
+
+    kind: Entity
+    name: str
+    state: Any
+    version: int
+    """How many runes of its stream are in the state."""
+
+
+class Album:
+    """The snapshots of one conversation; of a log that has no place for them, none."""
+
+    def __init__(self, log: Log, conversation: str, head: int, every: int) -> None:
+        """Keep one each `every` runes, the first when that many have come behind `head`."""
+        self._log = log
+        self._conversation = conversation
+        self._every = every
+        self._next = head + every
+
+    def replayed(self, kind: Entity, name: str) -> Replayed[Any]:
+        """Return an entity's state as the log has it, from the newest snapshot on."""
+        return replay(
+            self._log,
+            self._conversation,
+            kind.lifecycle,
+            entity=name,
+            snapshots=self._log.snapshots,
+            save_every=self._every,
+        )
+
+    def is_due(self, head: int) -> bool:
+        """Tell whether enough has happened since the last snapshot."""
+        return head >= self._next and self._log.snapshots is not None
+
+    def keep(self, standings: Sequence[Standing]) -> None:
+        """Keep how everybody stands; all that led there must be on disk."""
+        head = self._log.conversation(self._conversation).head
+        self._next = head + self._every
+        snapshots = self._log.snapshots
+        for kind, name, state, version in standings:
+            if version <= FEW or snapshots is None:
+                continue
+            latest = next(self._log.stream(self._conversation, name, version - 1), None)
+            if latest is not None:
+                remember(snapshots, kind.lifecycle, latest, version, state, entity=name)
