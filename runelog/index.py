@@ -229,6 +229,9 @@ def runs_in(key: bytes, value: bytes, after: int = -1) -> Iterator[Run]:
         msg = "a chunk of postings has a damaged length"
         raise Corrupt(msg)
     first = PLACE.unpack(key[-PLACE.size :])[0]
+    if not first:
+        msg = "a chunk of postings begins before the first rune there can be"
+        raise Corrupt(msg)
     base = _BASE.unpack_from(value)[0]
     for distance, count in _RUN.iter_unpack(value[_BASE.size :]):
         skip = after + 1 - first

@@ -80,7 +80,8 @@ def encoded(codec: Codec, conversation: str, changes: Sequence[Change]) -> Item:
         start = len(bodies)
         bodies += codec.encode(conversation, change)
         stretch = (start, len(bodies) - start)
-        for entity in {change.entity, *change.observers} if change.observers else (change.entity,):
+        # Each once, and in order: the same appends then make the same file.
+        for entity in dict.fromkeys((change.entity, *change.observers)):
             touched.setdefault(entity, []).append(stretch)
     item = Item(bodies, touched)
     item.work = [(c.entity, c.open, c.deadline) for c in changes if c.open is not None]

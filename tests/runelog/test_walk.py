@@ -62,13 +62,19 @@ def frame_at(index: int) -> tuple[str, bytes, bytes]:
 @pytest.fixture
 def segment(tmp_path: Path) -> Path:
     """Give a segment of a few frames of two conversations."""
-    path = tmp_path / "000001.0.mdb"
+    return built(tmp_path)
+
+
+def built(directory: Path, since: int = 1) -> Path:
+    """Build that segment; its streams begin with version `since`."""
+    path = directory / "000001.0.mdb"
     names = [("names", name.encode(), number_key(n)) for n, name in enumerate(CONVERSATIONS)]
-    build(path, TABLES, [names, *([frame_at(index)] for index in range(FRAMES)), [*index_of()]])
+    frames = ([frame_at(index)] for index in range(FRAMES))
+    build(path, TABLES, [names, *frames, [*index_of(since)]])
     return path
 
 
-def index_of() -> Iterator[tuple[str, bytes, bytes]]:
+def index_of(since: int = 1) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield what leads to the frames: a head, postings, and those of a stream that sees all."""
     for number, name in enumerate(CONVERSATIONS):
         frames = [frame_at(index) for index in range(number, FRAMES, 2)]
@@ -79,11 +85,11 @@ def index_of() -> Iterator[tuple[str, bytes, bytes]]:
             number_key(number),
             encode_head(number_key(number), Head(name, 1, len(frames) * RUNES, size, time, time)),
         )
-        for table, prefix in (
-            ("events", number_key(number)),
-            ("streams", stream_prefix(number, "note_1")),
+        for table, prefix, first in (
+            ("events", number_key(number), 1),
+            ("streams", stream_prefix(number, "note_1"), since),
         ):
-            tail = Tail(prefix, 1)
+            tail = Tail(prefix, first)
             for _, key, _ in frames:
                 tail.add(int.from_bytes(key, "big"), RUNES)
             yield table, tail.key, tail.value
@@ -166,6 +172,18 @@ def test_an_index_that_tells_other_than_the_runes_is_damage(
 
     with pytest.raises(Corrupt, match="000001"):
         walk.walk(segment)
+
+
+def test_a_stream_that_begins_before_its_first_rune_is_damage(tmp_path: Path) -> None:
+    """It may go on from an earlier segment, but nothing has a version of 0: one rune would be lost.
+
+    One bit makes a 1 a 0, and all else of it is as it was.
+    """
+    (tmp_path / "later").mkdir()
+    walk.walk(built(tmp_path / "later", since=5))
+
+    with pytest.raises(Corrupt, match="before the first rune there can be"):
+        walk.walk(built(tmp_path, since=0))
 
 
 def flip_and_walk(path: Path, data: bytes, bit: int) -> None:
