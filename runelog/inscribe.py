@@ -173,9 +173,11 @@ def _write_item(batch: Batch, past: Past, item: Item, dirty: dict[int, Tail]) ->
     record.head += len(item.bodies)
     record.size += item.size
     record.last_time = item.time
+    # Of a conversation that began in this segment, none before it can say anything.
+    is_older = record.since > 1
     for entity, is_open, deadline in item.work:
         key = NUMBER.pack(desk.number) + entity.encode()
-        if is_open or past.was_open(desk.id, entity):
+        if is_open or (is_older and past.was_open(desk.id, entity)):
             batch.put("work", key, encode_work(key, is_open=is_open, deadline=deadline))
         else:
             batch.delete("work", key)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from actors.model import runes as models
@@ -11,6 +13,11 @@ from actors.tool.adapters.function import tool
 from runelog.errors import Refused
 from runelog.rune import Envelope, Gap
 from tests.runefold.talks import Talk, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runelog.rune import Appended, Change
 
 SLOW: list[Reply] = [["one ", pause(5), "two"], ["again"]]
 """A model that is interrupted in the middle of its first answer, and gives a second."""
@@ -272,3 +279,34 @@ def test_a_message_sent_again_is_the_same_turn() -> None:
     assert during.result(10) == after.result(10) == reopened.result(10) == result
     assert len(there.model.requests) == 1
     assert [each.kind for each in reopened.runes()][-1] == "turn.completed"
+
+
+def test_a_turn_waits_for_the_disk_no_more_often_than_it_must(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To say that it is accepted, before the model is asked, around its tool, and at the end."""
+
+    @tool(idempotent=True)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    there = talk([[call("look")], ["It ", "is ", "there."]], look)
+    waits: list[str] = []
+    log = there.stage.log
+    append, flush = log.append, log.flush
+
+    def counted(conversation: str, changes: Sequence[Change], **how: Any) -> Appended:  # noqa: ANN401 -- as the log has it
+        if how.get("durable"):
+            waits.append("append")
+        return append(conversation, changes, **how)
+
+    def waited(conversation: str | None = None) -> None:
+        waits.append("flush")
+        flush(conversation)
+
+    monkeypatch.setattr(log, "append", counted)
+    monkeypatch.setattr(log, "flush", waited)
+
+    assert there.session.send("Is it there?").result(10).output == "It is there."
+    assert waits == ["flush", "append", "append", "append", "append"]
