@@ -165,12 +165,14 @@ class Tree:
         if letter is not None:
             with self._lock:
                 self._letters[conversation] = letter
-        self.registry.ensure(conversation, lambda: self._start(conversation))
-        found = self.house(conversation)
-        if found is None:
-            msg = f"{conversation} ended as soon as it was started"
-            raise Dead(msg)
-        return found
+        for _ in range(_TRIES):
+            self.registry.ensure(conversation, lambda: self._start(conversation))
+            found = self.house(conversation)
+            if found is not None:
+                return found
+            # Gone to sleep again already: on a busy machine it may take us long to get here.
+        msg = f"{conversation} ended as soon as it was started, {_TRIES} times in a row"
+        raise Dead(msg)
 
     def _start(self, conversation: str) -> Ref:
         for _ in range(_TRIES):

@@ -255,3 +255,23 @@ def test_sessions_that_sleep_hold_no_threads(tmp_path: Path) -> None:
     assert gone == [True] * 200
     assert again == "hello"
     assert busy - before <= 64
+
+
+def test_a_session_that_falls_asleep_before_anybody_comes_is_woken_again(tmp_path: Path) -> None:
+    """With next to no time until it sleeps, whoever asks is still answered: it takes longer."""
+    ended: list[str] = []
+
+    def work(runtime: Runtime) -> None:
+        for _ in range(5):
+            session = runtime.create_session(SPEC)
+            ended.append(session.send("Are you there?").result(LONG).output)
+
+    providers = {"demo": Strict(lambda _: "Yes.")}
+    with Runtime.open(tmp_path, providers=providers, idle_after=0.0005) as runtime:
+        threads = [threading.Thread(target=work, args=(runtime,)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert ended == ["Yes."] * 30
