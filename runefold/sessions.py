@@ -30,7 +30,11 @@ MODES: Final = ("queue", "steer")
 
 @dataclass(frozen=True)
 class Approval:
-    """A call that waits for a human."""
+    """A call that waits for a human.
+
+    >>> Approval("call_1", reason="pay requires approval", deadline=1_800_000_000).reason
+    'pay requires approval'
+    """
 
     call_id: str
     reason: str
@@ -39,7 +43,21 @@ class Approval:
 
 
 class Session:
-    """One conversation: its agents, its messages, its turns."""
+    """One conversation: its agents, its messages, its turns. docs/REFERENCE.md shows all it can do.
+
+    >>> import tempfile
+    >>> from runefold import AgentSpec, Runtime
+    >>> from runefold.providers import Scripted
+    >>> model = Scripted(["Hello!", "Still here."])
+    >>> with Runtime.open(tempfile.mkdtemp(), providers={"demo": model}) as runtime:
+    ...     session = runtime.create_session(AgentSpec(role="helper", model="demo"))
+    ...     first = session.send("Hi").result(timeout=10)
+    ...     session.pause("lunch")
+    ...     waits = session.send("Are you there?")
+    ...     session.resume()
+    ...     first.output, waits.result(timeout=10).output, session.state.turns
+    ('Hello!', 'Still here.', 2)
+    """
 
     def __init__(self, runtime: Runtime, conversation: str) -> None:
         """Refer to a conversation that is there."""

@@ -62,7 +62,11 @@ class Budget:
                 raise Refused(msg)
 
     def limits(self) -> Limits:
-        """Return it as it is stored: whole numbers."""
+        """Return it as it is stored: whole numbers.
+
+        >>> Budget(wall_seconds=0.5).limits().wall  # nanoseconds
+        500000000
+        """
         return Limits(
             tokens=self.tokens,
             tool_calls=self.tool_calls,
@@ -73,7 +77,11 @@ class Budget:
         )
 
     def amounts(self) -> Amounts:
-        """Return it as so much of each thing: nothing where there is no limit."""
+        """Return it as so much of each thing: nothing where there is no limit.
+
+        >>> Budget(tool_calls=5).amounts().tool_calls
+        5
+        """
         return Amounts(*(limit or 0 for limit in msgspec.structs.astuple(self.limits())))
 
 
@@ -125,7 +133,11 @@ class AgentSpec:
             raise Refused(msg)
 
     def config(self) -> AgentConfig:
-        """Return it as it is stored."""
+        """Return it as it is stored.
+
+        >>> AgentSpec(role="helper", model="demo", tools=["add"]).config().tools
+        ('add',)
+        """
         return AgentConfig(
             instructions=self.instructions,
             tools=tuple(self.tools),

@@ -26,7 +26,11 @@ _END_KINDS: Final = frozenset({"turn.completed", "turn.interrupted", "turn.error
 
 @dataclass(frozen=True)
 class TurnResult:
-    """How a turn ended."""
+    """How a turn ended; true if it ended well.
+
+    >>> bool(TurnResult("turn_3", "interrupted", "Let me", reason="never mind"))
+    False
+    """
 
     turn_id: str
     status: Literal["completed", "interrupted", "error"]
@@ -43,7 +47,17 @@ class TurnResult:
 
 
 class Turn:
-    """A message that was accepted, and the turn that it becomes."""
+    """A message that was accepted, and the turn that it becomes.
+
+    >>> import tempfile
+    >>> from runefold import AgentSpec, Runtime
+    >>> from runefold.providers import Scripted
+    >>> with Runtime.open(tempfile.mkdtemp(), providers={"demo": Scripted(["Hello!"])}) as runtime:
+    ...     session = runtime.create_session(AgentSpec(role="helper", model="demo"))
+    ...     turn = session.send("Hi")
+    ...     [rune.kind for rune in turn.runes() if rune.owner == turn.id]
+    ['turn.started', 'turn.completed']
+    """
 
     def __init__(self, runtime: Runtime, conversation: str, message_id: str, after: int) -> None:
         """Refer to the turn of a message; its runes come behind event `after`."""

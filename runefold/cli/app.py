@@ -28,7 +28,6 @@ log = typer.Typer(
     rich_markup_mode="markdown",
     epilog=EXIT_CODES,
 )
-app.add_typer(log)
 
 _COMMANDS: dict[str, Callable[..., None]] = {
     "stats": look.stats,
@@ -45,25 +44,33 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 for name, command in _COMMANDS.items():
     log.command(name, epilog=EXIT_CODES)(command)
 
-_TO_A_RUNTIME: dict[str, Callable[..., None]] = {
-    "sessions": overview.sessions,
-    "tree": overview.tree,
-    "send": talk.send,
-    "approve": talk.approve,
-    "deny": talk.deny,
-    "answer": course.answer,
-    "interrupt": talk.interrupt,
-    "pause": course.pause,
-    "resume": course.resume,
-    "unsuspend": course.unsuspend,
-    "replenish": course.replenish,
-    "close": course.close,
-    "verify": verify.verify,
-    "lifecycles": laws.lifecycles,
-    "crash-test": crash.crash_test,
+_TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
+    "Look": {
+        "sessions": overview.sessions,
+        "tree": overview.tree,
+        "verify": verify.verify,
+        "lifecycles": laws.lifecycles,
+    },
+    "Talk": {
+        "send": talk.send,
+        "interrupt": talk.interrupt,
+        "approve": talk.approve,
+        "deny": talk.deny,
+        "answer": course.answer,
+    },
+    "Steer": {
+        "pause": course.pause,
+        "resume": course.resume,
+        "unsuspend": course.unsuspend,
+        "replenish": course.replenish,
+        "close": course.close,
+    },
+    "Prove": {"crash-test": crash.crash_test},
 }
-for name, command in _TO_A_RUNTIME.items():
-    app.command(name, epilog=EXIT_CODES)(command)
+for panel, commands in _TO_A_RUNTIME.items():
+    for name, command in commands.items():
+        app.command(name, epilog=EXIT_CODES, rich_help_panel=panel)(command)
+app.add_typer(log, rich_help_panel="Keep")
 
 
 def _tell_version(*, asked: bool) -> None:

@@ -6,7 +6,7 @@ written into the log and done by whoever opens it next.
 
 import enum
 import json as plain_json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -158,7 +158,7 @@ def replenish(
 ) -> None:
     """Raise the limits of a session's budget. One that was suspended for that goes on."""
     screen = Screen()
-    more = Budget(
+    more = _raised(
         tokens=tokens,
         tool_calls=tool_calls,
         wall_seconds=wall_seconds,
@@ -166,9 +166,6 @@ def replenish(
         sub_calls=sub_calls,
         cost=cost,
     )
-    if more == Budget():
-        msg = "nothing was said to raise: give --tokens, for instance"
-        raise Refused(msg)
     _, runs = deliver(
         directory,
         lambda runtime: runtime.replenish(session, more, agent=agent),
@@ -177,6 +174,19 @@ def replenish(
     screen.line(("replenished", "green"), f" {safe(agent or session)}")
     if not runs:
         say_later(screen, directory)
+
+
+def _raised(**more: Any) -> Budget:  # noqa: ANN401 -- numbers, as they were given
+    given = {name: value for name, value in more.items() if value is not None}
+    if not given:
+        msg = "nothing was said to raise: give --tokens, for instance"
+        raise Refused(msg)
+    for name, value in given.items():
+        if not value > 0:
+            option = name.replace("_", "-")
+            msg = f"--{option} is {value}: limits are only raised, so give a positive number"
+            raise Refused(msg)
+    return Budget(**given)
 
 
 def close(directory: Directory, session: Session, *, reason: Reason = "") -> None:

@@ -16,7 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from runefold.cli.failures import Exit
 from runefold.cli.options import Json
 from runefold.cli.screen import Screen
-from runefold.cli.wording import plain
+from runefold.cli.wording import safe
+from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from runefold.testing import CrashReport
@@ -108,6 +109,8 @@ def crash_test(  # noqa: PLR0913 -- one for each option
     there, opened again in a fresh one, and played to its end. Exit code 1 means that some point did
     not survive; each is printed with the line that runs it again.
     """
+    for file in (report, junit):
+        _check_writable(file)
     # Other commands are to start without all of this.
     from runefold.testing import SweepOptions, sweep  # noqa: PLC0415 -- see above
     from runefold.testing.crash import html, xml  # noqa: PLC0415 -- see above
@@ -127,13 +130,25 @@ def crash_test(  # noqa: PLR0913 -- one for each option
     )
     with _bar() as move:
         found = sweep(app, options, move)
+    _tell(found, json=json)
     if report is not None:
         report.write_text(html.page(found), encoding="utf-8")
     if junit is not None:
         junit.write_text(xml.junit(found), encoding="utf-8")
-    _tell(found, json=json)
     if not found.ok:
         raise typer.Exit(Exit.PROBLEMS)
+
+
+def _check_writable(file: Path | None) -> None:
+    """Refuse a place for a report before minutes are spent on what goes into it."""
+    if file is None:
+        return
+    if file.is_dir():
+        msg = f"{file} is a directory: name a file in it"
+        raise Refused(msg)
+    if not file.absolute().parent.is_dir():
+        msg = f"{file} cannot be written: {file.parent} is not there"
+        raise Refused(msg)
 
 
 def _again(app: str, order: int | None, *, in_process: bool) -> str:
@@ -152,7 +167,7 @@ def _tell(found: "CrashReport", *, json: bool) -> None:
         return
     for text in found.lines():
         for line in text.split("\n"):
-            screen.line(plain(line))
+            screen.line(safe(line))
 
 
 @contextmanager

@@ -89,6 +89,10 @@ def send(
     screen = Screen()
     check_id(session, "session id")
     content = typed(sys.stdin.read() if text == STDIN else text)
+    if not content.strip():
+        # A variable that was not set, or a pipe that broke: nobody means to say nothing.
+        msg = "the message is empty: nothing was sent"
+        raise Refused(msg)
     find(directory)
     if wait and not is_run(directory):
         msg = f"nobody runs {directory}, so nobody would answer: nothing was sent; do not --wait"

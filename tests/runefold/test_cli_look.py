@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,15 @@ def test_the_version_is_told() -> None:
     result = run("--version")
 
     assert (result.exit_code, result.stdout) == (0, f"runefold {runefold.__version__}\n")
+
+
+def test_the_commands_are_listed_by_what_they_are_for() -> None:
+    """Each stands under a heading; none is left over."""
+    result = run("--help")
+    headings = re.findall(r"─ (\w+) ─", result.stdout)
+
+    assert result.exit_code == 0
+    assert headings == ["Options", "Look", "Talk", "Steer", "Prove", "Keep"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

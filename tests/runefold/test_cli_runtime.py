@@ -312,6 +312,8 @@ def test_what_is_no_log_is_left_alone(tmp_path: Path, words: tuple[str, ...]) ->
         (("send", SESSION, "Hi", "--message-id", "a b"), "message id"),
         (("send", SESSION, "Hi", "--to", "agt_x"), "there is no agent agt_x"),
         (("send", SESSION, "\udce4"), "no text"),
+        (("send", SESSION, ""), "the message is empty"),
+        (("send", SESSION, " \n"), "the message is empty"),
         (("approve", SESSION, "call_x"), "there is no call call_x"),
         (("approve", SESSION, "a/b"), "call id"),
         (("deny", "conv_x", "call_x"), "no conversation conv_x"),

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import typer
+
+from runefold.cli.app import app
+
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -59,3 +63,17 @@ def test_every_page_that_is_named_exists() -> None:
     for page in [README, *sorted((README.parent / "docs").rglob("*.md"))]:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert "://" in link or (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_every_command_that_is_named_exists() -> None:
+    """Those of the README and of the changelog, each with its own help."""
+    changes = README.with_name("CHANGELOG.md").read_text()
+    listed = re.findall(r"`runefold ((?:log )?)([a-z-]+(?:\s\| [a-z-]+)+) DIR`", changes)
+    named = {(group.strip(), one) for group, names in listed for one in names.split(" | ")}
+    shown = re.findall(r"^runefold (log )?([a-z-]+)", README.read_text(), re.MULTILINE)
+    named |= {(group.strip(), one) for group, one in shown}
+    main = typer.main.get_command(app)
+    groups = {"": main.commands, "log": main.commands["log"].commands}  # type: ignore[attr-defined]  # a group, as it is made
+
+    assert len(named) > 20
+    assert [one for group, one in sorted(named) if one not in groups[group]] == []

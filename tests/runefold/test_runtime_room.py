@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.catalogue import CODEC
+from actors.session.fold import Phase
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId
 from actors.tool.outcome import Happened
-from runefold import AgentSpec, RunefoldError, UnknownConversation
+from runefold import AgentSpec, RunefoldError, Runtime, UnknownConversation
 from runefold.providers import Request, Scripted, call
 from runefold.testing.stage import FragileLog, Stage
-from runelog.errors import LogFull
+from runelog.errors import LogFailed, LogFull
+from runelog.rune import kind_of
+from runelog.store import Runelog
+from tests.runelog.test_closing import full_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from runefold import Runtime
+    from runelog.rune import Appended, Change
 
 NAME = "conv_a"
 MESSAGES = 3
@@ -95,3 +101,50 @@ def test_a_full_disk_costs_nothing_but_time(no_room: list[range], first: int, le
 
     assert ended == ["Done."] * MESSAGES
     assert len(till.charged) == len(set(till.charged)) == MESSAGES
+
+
+class SharedLog(Runelog):
+    """A log that finds no room for one append, and of which somebody else asks just then."""
+
+    lost: str | None = None
+    """The kind of rune for which there is no room."""
+    told: LogFull | None = None
+    """What the other one was told."""
+
+    def append(
+        self,
+        conversation: str,
+        changes: Sequence[Change],
+        *,
+        durable: bool = True,
+        timeout: float | None = None,
+    ) -> Appended:
+        """Append, and lose it."""
+        if self.lost not in {kind_of(rune) for change in changes for rune in change.runes}:
+            return super().append(conversation, changes, durable=durable, timeout=timeout)
+        self.lost = None
+        with full_disk(self):
+            appended = super().append(conversation, changes, durable=durable, timeout=timeout)
+            try:
+                self.flush()
+            except LogFull as full:
+                self.told = full
+        return appended
+
+
+def test_a_loss_that_somebody_else_was_told_of_is_not_told_as_done(tmp_path: Path) -> None:
+    """An app flushes the log and is told of what a session lost: the session notices as well."""
+    log = SharedLog.open(tmp_path, CODEC)
+    assert isinstance(log, SharedLog)
+    with Runtime(log, providers={"demo": Scripted(["Hello!"])}) as runtime:
+        session = runtime.create_session(AgentSpec(role="host", model="demo"))
+        log.lost = "session.paused"
+        with pytest.raises((LogFull, LogFailed)):
+            session.pause("lunch")
+        told, lost = log.told, session.state.phase
+        session.pause("lunch")
+        kept = [rune.kind for rune in log.read(session.id, kinds={"session.paused"})]
+
+    assert told is not None
+    assert lost is Phase.ACTIVE
+    assert kept == ["session.paused"]

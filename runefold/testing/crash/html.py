@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import html
+import json
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from actors.tool.output import plain
 
 if TYPE_CHECKING:
     from runefold.testing.crash.report import Report
@@ -16,10 +19,12 @@ if TYPE_CHECKING:
 def page(report: Report) -> str:
     """Return the report as a page of its own."""
     template = resources.files(__package__).joinpath("page.html").read_text("utf-8")
-    data = msgspec.json.encode(report).decode()
+    # In ASCII, so that a name that is no proper text can be told of as well.
+    data = json.dumps(msgspec.to_builtins(report))
     # Within a script's text nothing may look like its end, or like the beginning of a comment.
-    safe = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return _Page(template).substitute(title=html.escape(f"Crash report: {report.app}"), data=safe)
+    safe = data.replace("<", "\\u003c")
+    title = html.escape(plain(f"Crash report: {report.app}"))
+    return _Page(template).substitute(title=title, data=safe)
 
 
 class _Page(Template):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from actors.errors import Unanswered
+from actors.tool.output import plain
 from runefold import opening
 from runefold.testing.crash import judge, upshot
 from runefold.testing.crash.clock import SkewedClock
@@ -215,7 +216,7 @@ def _told(error: BaseException) -> str:
             if " object at 0x" not in value
         ]
         lines += told[:_LOCALS]
-    text = "\n".join(lines)
+    text = plain("\n".join(lines))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 

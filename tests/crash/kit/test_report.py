@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+import msgspec
+
+from runefold.cli.crash import _tell
 from runefold.testing import SweepOptions, sweep
 from runefold.testing.crash.html import page
 from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.life import raised
 from runefold.testing.crash.trial import Result
 from runefold.testing.crash.xml import junit
 from tests.crash.kit import bots
 
 if TYPE_CHECKING:
+    import pytest
+
     from runefold.testing import CrashReport
 
 ROOT = Path(__file__).parents[3]
@@ -48,24 +54,51 @@ def test_a_page_holds_everything_and_loads_nothing() -> None:
     assert len(data["results"]) == len(report().results)
     assert {result["status"] for result in data["results"]} == {"survived", "failed"}
     assert any(step["kinds"] == ["tool.doubted"] for r in data["results"] for step in r["steps"])
-    assert not re.search(r"""(src|href)=["']?(https?:)?//""", text)
+    assert not re.search(r"""(src|href|url\()\s*=?\s*["']?(https?:|//|data:)""", text)
+    assert "default-src 'none'" in text
     assert "a lying bot" in text
 
 
 def test_what_an_app_says_cannot_act_on_the_page() -> None:
-    """Whatever is in an error, it is shown and not carried out."""
-    wrong = [Finding("check", HOSTILE.encode("utf-8", "replace").decode())]
-    result = Result(point="1:after-commit", status="failed", wrong=wrong)
-    text = page(_with(result))
+    """Whatever is in an error, it is shown and not carried out; what UTF-8 cannot carry, too."""
+    text = page(_with(HOSTILE))
 
-    assert data_of(text)["results"][0]["wrong"][0]["message"].startswith("</script>")
+    assert data_of(text)["results"][0]["wrong"][0]["message"] == HOSTILE
     assert text.count("</script>") == 2
+    assert text.encode()
 
 
-def _with(result: Result) -> CrashReport:
-    from msgspec.structs import replace  # noqa: PLC0415 -- only here
+def test_the_page_makes_no_markup_out_of_text() -> None:
+    """Every text goes into the page as text, by the one function that shows what hides in it."""
+    script = page(report()).rpartition("<script>")[2]
+    set_as_text = re.findall(r"\.textContent = (.*)", script)
 
-    return replace(report(), results=[result])
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+    assert len(set_as_text) >= 3
+    for value in set_as_text:
+        assert re.match(r"""plain\(|"[A-Z][a-z ]+";|data\.wrong\.length \? "The""", value), value
+
+
+def _with(message: str) -> CrashReport:
+    """Return a report of one point, of which this message is told."""
+    failed = Result(point="1:after-commit", status="failed", wrong=[Finding("check", message)])
+    return msgspec.structs.replace(report(), results=[failed])
+
+
+def test_what_an_app_says_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """No colour is changed, no cursor moved, no direction of writing turned."""
+    _tell(_with("\x1b[31mred\x1b[0m \u202eback\nnext"), json=False)
+    told = capsys.readouterr().out
+
+    assert "\\x1b[31mred\\x1b[0m \\u202eback\n" in told
+    assert all(char.isprintable() or char == "\n" for char in told)
+
+
+def test_an_error_that_is_no_proper_text_is_told_of() -> None:
+    """A name from the disk may be in it, which UTF-8 cannot carry."""
+    found = raised(OSError("caf\udce9"))
+
+    assert found.message.encode().startswith(b"OSError: caf\\udce9")
 
 
 def test_the_xml_has_a_case_for_each_point() -> None:
@@ -81,8 +114,7 @@ def test_the_xml_has_a_case_for_each_point() -> None:
 
 def test_what_xml_cannot_hold_is_replaced() -> None:
     """An app's error may have any character in it."""
-    result = Result(point="1:after-commit", status="failed", wrong=[Finding("check", HOSTILE)])
-    suite = ET.fromstring(junit(_with(result)))
+    suite = ET.fromstring(junit(_with(HOSTILE)))
 
     assert "alert(1)" in (suite.findall("testcase/failure")[0].text or "")
 
@@ -148,3 +180,13 @@ def test_what_is_wrong_with_the_name_is_a_sentence(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert done.stderr.startswith("error: nowhere:app cannot be imported")
+
+
+def test_a_report_that_could_not_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    """Before the app is even looked for, and not after minutes of sweeping."""
+    missing = run(tmp_path, "nowhere:app", "--report", "missing/out.html")
+    folder = run(tmp_path, "nowhere:app", "--junit", ".")
+
+    assert (missing.returncode, folder.returncode) == (2, 2)
+    assert missing.stderr == "error: missing/out.html cannot be written: missing is not there\n"
+    assert folder.stderr == "error: . is a directory: name a file in it\n"
