@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from runelog.index import Head
     from runelog.rune import Change
 
-MAX_DESKS: Final = 4_096
+MAX_DESKS: Final = 2_048
 """How many conversations are kept in mind; the index is asked again for others."""
 
 
