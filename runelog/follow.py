@@ -40,11 +40,19 @@ class News:
         self.position = -1
         """The last committed position as told by our own writer; -1 while there is none."""
         self.closed = False
+        self.failure: Exception | None = None
+        """Why our own writer will commit nothing more."""
 
     def announce(self, position: int) -> None:
         """Say that everything up to `position` is committed."""
         with self._changed:
             self.position = position
+            self._changed.notify_all()
+
+    def fail(self, failure: Exception) -> None:
+        """Say that nothing more is committed here, and why."""
+        with self._changed:
+            self.failure = failure
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -56,7 +64,7 @@ class News:
     def wait(self, seen: int, timeout: float | None) -> None:
         """Wait until there is more than was seen, the log is closed, or time is up."""
         with self._changed:
-            if self.position == seen and not self.closed:
+            if self.position == seen and not self.closed and self.failure is None:
                 self._changed.wait(timeout if seen >= 0 else min(POLL, timeout or POLL))
 
 
@@ -83,7 +91,10 @@ class Follower:
         max_behind: int | None,
         wait: float | None,
     ) -> Iterator[Envelope | Gap]:
-        """Yield what comes behind `cursor`, until the log is closed or `wait` seconds are up."""
+        """Yield what comes behind `cursor`, until the log is closed or `wait` seconds are up.
+
+        If the log fails, raise that behind the last that was committed: nothing more will come.
+        """
         since = time.monotonic()
         while True:
             last = self._await(cursor, None if wait is None else since + wait)
@@ -119,6 +130,8 @@ class Follower:
                 return None
             if last > cursor:
                 return last
+            if (failure := self._news.failure) is not None:
+                raise type(failure)(*failure.args) from failure
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return None

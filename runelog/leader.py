@@ -38,6 +38,10 @@ if TYPE_CHECKING:
             """Tell those who follow that everything up to `position` is committed."""
             ...
 
+        def fail(self, failure: Exception) -> None:
+            """Tell them that nothing more will be."""
+            ...
+
 
 FLUSH_AFTER: Final = 0.01
 """How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
@@ -201,6 +205,7 @@ class Leader:
     def _fail(self, failure: Exception, items: list[Item]) -> None:
         """Nothing is acknowledged any more; what was being committed has an unknown outcome."""
         self._failure = failure
+        self._home.fail(failure)
         self._give_up(failure, [*items, *self._queue.take()])
 
     def _give_up(self, error: Exception, items: list[Item]) -> None:

@@ -95,7 +95,8 @@ class Log(Protocol):
 
         The cursor is an event id of `conversation`, or a position of the whole log if none is
         named. A reader that falls more than `max_behind` runes back is given a `Gap` and goes on
-        behind it. Ends when the log is closed, or when nothing came for `wait` seconds.
+        behind it. Ends when the log is closed, or when nothing came for `wait` seconds; if the log
+        fails, that is raised behind the last rune there is.
         """
         ...
 

@@ -389,3 +389,4 @@ class _Home:
         self.was_open = premises.lookup.was_open
         self.next_segment = premises.next_segment
         self.announce = premises.reader.news.announce
+        self.fail = premises.reader.news.fail

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runelog import leader
-from runelog.errors import Fenced, LogFailed, LogFull
-from runelog.rune import Change
+from runelog.errors import Fenced, LogFailed, LogFull, RunefoldError
+from runelog.rune import Change, Envelope
 from runelog.segment import MapFull
 from runelog.store import Runelog
 from runelog.verify import verify
@@ -172,6 +173,34 @@ def broken_disk_after_first(directory: Path) -> Iterator[Runelog]:
     book(log, 1)
     with broken_disk():
         yield log
+
+
+@pytest.mark.parametrize("conversation", [A, None])
+def test_those_who_follow_are_told_that_the_log_has_failed(
+    tmp_path: Path, conversation: str | None
+) -> None:
+    """Behind the last rune there is: to wait for more would be to wait for ever."""
+    with broken_disk_after_first(tmp_path) as log:
+        follower = log.follow(conversation)
+        found: list[object] = [next(follower)]
+        waiting = threading.Thread(target=lambda: found.extend(_told(follower)))
+        waiting.start()
+        with pytest.raises(LogFailed):
+            book(log, 2)
+        waiting.join(30)
+        stuck = waiting.is_alive()
+        log.close()
+
+    assert not stuck
+    assert [type(each) for each in found] == [Envelope, LogFailed]
+
+
+def _told(follower: Iterator[object]) -> Iterator[object]:
+    """Yield what a follower is given, and last what it raises."""
+    try:
+        yield from follower
+    except RunefoldError as error:
+        yield error
 
 
 def test_nothing_goes_behind_a_lost_append_unnoticed(tmp_path: Path) -> None:
