@@ -105,10 +105,19 @@ class SystemClock:
         """When the thread looks again by itself."""
         self._busy = False
         """Whether an alarm was set since it last looked."""
+        self._offset = time.time_ns() - time.monotonic_ns()
+        """What to add to a clock that nobody can set."""
 
     def now(self) -> int:
-        """Return nanoseconds since 1970, UTC."""
-        return time.time_ns()
+        """Return nanoseconds since 1970, UTC. It is never earlier than it was.
+
+        If the machine's clock is set back, ours goes on as if it had not been, until it is begun
+        anew: to wait for a second would take as long as it was set back by.
+        """
+        # In this order: what comes between makes the offset too small, and the largest counts.
+        wall, steady = time.time_ns(), time.monotonic_ns()
+        self._offset = max(self._offset, wall - steady)
+        return steady + self._offset
 
     def at(self, when: int, call: Callable[[], None]) -> Alarm:
         """Call `call` once it is `when`; at once if that is past. It must be quick."""

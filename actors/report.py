@@ -32,8 +32,11 @@ class _Watch:
 
     def add(self, redactor: Redactor) -> None:
         with self._lock:
-            kept = tuple(each for each in self._redactors if each() is not None)
-            self._redactors = (*kept, weakref.ref(redactor))
+            kept = tuple(each for each in self._redactors if each() not in {None, redactor})
+            # The default one is always asked; to ask it once more for every runtime that was ever
+            # opened would make each line dearer than the one before it.
+            new = () if redactor is DEFAULT else (weakref.ref(redactor),)
+            self._redactors = (*kept, *new)
 
     def value(self, value: Any) -> Any:  # noqa: ANN401 -- whatever is logged
         for redactor in (DEFAULT, *(each() for each in self._redactors)):

@@ -50,6 +50,10 @@ class Sizes(NamedTuple):
     """How often a runtime with unfinished work is opened."""
     simulated: int
     """Seeds of the simulation that are played a round."""
+    swept: int
+    """Points at which a runtime is cut off in one process, a round."""
+    killed: int
+    """Points at which it is killed for real, a round."""
 
 
 FULL = Sizes(
@@ -72,6 +76,8 @@ FULL = Sizes(
     idle=20_000,
     reopens=7,
     simulated=60,
+    swept=200,
+    killed=20,
 )
 QUICK = Sizes(
     rounds=5,
@@ -92,7 +98,9 @@ QUICK = Sizes(
     growth=40,
     idle=500,
     reopens=2,
-    simulated=15,
+    simulated=8,
+    swept=16,
+    killed=2,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -155,6 +156,49 @@ def test_the_system_rings_at_its_time(system: SystemClock) -> None:
     done.must_come()
 
     assert seen[0] >= when
+
+
+class Machine:
+    """The clocks of a machine: one that can be set, and one that cannot."""
+
+    def __init__(self) -> None:
+        """Begin with the right time."""
+        self.wrong_by = 0
+
+    def time_ns(self) -> int:
+        """Return what it is set to."""
+        return time.time_ns() + self.wrong_by
+
+    def monotonic_ns(self) -> int:
+        """Return how long it has been running."""
+        return time.monotonic_ns()
+
+
+def test_the_system_does_not_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that is set back costs nobody what is waited for; one that is set ahead is right."""
+    machine = Machine()
+    monkeypatch.setattr("actors.clock.time", machine)
+    clock = SystemClock()
+    times = [clock.now()]
+    for hours in (-1, -24, 2, 1, 3):
+        machine.wrong_by = hours * HOUR
+        times += [clock.now(), clock.now()]
+    passed = [(later - times[0]) // HOUR for later in times]
+
+    assert times == sorted(times)
+    assert passed == [0, 0, 0, 0, 0, 2, 2, 2, 2, 3, 3]
+
+
+def test_an_alarm_rings_although_the_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause of a moment does not last an hour."""
+    machine = Machine()
+    monkeypatch.setattr("actors.clock.time", machine)
+    clock = SystemClock()
+    done = Sign()
+    clock.at(clock.now() + SECOND // 50, done.give)
+    machine.wrong_by = -HOUR
+    done.must_come()
+    clock.close()
 
 
 @pytest.mark.parametrize("error", [ValueError(), SystemExit(), KeyboardInterrupt()])

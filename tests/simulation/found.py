@@ -45,5 +45,10 @@ FOUND: Final = {
         {"world": {"agents": [{"tools": [0]}], "tools": [{"runs": ["hangs_after"]}],
                    "words": [{"rounds": [{"lines": [{"kind": "call"}, {}]}]}]},
          "acts": [{"kind": "send"}, {"kind": "jump", "after": 24, "what": 3}]}""",
+    # A conversation that fell is roused some seconds later. By a clock that was set back meanwhile,
+    # that was a day later.
+    "a conversation that fell comes back although the clock is set back": """
+        {"acts": [{"kind": "send"}, {"kind": "turn_away", "after": 21},
+                  {"kind": "jump", "after": 199, "what": 4, "how": 1}]}""",
 }
 """Plans in which something was wrong once, by what must hold."""

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from msgspec.structs import replace
 
-from runefold.testing.simulation import Shrinker, decode, draw, play
+from runefold.testing.simulation import Outcome, Plan, Shrinker, Wrong, decode, draw, play
 from runefold.testing.simulation.__main__ import main
-from runefold.testing.simulation.plans import Act
+from runefold.testing.simulation.plans import Act, Line, Round, Word, World
 from tests.simulation import plants
 
 if TYPE_CHECKING:
-    from runefold.testing.simulation import Outcome
+    from runefold.testing.simulation.plans import Trouble
     from tests.simulation.plants import Plant
-
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(1_800)]
 
 SEEDS: Final = 400
 """Within so many seeds a bug must be found."""
@@ -47,6 +45,7 @@ def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Plant) -
 
 
 @pytest.mark.crash
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("plant", plants.RARE, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_that_seldom_shows_is_found(
     monkeypatch: pytest.MonkeyPatch, plant: Plant
@@ -96,6 +95,45 @@ def test_a_shorter_plan_breaks_the_same_rule(monkeypatch: pytest.MonkeyPatch) ->
     assert (first.wrong[0].rule, short.wrong[0].rule) == ("effect once", "effect once")
     assert sorted(act.kind for act in short.plan.acts) == ["cut_in_tool", "send"]
     assert play(short.plan).wrong == short.wrong
+
+
+def test_what_was_made_plainer_stays_so() -> None:
+    """One thing after the other becomes as plain as it can be, and none gets worse again."""
+
+    def picky(plan: Plan) -> Outcome:
+        broken = any(act.who >= 1 and act.what >= 2 for act in plan.acts)
+        rounds = [each for word in plan.world.words for each in word.rounds]
+        said = any(line.n >= 3 for each in rounds for line in each.lines)
+        wrong = (Wrong("a rule", "it is broken"),) if broken and said else ()
+        return Outcome(plan, wrong, 1, 0, "", ())
+
+    act = Act("send", after=9, session=1, who=5, what=8, how=4)
+    lines = (Line("call", 4), Line("say", 3), Line("pause", 1))
+    troubles: tuple[tuple[Trouble, int], ...] = (("busy", 1), ("down", 2))
+    word = Word(rounds=(Round(lines=lines, troubles=troubles),))
+    plan = Plan(world=World(words=(word, word)), acts=(act, Act("cut"), act))
+    short = Shrinker(picky(plan), run=picky).shrink().plan
+
+    (left,) = short.world.words
+    (line,) = left.rounds[0].lines
+    assert short.acts == (Act("send", who=1, what=2),)
+    assert left == Word(rounds=(Round(lines=(line,)),))
+
+
+def test_to_look_for_a_shorter_plan_comes_to_an_end() -> None:
+    """However long each plan takes that is tried: all of them together take so many steps."""
+    wrong = (Wrong("comes to rest", "there is no end"),)
+    played: list[Plan] = []
+
+    def endless(plan: Plan) -> Outcome:
+        played.append(plan)
+        return Outcome(replace(plan, order=(1,) * 500), (), 30_000, 0, "", ())
+
+    found = Outcome(replace(draw(7), order=(1,) * 500), wrong, 30_000, 0, "", ())
+    short = Shrinker(found, run=endless, steps=100_000).shrink()
+
+    assert short is found
+    assert len(played) == 4
 
 
 def test_nothing_wrong_is_said_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:

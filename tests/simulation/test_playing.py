@@ -116,6 +116,11 @@ def test_anything_may_happen_in_an_empty_world(kind: ActKind) -> None:
     assert play(Plan(world=empty, acts=acts)).wrong == ()
 
 
+def test_many_agents_that_ask_each_other_find_no_thread_rather_than_no_stack() -> None:
+    """On one thread each waits within the one before it: there is room for so many, and no more."""
+    assert play(draw(101_507)).wrong == ()
+
+
 def test_a_tape_without_disorder_keeps_the_order() -> None:
     """Whoever is first in line goes first, unless disorder is asked for."""
     tape = Tape(5, disorder=0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.hall import Ward
+    from actors.hall import Hall
     from actors.shell import Shell
     from runefold.runtime import Runtime
 
@@ -40,11 +40,6 @@ class Live(NamedTuple):
     entity: str
     shell: Shell
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether it has heard of something that it has not folded yet."""
-        return bool(self.shell._news)  # noqa: SLF001 -- that is what this module is for
-
 
 def living(runtime: Runtime, conversation: str | None = None) -> Iterator[Live]:
     """Yield every actor of a conversation that is awake, or of all."""
@@ -56,20 +51,26 @@ def living(runtime: Runtime, conversation: str | None = None) -> Iterator[Live]:
                 yield Live(name, entity, shell)  # type: ignore[arg-type]  # every member is a shell
 
 
-def wards(runtime: Runtime) -> Iterator[tuple[str, str, Ward]]:
-    """Yield every entity without an actor that somebody keeps in mind."""
-    tree = runtime.tree_of_actors
-    for name in tree.awake():
-        house = tree.house(name)
-        if house is not None and house.hall.broken is None:
-            for entity, ward in [*house.hall._wards.items()]:  # noqa: SLF001 -- as above
-                yield name, entity, ward
+def halls(runtime: Runtime) -> Iterator[tuple[str, Hall]]:
+    """Yield every conversation that is awake, unless it lost what is believed in it."""
+    for name, house in runtime.tree_of_actors._houses.items():  # noqa: SLF001 -- as above
+        if house.hall.page.failed is None:
+            yield name, house.hall
 
 
-def is_ahead(runtime: Runtime, conversation: str) -> bool:
-    """Tell whether what is believed in a conversation is not what the log has, as yet or at all."""
-    house = runtime.tree_of_actors.house(conversation)
-    return house is not None and (house.hall.broken is not None or bool(house.hall.page.touched))
+def believers(hall: Hall) -> Iterator[tuple[str, Believer]]:
+    """Yield everybody in a conversation who stands for an entity, with an actor or without one.
+
+    Called after every step, hence nothing is copied here: nobody takes one meanwhile.
+    """
+    yield from hall._members.items()  # noqa: SLF001 -- as above
+    yield from hall._wards.items()  # noqa: SLF001 -- as above
+
+
+def is_behind(hall: Hall, entity: str) -> bool:
+    """Tell whether an entity's actor has heard of something that it has not folded yet."""
+    shell = hall._members.get(entity)  # noqa: SLF001 -- as above
+    return shell is not None and bool(shell._news)  # type: ignore[attr-defined]  # noqa: SLF001 -- as above
 
 
 def is_waking(runtime: Runtime) -> bool:

@@ -20,6 +20,8 @@ MOMENT: Final = SECOND // 50
 """How long what nobody waits for may take to get to disk."""
 A_WHILE: Final = SECOND // 20
 """How long a tool waits that cannot begin while a conversation wakes."""
+MOST_TOOLS: Final = 32
+"""How many tools run at once at most. Each may wait within the one before it, on one stack."""
 
 
 class Director(Protocol):
@@ -84,6 +86,8 @@ class Conductor(HandScheduler):
         """For how many streams and tools there is no thread."""
         self.depth = 0
         """How many steps are under way, each within the one before it."""
+        self._tools: list[HandJob] = []
+        """The tools that run, and some that have run."""
 
     def step(self) -> bool:
         """Let somebody take one step; tell whether there was any."""
@@ -99,12 +103,19 @@ class Conductor(HandScheduler):
 
     def work(self, name: str, steps: Steps | Iterator[int | None]) -> HandJob:
         """Run something step by step, beside all lanes; a tool not before it may ask questions."""
-        if self.refuses:
-            self.refuses -= 1
+        is_tool = "/call_" in name
+        if is_tool:
+            self._tools = [job for job in self._tools if not job.done]
+        # Agents that ask agents that ask agents run out of threads too.
+        if self.refuses or (is_tool and len(self._tools) >= MOST_TOOLS):
+            self.refuses = max(self.refuses - 1, 0)
             msg = "too many streams and tools run at once: try again later"
             raise Overloaded(msg)
-        is_tool = "/call_" in name
-        return super().work(name, self._paced(steps) if is_tool else steps)
+        if not is_tool:
+            return super().work(name, steps)
+        job = super().work(name, self._paced(steps))
+        self._tools.append(job)
+        return job
 
     def _paced(self, steps: Steps | Iterator[int | None]) -> Steps:
         # On threads it would wait for the start that is under way; here it would wait for itself.

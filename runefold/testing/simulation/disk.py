@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runelog.rune import Appended, Change, Envelope
+    from runelog.shelf import Stored
 
 
 class Machine(Protocol):
@@ -61,6 +62,11 @@ class Disk(MemoryLog):
         self._waiting: dict[str, None] = {}
         """The conversations of which something is not on disk."""
         self._seen = 0
+        self._envelopes: dict[Stored, Envelope] = {}
+        """What was read before: most runes are read many times, and their envelopes are the same.
+
+        Payloads are decoded anew each time, so that nobody can change them for somebody else.
+        """
 
     # -- what a log is asked for --------------------------------------------------------------
 
@@ -137,6 +143,12 @@ class Disk(MemoryLog):
             if not isinstance(item, Gap):
                 yield item
 
+    def _envelope(self, rune: Stored) -> Envelope:
+        found = self._envelopes.get(rune)
+        if found is None:
+            found = self._envelopes[rune] = super()._envelope(rune)
+        return found
+
     def _by_itself(self) -> None:
         if not self.is_cut and not self._closed:
             self.commit_pending()
@@ -146,9 +158,9 @@ class Disk(MemoryLog):
         """Whether everything appended is on disk."""
         return not self._waiting
 
-    def has_lost(self, conversation: str) -> bool:
-        """Tell whether something of a conversation is lost and nobody was told yet."""
-        return conversation in self._lost
+    def has_all_of(self, conversation: str) -> bool:
+        """Tell whether everything appended to a conversation is on disk, and nothing was lost."""
+        return conversation not in self._waiting and conversation not in self._lost
 
     @property
     def has_failed(self) -> bool:

@@ -1,7 +1,8 @@
 """The end of every run: nothing goes wrong any more, and everything must come to its end.
 
 First nobody does anything: what was accepted goes on by itself. Then a human sees to what waits for
-one. At last everything is closed, and opened once more: nothing is left to do.
+one. At last everything is closed, and opened once more: nothing is left to do. Then the whole log
+is looked at again, from its first rune on.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from actors.clock import SECOND
+from actors.invariants import violations
 from actors.session.fold import Phase
 from runefold.testing.simulation.gadgets import agent
 from runefold.testing.simulation.truths import open_work
 from runelog.errors import Refused, RunefoldError
+from runelog.replay import replay
+from runelog.rune import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +42,14 @@ class Ending:
 
     def play(self) -> None:
         """Do all of it, up to the first thing that is wrong."""
-        for part in (self._by_itself, self._by_hand, self._told, self._closed, self._opened_again):
+        for part in (
+            self._by_itself,
+            self._by_hand,
+            self._told,
+            self._closed,
+            self._opened_again,
+            self._from_scratch,
+        ):
             if self._books.wrong:
                 return
             part()
@@ -58,7 +69,8 @@ class Ending:
     def _settle(self) -> None:
         """Let everything happen that happens by itself."""
         sim = self._sim
-        end = sim.clock.now() + HOURS * SECOND
+        # Whoever waits for a time does so for as much longer as the clock was set back by.
+        end = sim.clock.now() + (HOURS + sim.set_back) * SECOND
         while not self._books.wrong and sim.drive(end):
             if sim.clock.now() > end:
                 break
@@ -191,6 +203,25 @@ class Ending:
         self._settle()
         if sim.disk.position != before:
             self._complain("nothing left", "a runtime that is opened at its end writes something")
+
+    def _from_scratch(self) -> None:
+        """Go over the whole log once more: what was looked at rune by rune is all there is."""
+        disk, folds = self._sim.disk, self._sim.truths.folds
+        runes = [each for each in disk.read_all() if not isinstance(each, Gap)]
+        for problem in violations(runes, at_rest=True):
+            self._complain(problem.invariant, f"{problem.where}: {problem.message}")
+        # What is archived cannot be read; it was looked at when it was written.
+        there = {each.conversation for each in runes}
+        written = {(each.conversation, each.owner) for each in runes}
+        folded = {key for key in folds if key[0] in there}
+        for name, entity in sorted(written ^ folded):
+            self._complain("folds", f"{entity} of {name} is on disk or was folded, and not both")
+        for name, entity in sorted(written & folded):
+            fold = folds[name, entity]
+            found = replay(disk, name, fold.kind.lifecycle, entity=entity)
+            if (found.state, found.version) != (fold.state, fold.version):
+                told = f"{entity} is {found.state} at {found.version}, from scratch"
+                self._complain("folds", f"{told}; rune by rune {fold.state} at {fold.version}")
 
 
 def _shown(things: Sequence[object]) -> str:

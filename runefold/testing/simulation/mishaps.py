@@ -41,6 +41,8 @@ class Place(House, Protocol):
     clock: SimClock
     reopens: bool
     """Whether the runtime was closed and is to be opened again."""
+    set_back: int
+    """By how many seconds the clock was set back, all in all."""
 
 
 class Mishaps:
@@ -178,6 +180,7 @@ class Mishaps:
         seconds = (1, 30, 400, 4_000, 100_000)[act.what % 5]
         if act.how % 2:
             self._place.clock.set_back(seconds)
+            self._place.set_back += seconds
             return f"the clock is set back by {seconds} s"
         self._place.clock.advance(seconds)
         return f"the clock jumps ahead by {seconds} s"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TRIES: Final = 3_000
 """How many plans are tried at most."""
+STEPS: Final = 1_000_000
+"""How many steps all of them take together at most: one that goes round in circles takes many."""
 
 Parts = list[Any]
 
@@ -34,10 +36,12 @@ class Shrinker:
         tries: int = TRIES,
         run: Callable[[Plan], Outcome] = play,
         told: Callable[[int, Plan], None] | None = None,
+        steps: int = STEPS,
     ) -> None:
         """Begin with a plan that went wrong; `told` hears of each that is shorter."""
         self.best = found
         self.tries = tries
+        self.steps = steps
         self._rule = found.wrong[0].rule
         self._run = run
         self._told = told
@@ -45,7 +49,7 @@ class Shrinker:
 
     def shrink(self) -> Outcome:
         """Return the shortest there is, as far as was tried."""
-        while self.tries > 0:
+        while not self._is_spent():
             before = _size(self.best.plan)
             self._straighten()
             self._shorten("acts")
@@ -57,13 +61,18 @@ class Shrinker:
                 break
         return self.best
 
+    def _is_spent(self) -> bool:
+        """Tell whether enough was tried."""
+        return self.tries <= 0 or self.steps <= 0
+
     def _takes(self, plan: Plan) -> bool:
         """Try a plan; take it if it breaks the same rule."""
-        if self.tries <= 0 or (key := _key(plan)) in self._seen:
+        if self._is_spent() or (key := _key(plan)) in self._seen:
             return False
         self._seen.add(key)
         self.tries -= 1
         outcome = self._run(plan)
+        self.steps -= outcome.steps
         if not outcome.wrong or outcome.wrong[0].rule != self._rule:
             return False
         self.best = outcome._replace(plan=_trimmed(outcome.plan))
@@ -94,7 +103,7 @@ class Shrinker:
     def _calm_order(self) -> None:
         """Have the first in line go first wherever that will do, half by half."""
         size = len(self.best.plan.order or ())
-        while size:
+        while size and not self._is_spent():
             at = 0
             while at < len(order := self.best.plan.order or ()):
                 if any(order[at : at + size]):
@@ -112,16 +121,32 @@ class Shrinker:
                 world = msgspec.structs.replace(self.best.plan.world, **{name: value})
                 self._takes(msgspec.structs.replace(self.best.plan, world=world))
         for at in range(len(self.best.plan.acts)):
-            for act in _plainer_acts(self.best.plan.acts[at]):
-                acts = (*self.best.plan.acts[:at], act, *self.best.plan.acts[at + 1 :])
-                self._takes(msgspec.structs.replace(self.best.plan, acts=acts))
+            while self._takes_any(self._with_plainer_act(at)):
+                pass
         for part in ("words", "tools", "agents"):
             for at in range(len(getattr(self.best.plan.world, part))):
-                for new in _plainer_things(getattr(self.best.plan.world, part)[at]):
-                    things = list(getattr(self.best.plan.world, part))
-                    things[at] = new
-                    world = msgspec.structs.replace(self.best.plan.world, **{part: tuple(things)})
-                    self._takes(msgspec.structs.replace(self.best.plan, world=world))
+                while self._takes_any(self._with_plainer(part, at)):
+                    pass
+
+    def _takes_any(self, plans: Iterator[Plan]) -> bool:
+        """Take the first of some plans that will do.
+
+        The others were made from what was best before it: they would bring back what it left out.
+        """
+        return any(self._takes(plan) for plan in plans)
+
+    def _with_plainer_act(self, at: int) -> Iterator[Plan]:
+        acts = self.best.plan.acts
+        for act in _plainer_acts(acts[at]):
+            changed = (*acts[:at], act, *acts[at + 1 :])
+            yield msgspec.structs.replace(self.best.plan, acts=changed)
+
+    def _with_plainer(self, part: str, at: int) -> Iterator[Plan]:
+        things = getattr(self.best.plan.world, part)
+        for new in _plainer_things(things[at]):
+            changed = {part: (*things[:at], new, *things[at + 1 :])}
+            world = msgspec.structs.replace(self.best.plan.world, **changed)
+            yield msgspec.structs.replace(self.best.plan, world=world)
 
 
 def _without(current: Callable[[], Parts]) -> Iterator[Parts]:

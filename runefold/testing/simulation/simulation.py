@@ -27,14 +27,14 @@ from runefold.testing.stage import PowerCut, SeededChance
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actors.hall import Hall
     from runefold.testing.simulation.plans import Act
+    from runefold.testing.simulation.truths import Fold
     from runelog.rune import Envelope
 
 BEGIN: Final = 1_800_000_000 * 10**9
 MOST_STEPS: Final = 30_000
 """A run that takes more goes round in circles."""
-LOOKS: Final = 8
-"""For so many steps after a rune is on disk, what actors believe is compared with the log."""
 NESTED: Final = 5
 """How many things users do at most before the first of them has been answered."""
 RUN_ON: Final = 500
@@ -84,6 +84,8 @@ class Simulation:
         self.reopens = False
         self.lacks_something = False
         """Whether the app was opened without one of its tools."""
+        self.set_back = 0
+        """By how many seconds the clock was set back, all in all."""
         self.users = Users(self)
         self.mishaps = Mishaps(self)
         self.story: list[str] = []
@@ -96,10 +98,6 @@ class Simulation:
         self._calm = False
         self._steps = 0
         self._runes = 0
-        self._look_until = 0
-        """After this step, nobody has anything new to believe."""
-        self._compared: dict[tuple[str, str], object] = {}
-        """What an actor was last seen to believe, and rightly so."""
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -253,36 +251,42 @@ class Simulation:
     def after_step(self) -> None:
         """Look what has become of it."""
         self._steps += 1
-        if self._steps > MOST_STEPS:
+        if self._steps == MOST_STEPS + 1:
             self.books.complain("comes to rest", f"there is no end after {MOST_STEPS:,} steps")
-        if self._strict and self._steps <= self._look_until:
+        if self._strict:
             self.look(still=False)
 
     def look(self, *, still: bool) -> None:
         """Compare what actors believe with what the log has."""
         failures = self.conductor.failures
+        if failures:
+            self._complain_of(failures)
+        if self._opening or self.is_over() or self.disk.has_failed:
+            return
+        folds = self.truths.folds
+        for name, hall in behind.halls(self.runtime):
+            for entity, live in behind.believers(hall):
+                fold = folds.get((name, entity))
+                if fold is None or (live.state is fold.seen and live.version == fold.version):
+                    # States do not change, they are replaced: this one was compared before.
+                    continue
+                if not behind.is_behind(hall, entity):
+                    self._compare(hall, entity, live, fold, still=still)
+
+    def _complain_of(self, failures: list[BaseException]) -> None:
         for error in failures:
             if not isinstance(error, PowerCut | Hang):
                 self.books.complain("no crash", f"something failed: {error!r}")
         failures.clear()
-        if self._opening or self.is_over() or not self.disk.is_settled or self.disk.has_failed:
-            return
-        for live in behind.living(self.runtime):
-            if not live.is_behind:
-                self._compare(live.conversation, live.entity, live.shell, still=still)
-        for name, entity, ward in behind.wards(self.runtime):
-            self._compare(name, entity, ward, still=still)
 
-    def _compare(self, name: str, entity: str, live: behind.Believer, *, still: bool) -> None:
-        key = (name, entity)
-        fold = self.truths.folds.get(key)
-        if fold is None or (self._compared.get(key) is live.state and fold.version == live.version):
-            # States do not change, they are replaced: this one was compared before.
-            return
-        if behind.is_ahead(self.runtime, name) or self.disk.has_lost(name):
+    def _compare(
+        self, hall: Hall, entity: str, live: behind.Believer, fold: Fold, *, still: bool
+    ) -> None:
+        if entity in hall.page.touched or not self.disk.has_all_of(hall.conversation):
+            # Not on disk as yet, or not at all.
             return
         if fold.version == live.version:
-            self._compared[key] = live.state
+            fold.seen = live.state
             if fold.state != live.state:
                 self.books.complain(
                     "live as replayed", f"{entity}: {live.state} is {fold.state} in the log"
@@ -310,7 +314,6 @@ class Simulation:
     def committed(self, envelope: Envelope) -> None:
         """Take notice of a rune that is on disk now."""
         self._runes += 1
-        self._look_until = self._steps + LOOKS
         self.tape.note(b"%d" % envelope.event_id + envelope.kind.encode() + envelope.body)
         if self._tell:
             self.tell(telling.rune(envelope))

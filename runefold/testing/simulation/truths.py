@@ -29,13 +29,15 @@ ENDS = (turns.Completed, turns.Interrupted, turns.Error)
 class Fold:
     """One entity, as the log has it."""
 
-    __slots__ = ("kind", "state", "version")
+    __slots__ = ("kind", "seen", "state", "version")
 
     def __init__(self, kind: Entity) -> None:
         """Begin before its first rune."""
         self.kind = kind
         self.state: Any = kind.lifecycle.initial
         self.version = 0
+        self.seen: Any = None
+        """What whoever stands for it was last seen to believe, and rightly so."""
 
 
 class Truths:

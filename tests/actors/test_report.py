@@ -1,0 +1,84 @@
+"""Rules about what an operator is told: no secrets, and no dearer for every runtime there was."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actors.redaction.redactor import DEFAULT, Redactor
+from actors.report import keep_out, log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Counting(Redactor):
+    """A redactor that knows how often it is asked."""
+
+    asked = 0
+
+    def text(self, text: str) -> str:
+        """Count, and answer as usual."""
+        self.asked += 1
+        return super().text(text)
+
+
+@pytest.fixture
+def tell(caplog: pytest.LogCaptureFixture) -> Callable[[str], str]:
+    """Return what logs a word, and returns what a handler is given."""
+
+    def told(word: str) -> str:
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "runefold"):
+            log.warning("something", word=word)
+        (record,) = caplog.records
+        return str(record.__dict__["word"])
+
+    return told
+
+
+def test_a_redactor_is_asked_once_however_often_it_is_named(tell: Callable[[str], str]) -> None:
+    """Runtimes that are opened again and again with the same one make nothing dearer."""
+    redactor = Counting([r"acct-\d+"])
+    keep_out(redactor)
+    tell("acct-1")
+    once = redactor.asked
+    for _ in range(100):
+        keep_out(redactor)
+    redactor.asked = 0
+
+    assert tell("acct-1").startswith('{"redacted"')
+    assert redactor.asked == once
+
+
+def test_the_default_is_asked_once_however_many_runtimes_there_were(
+    monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], str]
+) -> None:
+    """It is asked in any case, and lives for ever: nobody need remember it."""
+    asked: list[str] = []
+
+    def text(redactor: Redactor, text: str) -> str:
+        if redactor is DEFAULT:
+            asked.append(text)
+        return text
+
+    for _ in range(100):
+        keep_out(DEFAULT)
+    monkeypatch.setattr(Redactor, "text", text)
+    tell("hello")
+
+    assert asked.count("hello") == 1
+
+
+def test_a_redactor_that_is_gone_is_asked_no_more(tell: Callable[[str], str]) -> None:
+    """What it replaced is of no concern once its runtime is gone."""
+    redactor = Redactor([r"acct-\d+"])
+    keep_out(redactor)
+    before = tell("acct-1")
+    del redactor
+    gc.collect()
+
+    assert (before != "acct-1", tell("acct-1")) == (True, "acct-1")
