@@ -18,6 +18,7 @@ from actors.errors import Dead
 from actors.page import Page
 from actors.redaction.redactor import DEFAULT
 from actors.report import log as operator
+from actors.tray import Trays
 from runelog.errors import UnknownConversation
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ class Hall:
         self.awaited: set[str] = set()
         """Entities whose actors are being started."""
         self._letters: dict[str, list[tuple[object, Any]]] = {}
-        self.at_hand: dict[tuple[str, str], Any] = {}
-        """What one actor lays out for another, by what it is and whose: gone in a crash."""
+        self.trays = Trays()
+        """What one actor lays out for another."""
         self.page = Page(log, conversation, self._fall)
         self.found = _head(log, conversation)
         """The last event there was before anybody was here."""

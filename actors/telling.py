@@ -9,9 +9,10 @@ there to do so before.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from actors.report import log, talkative
+from actors.tray import Tray
 from runelog.lifecycle import step
 from runelog.rune import kind_of
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from actors.entity import Entity
     from actors.hall import Hall
     from runelog.rune import Rune
+
+
+TOLD: Final = Tray[int]()
+"""The last event that was told of, by entity."""
 
 
 class Course:
@@ -72,22 +77,22 @@ class Telling:
             course = Course(self._hall, self._entity, self._me, phase)
             for rune in runes:
                 course.take(rune, agent)
-            self._hall.at_hand["told", self._me] = event
+            self._hall.trays[TOLD][self._me] = event
 
     def of_the_past(self, agent: str | None, event: int) -> None:
         """Tell of what was folded from the log, and came after what was told before."""
-        told = self._hall.at_hand.get(("told", self._me), self._hall.found)
+        told = self._hall.trays[TOLD].get(self._me, self._hall.found)
         if event > told and talkative():
             course = Course(
                 self._hall, self._entity, self._me, self._entity.lifecycle.initial.phase
             )
             for envelope in self._hall.log.stream(self._hall.conversation, self._me):
                 course.take(envelope.payload, agent, silently=envelope.event_id <= told)
-            self._hall.at_hand["told", self._me] = event
+            self._hall.trays[TOLD][self._me] = event
 
     def no_more(self) -> None:
         """Forget what was told of an entity that is over."""
-        self._hall.at_hand.pop(("told", self._me), None)
+        self._hall.trays[TOLD].pop(self._me, None)
 
 
 def tell_of_birth(hall: Hall, entity: Entity, name: str) -> None:

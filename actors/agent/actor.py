@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from msgspec.structs import replace
 
@@ -27,6 +27,7 @@ from actors.tool.outcome import in_words
 from actors.tool.policy import Verdict, judge
 from actors.tool.spec import digest
 from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
+from actors.tray import Tray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,6 +137,10 @@ class Kit:
         return replace(verdict, reason=self._redactor.text(verdict.reason))
 
 
+KITS: Final = Tray[Kit]()
+"""By agent."""
+
+
 class AgentActor(Shell):
     """An agent."""
 
@@ -144,7 +149,7 @@ class AgentActor(Shell):
     def on_start(self) -> None:
         """Take over, and lay out what the agent's turns work with."""
         super().on_start()
-        self._kit = self.hall.at_hand["kit", self.me] = Kit(self.state, self.hall.offices)
+        self._kit = self.hall.trays[KITS][self.me] = Kit(self.state, self.hall.offices)
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; new prompt material is recorded before it is used."""

@@ -13,6 +13,7 @@ import msgspec
 from actors.model import runes as model
 from actors.model.provider import Asked, Message
 from actors.tool import runes as tool
+from actors.tray import Tray
 from actors.turn import runes as turn
 from runelog.rune import kind_of
 
@@ -104,6 +105,10 @@ class History:
             elif turns.intersection((envelope.owner, *envelope.observers)):
                 history.take(rune, lambda call: "".join(words.pop(call, ())))
         return history
+
+
+HISTORIES: Final = Tray[History]()
+"""By agent."""
 
 
 def _turn_of(call: str) -> str:

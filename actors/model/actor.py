@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from actors.commands import Cancel, TimeUp
 from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
+from actors.model.prompted import PROMPTS
 from actors.model.runes import AssistantDelta
-from actors.model.stream import Flush, Stream
+from actors.model.stream import STREAMS, Flush, Stream
 from actors.shell import Shell
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class ModelActor(Shell):
 
     def _call(self) -> None:
         offices = self.hall.offices
-        prompted = self.hall.at_hand.pop(("prompt", self.me))
+        prompted = self.hall.trays[PROMPTS].pop(self.me)
         self._patience = prompted.silence
         self._stream = stream = Stream(
             self.hall.append_fragment,
@@ -97,7 +98,7 @@ class ModelActor(Shell):
             (self.state.agent_id, self.state.turn_id),
             offices.redactor,
         )
-        self.hall.at_hand["text", self.me] = stream
+        self.hall.trays[STREAMS][self.me] = stream
         steps = stream.steps(prompted.provider, prompted.request(stream.is_closed))
         self._job = offices.scheduler.work(self.name, steps)
         self._watch()

@@ -20,6 +20,7 @@ from actors.model.lifecycle import BAD_RESPONSE, Fail, Finish
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.runes import AskedCall, AssistantDelta
 from actors.redaction.redactor import DEFAULT, MOST_HELD
+from actors.tray import Tray
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 from runelog.errors import RunefoldError
 from runelog.rune import Change
@@ -269,6 +270,10 @@ class Stream:
         agent, turn = self._context
         change = Change(self._call, None, [rune], agent=agent, turn=turn)
         self._hear(self._write(change), rune)
+
+
+STREAMS: Final = Tray[Stream]()
+"""By model call, while its turn has use for what it said."""
 
 
 class Flush:

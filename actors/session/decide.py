@@ -110,7 +110,7 @@ def _accept(state: State, command: ask.Accept) -> list[Rune]:
     check_id(command.message_id, "message id")
     to = command.to or state.front
     if state.phase not in LIVE or not state.conversation_id:
-        msg = f"session is {state.phase.value}: it takes no more messages; create or fork one"
+        msg = f"session is {state.phase.value}: it takes no more messages; create another one"
         raise Refused(msg)
     if member(state, to) is None:
         msg = f"there is no agent {to} any more: spawn one, or send to another"

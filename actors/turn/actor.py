@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from actors.agent.history import History
+from actors.agent.actor import KITS
+from actors.agent.history import HISTORIES, History
 from actors.budget import lifecycle as ledger
 from actors.budget import wall
 from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
@@ -12,7 +13,8 @@ from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
-from actors.model.provider import Request
+from actors.model.prompted import PROMPTS, Prompted
+from actors.model.stream import STREAMS
 from actors.shell import Shell
 from actors.telling import tell_of_birth
 from actors.tool.commands import Go
@@ -48,11 +50,8 @@ from actors.turn.lifecycle import ENTITY, time_limit
 from actors.turn.state import Phase, under_way
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from actors.agent.actor import Kit
     from actors.hall import Hall
-    from actors.model.provider import Provider
     from runelog.rune import Rune
 
 CHARACTERS: Final = 4
@@ -64,25 +63,6 @@ LONGEST_PAUSE: Final = 30.0
 
 class Stop(Cancel, frozen=True):
     """Stop the turn at the next safe boundary; answered once it has ended."""
-
-
-class Prompted:
-    """A request that is laid out for the model call that sends it."""
-
-    __slots__ = ("_facts", "_history", "provider", "silence")
-
-    def __init__(
-        self, provider: Provider, history: History, silence: int, facts: dict[str, Any]
-    ) -> None:
-        """Keep what is sent until it is sent."""
-        self.provider = provider
-        self.silence = silence
-        self._history = history
-        self._facts = facts
-
-    def request(self, cancelled: Callable[[], bool]) -> Request:
-        """Return the request as it is sent."""
-        return Request(messages=tuple(self._history.messages), cancelled=cancelled, **self._facts)
 
 
 class TurnActor(Shell):
@@ -104,37 +84,36 @@ class TurnActor(Shell):
         """Take over; after a crash the history is read from the log again."""
         super().on_start()
         if self.replayed:
-            self.hall.at_hand.pop(("history", self.state.agent_id), None)
+            self.hall.trays[HISTORIES].pop(self.state.agent_id, None)
 
     @property
     def _kit(self) -> Kit:
-        kit: Kit = self.hall.at_hand["kit", self.state.agent_id]
-        return kit
+        return self.hall.trays[KITS][self.state.agent_id]
 
     def _history(self) -> History:
-        key = ("history", self.state.agent_id)
-        history: History | None = self.hall.at_hand.get(key)
+        histories = self.hall.trays[HISTORIES]
+        history = histories.get(self.state.agent_id)
         if history is None:
             self.hall.settle()
             history = History.read(
                 self.hall.log, self.hall.conversation, self.state.agent_id, self.event
             )
-            self.hall.at_hand[key] = history
+            histories[self.state.agent_id] = history
         return history
 
     def believed(self, rune: Rune) -> None:
         """Take what happened into the history, if that is at hand."""
         if isinstance(rune, model.Completed):
             self._asked = {rune.model_call_id: rune.calls}
-        history: History | None = self.hall.at_hand.get(("history", self.state.agent_id))
+        history = self.hall.trays[HISTORIES].get(self.state.agent_id)
         if history is not None:
             history.take(rune, self._text)
 
     def _text(self, call: str) -> str:
         """Return what a model call said: as it is remembered, or as the log has it."""
-        stream = self.hall.at_hand.get(("text", call))
+        stream = self.hall.trays[STREAMS].get(call)
         if stream is not None:
-            return str(stream.text)
+            return stream.text
         if not call:
             return ""
         self.hall.settle()
@@ -292,7 +271,7 @@ class TurnActor(Shell):
             "attempt": effect.attempt,
         }
         prompted = Prompted(provider, history, kit.config.silence_timeout, facts)
-        self.hall.at_hand["prompt", effect.model_call_id] = prompted
+        self.hall.trays[PROMPTS][effect.model_call_id] = prompted
         self.carry_out(
             Ask(
                 model_call_id=effect.model_call_id,
@@ -360,8 +339,9 @@ class TurnActor(Shell):
         self._is_halted()
         super().act()
         if self.state.phase not in {Phase.STREAMING, Phase.TOOL_EXECUTING}:
-            for key in [k for k in self.hall.at_hand if k[0] == "text" and _of(k[1], self.me)]:
-                del self.hall.at_hand[key]
+            streams = self.hall.trays[STREAMS]
+            for call in [call for call in streams if _of(call, self.me)]:
+                del streams[call]
 
 
 def _of(call: str, turn: str) -> bool:

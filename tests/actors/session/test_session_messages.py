@@ -194,7 +194,7 @@ def test_a_closing_session_refuses_with_the_way_out() -> None:
     world = ready()
     world.tell("session", ask.Close())
 
-    with pytest.raises(Refused, match="takes no more messages; create or fork one"):
+    with pytest.raises(Refused, match="takes no more messages; create another one"):
         send(world, "m1")
 
 
