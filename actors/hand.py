@@ -162,6 +162,10 @@ class HandScheduler:
             self.failures.append(error)
         return True
 
+    def at_rest(self) -> bool:
+        """Let a moment pass while nobody has a step to take; tell whether anything came of it."""
+        return False
+
     def run(self, limit: int = 100_000) -> None:
         """Go on until nothing is left to do at this time."""
         for _ in range(limit):
@@ -175,7 +179,7 @@ class HandScheduler:
         for _ in range(limit):
             if done():
                 return True
-            if not self.step():
+            if not self.step() and not self.at_rest():
                 when = self.clock.next_alarm
                 if when is None:
                     return done()
@@ -188,7 +192,7 @@ class HandScheduler:
         for _ in range(PATIENCE):
             if awaited.is_there():
                 return True
-            if self.step():
+            if self.step() or self.at_rest():
                 continue
             if self._halted is not None and self._halted():
                 return False

@@ -120,7 +120,7 @@ class Page:
             self._check_kept(_head(self._log, self._conversation))
 
     def _check_kept(self, head: int) -> None:
-        """Raise if the log has less than it took: it tells of that but once, perhaps others."""
+        """Raise if the log has less than it took: of that it tells but once, and perhaps others."""
         if self._last is not None and head < self._last:
             msg = (
                 f"there was no room for what was decided in {self._conversation} after event {head}"

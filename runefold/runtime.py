@@ -234,7 +234,7 @@ class Runtime:
 
     def archive(self, conversation: str) -> None:
         """Move a conversation to cold storage, its actors stopped."""
-        self.tree_of_actors.sleep(conversation)
+        self.tree_of_actors.put_to_sleep(conversation)
         self.log.archive(conversation)
 
     # -- the end ------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ class Tree:
                 )
             ],
         )
+        self._over = Gone(self.top)
         self.top.launch()
 
     def _house(self, conversation: str) -> Process:
@@ -175,7 +176,7 @@ class Tree:
         raise Dead(msg)
 
     def _start(self, conversation: str) -> Ref:
-        for _ in range(_TRIES):
+        for _ in range(_LOOKS):
             try:
                 ref: Ref = self._sessions.ref.ask(
                     StartDynamic(conversation), self.offices.scheduler
@@ -183,10 +184,15 @@ class Tree:
             except NotDone as refusal:
                 if refusal.why is Why.START_FAILED:
                     raise
-                # It is on its way out: wait until it is gone.
                 house = self.house(conversation)
-                if house is not None:
+                if house is None or house.gone.is_there():
+                    # It is gone, and its supervisor has yet to hear of that.
+                    self.offices.scheduler.wait(self._over, _PAUSE)
+                elif house.left:
                     self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
+                else:
+                    # Its alarm rang meanwhile.
+                    return house.supervisor.ref
                 continue
             return ref
         msg = f"{conversation} can neither be started nor found"
@@ -219,7 +225,7 @@ class Tree:
 
     # -- the end --------------------------------------------------------------------------------
 
-    def sleep(self, conversation: str) -> None:
+    def put_to_sleep(self, conversation: str) -> None:
         """Have the actors of a conversation stop, and wait until they have."""
         house = self.house(conversation)
         if house is not None:
@@ -234,9 +240,11 @@ class Tree:
         for house in houses:
             house.left = True
         self.top.ref.stop()
-        self.offices.scheduler.wait(Gone(self.top), timeout)
+        self.offices.scheduler.wait(self._over, timeout)
 
 
 _TRIES = 10
+_PAUSE = 0.02
+_LOOKS = round(ASK_TIMEOUT / _PAUSE)
 RETRY = 5 * SECOND
 """How long to wait before a conversation is woken that found no room on the disk."""

@@ -39,6 +39,8 @@ class FragileLog(MemoryLog):
         self.cut_after = False
         """Whether that append still gets to disk."""
         self.is_cut = False
+        self._unsaved = False
+        """Whether something was appended that nobody has waited for yet."""
 
     def append(
         self,
@@ -54,6 +56,7 @@ class FragileLog(MemoryLog):
         if self.appends == self.cut_at and not self.cut_after:
             self._cut()
         appended = super().append(conversation, changes, durable=durable, timeout=timeout)
+        self._unsaved = not durable
         if self.appends == self.cut_at:
             self.commit_pending()
             self._cut()
@@ -63,6 +66,15 @@ class FragileLog(MemoryLog):
         """Commit everything, while there is power."""
         self._check_power()
         super().flush(conversation)
+        self._unsaved = False
+
+    def save(self) -> bool:
+        """Commit what nobody waits for, as a log does by itself; tell whether there was any."""
+        if self.is_cut or not self._unsaved:
+            return False
+        self._unsaved = False
+        self.commit_pending()
+        return True
 
     def _check_power(self) -> None:
         if self.is_cut:
@@ -76,7 +88,18 @@ class FragileLog(MemoryLog):
         """Have power again; what was not committed is gone."""
         self.is_cut = False
         self.cut_at = None
+        self._unsaved = False
         self.lose_pending()
+
+
+class StageScheduler(HandScheduler):
+    """By hand, beside a log: time enough to wait is time enough for it to write."""
+
+    log: FragileLog
+
+    def at_rest(self) -> bool:
+        """Have on disk what was appended and nobody waits for; tell whether there was any."""
+        return self.log.save()
 
 
 class SeededChance:
@@ -118,7 +141,8 @@ class Stage:
 
     def _open(self) -> Runtime:
         choice = None if self._seed is None else Random(self._seed)  # noqa: S311 -- as above
-        self.scheduler = HandScheduler(self.clock, choice, lambda: self.log.is_cut)
+        self.scheduler = StageScheduler(self.clock, choice, lambda: self.log.is_cut)
+        self.scheduler.log = self.log
         return Runtime(
             self.log,
             clock=self.clock,

@@ -13,7 +13,7 @@ from runelog.memory import MemoryLog
 from runelog.rune import Appended, Change, Rune
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Noted(Rune, frozen=True, tag="page.noted"):
@@ -30,9 +30,9 @@ def change(entity: str, *texts: str, expected: int | None = None) -> Change:
 class CountedLog(MemoryLog):
     """A log that counts the appends it takes, and refuses on demand."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, hold: bool) -> None:
         """Begin willing."""
-        super().__init__(Codec([Noted]))
+        super().__init__(Codec([Noted]), hold=hold)
         self.sizes: list[int] = []
         self.refuses: Exception | None = None
 
@@ -54,9 +54,9 @@ class CountedLog(MemoryLog):
 class Desk:
     """A page on a log."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, hold: bool = False) -> None:
         """Begin with one rune in the log, so that its numbers are known."""
-        self.log = CountedLog()
+        self.log = CountedLog(hold=hold)
         self.failures = 0
         self.page = Page(self.log, "conv_1", self._failed)
         self.page.write([change("a", "first")])
@@ -156,6 +156,31 @@ def test_somebody_else_who_writes_is_noticed() -> None:
     desk.page.write([change("b", "mine")])
     desk.log.append("conv_1", [change("c", "theirs")])
     with pytest.raises(LogFailed, match="somebody else wrote"):
+        desk.page.settle()
+
+    assert desk.failures == 1
+
+
+@pytest.mark.parametrize(
+    "go_on", [Page.settle, lambda page: page.write([change("b", "next")], at_once=True)]
+)
+def test_what_the_log_lost_is_noticed_whoever_was_told(go_on: Callable[[Page], object]) -> None:
+    """A log tells of a loss but once, and not always us: nothing counts as kept that is not."""
+    desk = Desk(hold=True)
+    desk.page.settle()
+    desk.page.write([change("a", "lost")], at_once=True)
+    desk.log.lose_pending()
+    with pytest.raises(LogFull, match="no room for what was decided in conv_1 after event 1"):
+        go_on(desk.page)
+
+    assert desk.failures == 1
+
+
+def test_a_conversation_whose_beginning_was_lost_is_noticed() -> None:
+    """There is nothing to be found of it then, and that is no reason to believe in it."""
+    desk = Desk(hold=True)
+    desk.log.lose_pending()
+    with pytest.raises(LogFull, match="after event 0"):
         desk.page.settle()
 
     assert desk.failures == 1

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from actors import clock as clocks
 from actors.clock import SECOND, SystemClock
 
 if TYPE_CHECKING:
@@ -45,6 +46,21 @@ class _Armed:
             self.call()
 
 
+class _Machine:
+    """The clocks of this machine, of which one was set back."""
+
+    def __init__(self, by: int) -> None:
+        self._by = by
+
+    def time_ns(self) -> int:
+        """Return what it is set to."""
+        return time.time_ns() - self._by
+
+    def monotonic_ns(self) -> int:
+        """Return what nobody can set."""
+        return time.monotonic_ns()
+
+
 class SkewedClock:
     """The time of the machine, until it is set or hurried."""
 
@@ -54,13 +70,13 @@ class SkewedClock:
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._armed: dict[int, _Armed] = {}
-        self._real = self._shown = time.time_ns()
+        self._real = self._shown = self._inner.now()
         self._speed = 1
 
     def now(self) -> int:
         """Return nanoseconds since 1970, as far as anybody here knows."""
         with self._lock:
-            return self._shown + (time.time_ns() - self._real) * self._speed
+            return self._shown + (self._inner.now() - self._real) * self._speed
 
     def at(self, when: int, call: Callable[[], None]) -> _Armed:
         """Call `call` once it is `when`."""
@@ -84,8 +100,15 @@ class SkewedClock:
         self._set(0, SPEED)
 
     def jump(self, seconds: float) -> None:
-        """Be set forward or back."""
-        self._set(round(seconds * SECOND), self._speed)
+        """Be set forward; or have the machine's clock set back, for the rest of this process.
+
+        What comes of that is for the runtime's own clock to say.
+        """
+        by = round(seconds * SECOND)
+        if by < 0:
+            vars(clocks)["time"] = _Machine(-by)
+        else:
+            self._set(by, self._speed)
 
     def outlast(self, call: Call) -> None:
         """Wait until a call is told to stop, which is soon if its time limit is over by then."""
@@ -95,7 +118,7 @@ class SkewedClock:
     def _set(self, by: int, speed: int) -> None:
         with self._lock:
             shown = self.now() + by
-            self._real, self._shown, self._speed = time.time_ns(), shown, speed
+            self._real, self._shown, self._speed = self._inner.now(), shown, speed
             for armed in [*self._armed.values()]:
                 armed.real.cancel()
                 armed.real = self._inner.at(self._real_time(armed.when), armed.ring)

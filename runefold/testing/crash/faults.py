@@ -144,7 +144,7 @@ class Faults:
             case "sync-eio":
                 msg = "fdatasync failed with EIO (made up by the crash kit): open the log again"
                 failed = LogFailed(msg)
-                vars(cast("Any", log))["failed"] = failed
+                cast("Any", log).fail(failed)
                 raise failed
             case "clock-forward" if self.time is not None:
                 self.time.jump(JUMP)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.catalogue import CODEC
 from actors.clock import SystemClock
-from actors.hand import HandScheduler
 from actors.process import ASK_TIMEOUT
 from actors.session import commands as ask
 from actors.session.actor import Await, Ended, Send
@@ -22,6 +21,7 @@ from runefold.testing.crash.journal import Told
 from runefold.testing.crash.points import ACTOR_AFTER, ACTOR_BEFORE, ACTOR_EFFECT, AFTER, FAULTS
 from runefold.testing.crash.watch import DiskLog
 from runefold.testing.crash.wraps import Ledger
+from runefold.testing.stage import StageScheduler
 from runefold.turns import outcome
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class FatalThreads(ThreadScheduler):
         return super().work(name, steps)
 
 
-class FatalHand(HandScheduler):
+class FatalHand(StageScheduler):
     """The same, by hand."""
 
     watch: Watch

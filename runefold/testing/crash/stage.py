@@ -110,6 +110,7 @@ class Stage:
         self.watch.opened(self.log)
         choice = None if self._order is None else Random(self._order)  # noqa: S311 -- to be had again
         self.scheduler = FatalHand(self.clock, choice, lambda: self.log.is_cut)
+        self.scheduler.log = self.log
         self.scheduler.watch = self.watch
         ledger = Ledger(self.ledger, self.watch, self._faults)
         chosen = {

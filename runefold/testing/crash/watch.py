@@ -314,6 +314,11 @@ class DiskLog(Runelog):
     failed: Exception | None = None
     """What every append is refused with from now on."""
 
+    def fail(self, failure: Exception) -> None:
+        """Have a sync fail: nothing more is written, and those who follow are told."""
+        self.failed = failure
+        self.premises.reader.news.fail(failure)
+
     def append(
         self,
         conversation: str,
@@ -347,6 +352,10 @@ class StageLog(FragileLog):
     """Where the app thinks that it is."""
     failed: Exception | None = None
 
+    def fail(self, failure: Exception) -> None:
+        """Have a sync fail: nothing more is written."""
+        self.failed = failure
+
     def append(
         self,
         conversation: str,
@@ -371,3 +380,7 @@ class StageLog(FragileLog):
         upto = self.watch.syncing(self, conversation)
         super().flush(conversation)
         self.watch.acknowledged(upto)
+
+    def save(self) -> bool:
+        """Commit what nobody waits for, unless nothing gets to disk any more."""
+        return self.failed is None and super().save()

@@ -41,6 +41,13 @@ def build_warm(directory: Path) -> Runtime:
         return build(directory)
 
 
+def build_kept(directory: Path) -> Runtime:
+    """Open the same so that states are kept as often as can be, and believed after a kill."""
+    options = {"tools": tools(FileTill(directory)), "providers": PROVIDERS, "snapshot_every": 1}
+    with walking_inside():
+        return Runtime.open(directory / "log", **options)
+
+
 def till_of(runtime: Runtime) -> FileTill:
     """Return the till of a runtime."""
     directory: Path = runtime.log.directory  # type: ignore[attr-defined]  # all have one here
@@ -80,7 +87,7 @@ class Check:
         assert list(broken_promises(runtime.log, till)) == []
 
 
-def app(name: str, *, warm: bool = False) -> CrashApp:
+def app(name: str, *, warm: bool = False, kept: bool = False) -> CrashApp:
     """Return a scenario as an app."""
-    opened = build_hurried if name in SLOW else build_warm if warm else build
-    return CrashApp(opened, Play(name), Check(name), name)
+    opened = build_kept if kept else build_warm if warm else build
+    return CrashApp(build_hurried if name in SLOW else opened, Play(name), Check(name), name)

@@ -18,20 +18,15 @@ ORDERS: Final = (None, 1, 2, 3, 4, 5)
 SEED: Final = 7
 
 
-def sweep(sweeper: Sweeper, name: str, *, quick: bool = False, **options: object) -> None:
+def sweep(
+    sweeper: Sweeper, name: str, *, quick: bool = False, kept: bool = False, **options: object
+) -> None:
     """Sweep a scenario; whatever does not survive fails the test."""
-    found = app(name, warm=quick)
+    found = app(name, warm=quick, kept=kept)
     sweeper(found.build, found.scenario, found.check, seed=SEED, **options)
 
 
-LOST_STOP: Final = pytest.mark.xfail(
-    strict=True, reason="a turn whose actor is killed just after a stop, while closing, hangs"
-)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LOST_STOP) if name == "closed" else name for name in ALL]
-)
+@pytest.mark.parametrize("name", ALL)
 def test_cut_off_somewhere_it_comes_to_the_same_end(crash_sweep: Sweeper, name: str) -> None:
     """At a sample of the points of all modes, in one process and in another order of events."""
     sweep(crash_sweep, name, mode="all", staged=True, sample=24, order=SEED)
@@ -41,6 +36,14 @@ def test_cut_off_somewhere_it_comes_to_the_same_end(crash_sweep: Sweeper, name: 
 def test_killed_somewhere_it_comes_to_the_same_end(crash_sweep: Sweeper, name: str) -> None:
     """Killed for real at some point, once or twice, a fresh process goes on."""
     sweep(crash_sweep, name, mode="random", sample=1)
+
+
+@pytest.mark.parametrize("mode", ["every", "actor"])
+def test_killed_somewhere_what_was_kept_of_it_may_be_believed(
+    crash_sweep: Sweeper, mode: str
+) -> None:
+    """States were kept on the way, so most of the log is not read again: it is the same end."""
+    sweep(crash_sweep, "budget", mode=mode, kept=True, sample=8)
 
 
 @pytest.mark.crash
@@ -62,6 +65,17 @@ def test_killed_anywhere_it_comes_to_the_same_end(
 ) -> None:
     """Killed for real at every point, and hit by every fault, a fresh process goes on."""
     sweep(crash_sweep, name, mode=mode, quick=True)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("mode", ["every", "actor"])
+@pytest.mark.parametrize("name", ALL)
+def test_killed_anywhere_what_was_kept_of_it_may_be_believed(
+    crash_sweep: Sweeper, name: str, mode: str
+) -> None:
+    """The same where states were kept as often as can be."""
+    sweep(crash_sweep, name, mode=mode, kept=True)
 
 
 @pytest.mark.crash

@@ -10,8 +10,10 @@ from actors.tool.context import CallId, progress
 from actors.tool.outcome import Happened
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp, SweepOptions, sweep
+from tests.crash.core.apps import app
 from tests.crash.kit import bots
 from tests.crash.kit.bots import MODEL, Bank
+from tests.scenarios import plays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +43,11 @@ def build(directory: Path) -> Runtime:
 SLOW = CrashApp(build, bots.scenario, bots.check, "slow")
 
 
-def at(report: CrashReport, mark: str) -> str:
+def at(report: CrashReport, mark: str, moment: str = "actor-before-message") -> str:
     """Return the message with this mark as a point."""
     found = [each.number for each in report.messages if each.mark == mark]
-    return f"{found[0]}:actor-before-message"
+    assert found, "\n".join(report.lines())
+    return f"{found[0]}:{moment}"
 
 
 def test_a_tool_that_lost_its_actor_is_not_run_again() -> None:
@@ -64,16 +67,27 @@ def test_an_outcome_that_died_with_its_actor_is_told_again() -> None:
     assert again.ok, "\n".join(again.lines())
 
 
+def test_a_session_closes_though_a_turn_dies_of_being_told_to_stop() -> None:
+    """On threads and on disk: its successor hears of it again, and nobody has to ask for more."""
+    closed = app("closed")
+    report = sweep(closed, SweepOptions(jobs=1, sample=1))
+    point = at(report, f"{plays.NAME} turn_2 Stop", "actor-after-message")
+    again = sweep(closed, SweepOptions(jobs=1, point=point))
+
+    assert again.ok, "\n".join(again.lines())
+    assert again.results[0].status == "survived"
+
+
 def test_whoever_waits_for_a_turn_is_answered_though_the_session_dies() -> None:
     """The session dies while an app waits for a turn: the app is told its end all the same."""
-    app = CrashApp(bots.build, bots.scenario, bots.check, "sound")
-    report = sweep(app, SweepOptions(staged=True, jobs=1, sample=1))
+    sound = CrashApp(bots.build, bots.scenario, bots.check, "sound")
+    report = sweep(sound, SweepOptions(staged=True, jobs=1, sample=1))
     wakes = [
         f"{each.number}:actor-before-message"
         for each in report.messages
         if each.mark == f"{bots.NAME} session Wake"
     ]
     for point in wakes:
-        again = sweep(app, SweepOptions(staged=True, jobs=1, point=point))
+        again = sweep(sound, SweepOptions(staged=True, jobs=1, point=point))
 
         assert again.ok, "\n".join(again.lines())

@@ -1,0 +1,96 @@
+"""Whoever asks a session is answered, whatever else sends it to sleep or wakes it just then."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.catalogue import CODEC
+from actors.session.fold import Phase
+from runefold import AgentSpec, Runtime
+from runefold.providers import Scripted
+from runefold.testing.stage import Stage
+from runelog.memory import MemoryLog
+from supervisors.registry import Registry
+from supervisors.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pytest
+
+    from actors.process import Ref
+    from runelog.rune import Work
+
+SPEC: Final = AgentSpec(role="helper", model="demo")
+PROVIDERS: Final = {"demo": Scripted(["Hello!"])}
+MANY: Final = 15
+"""How often it is tried to start a session before the one before it is known to be gone."""
+
+
+class SlowLog(MemoryLog):
+    """A log that takes its time to tell what is left to do."""
+
+    def __init__(self) -> None:
+        """Begin quick."""
+        super().__init__(CODEC)
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.was_asked = threading.Event()
+
+    def open_work(self, conversation: str | None = None) -> Iterator[Work]:
+        """Tell it when that is allowed."""
+        self.was_asked.set()
+        self.may_go_on.wait()
+        return super().open_work(conversation)
+
+
+def test_who_asks_while_a_session_falls_asleep_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its actors are gone and their supervisor has not heard of it yet: that takes a moment."""
+    log, start, tries = SlowLog(), Supervisor._start_dynamic, 0
+
+    def counted(supervisor: Supervisor, key: str, args: tuple[Any, ...]) -> object:
+        nonlocal tries
+        tries += not log.may_go_on.is_set()
+        if tries == MANY:
+            log.may_go_on.set()
+        return start(supervisor, key, args)
+
+    monkeypatch.setattr(Supervisor, "_start_dynamic", counted)
+    with Runtime(log, providers=PROVIDERS) as runtime:
+        session = runtime.create_session(SPEC)
+        log.may_go_on.clear()
+        log.was_asked.clear()
+        house = runtime.tree_of_actors.house(session.id)
+        assert house is not None
+        try:
+            house.leave()
+            log.was_asked.wait()
+            session.pause("lunch")
+        finally:
+            log.may_go_on.set()
+
+        assert session.state.phase is Phase.PAUSED
+    assert tries == MANY
+
+
+def test_who_asks_while_its_alarm_wakes_a_session_is_answered_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was asleep when they looked, and is there when they want to start it: that will do."""
+    stage = Stage(providers=PROVIDERS)
+    session = stage.runtime.create_session(SPEC)
+    tree = stage.runtime.tree_of_actors
+    tree.put_to_sleep(session.id)
+    ensure = Registry.ensure
+
+    def ringing(registry: Registry, id_: str, start: Callable[[], Ref]) -> Ref:
+        tree._rouse(id_)
+        return ensure(registry, id_, start)
+
+    monkeypatch.setattr(Registry, "ensure", ringing)
+    before = stage.clock.now()
+    session.pause("lunch")
+
+    assert session.state.phase is Phase.PAUSED
+    assert stage.clock.now() == before
