@@ -73,8 +73,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Say in one line what came of it."""
         counts = Counter(result.status for result in self.results)
         where = "in one process" if self.staged else f"on {self.jobs} cores"
+        points = f"{len(self.results)} point{'' if len(self.results) == 1 else 's'}"
         parts = [
-            f"{len(self.results)} points of {len(self.boundaries)} commits ({self.runes} runes)",
+            f"{points} of {len(self.boundaries)} commits ({self.runes} runes)",
             f"{counts['survived']} survived",
             f"{counts['failed']} failed",
             *([f"{counts['missed']} not met"] if counts["missed"] else []),

@@ -69,7 +69,7 @@ def test_a_failure_prints_how_to_run_its_point_again(tmp_path: Path) -> None:
 
     assert once_more.returncode == 1
     assert f"{again[3]} did not survive" in once_more.stdout
-    assert "1 points of" in once_more.stdout
+    assert "1 point of" in once_more.stdout
 
 
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
