@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
+    from actors.tool.runes import Result
     from actors.tool.spec import Tool
 
 LONG: Final = 30.0
@@ -156,6 +157,11 @@ def tools(till: Till, mishap: Callable[[str], None] = _nothing) -> list[Tool]:
         return f"customer {number}"
 
     return [charge, charge_blindly, charge_by_key, charge_by_hand, refund, look_up]
+
+
+def is_charge(result: Result) -> bool:
+    """Tell whether a result says that a customer was charged, or paid back."""
+    return result.status == "success" and result.output == "charged"
 
 
 WORDS: Final[Mapping[str, Reply]] = {

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from actors.tool.runes import Result
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp
 from runefold.testing.crash.clock import SkewedClock
 from tests.crash.warm import walking_inside
 from tests.scenarios.judge import broken_promises
 from tests.scenarios.plays import ALL, NAME
-from tests.scenarios.world import PROVIDERS, FileTill, tools
+from tests.scenarios.world import PROVIDERS, FileTill, is_charge, tools
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,14 +76,14 @@ class Check:
         """Look at the till: what was charged, and what the app was told."""
         till = till_of(runtime)
         entries = till.entries()
-        results = {
-            rune.payload.call_id: rune.payload.status  # type: ignore[attr-defined]  # by its kind
-            for rune in runtime.log.read(NAME, kinds={"tool.result"})
-        }
-        unknown = [call for call, status in results.items() if status == "unknown"]
+        found = [rune.payload for rune in runtime.log.read(NAME, kinds={"tool.result"})]
+        results = {rune.call_id: rune for rune in found if isinstance(rune, Result)}
+        unknown = [call for call, result in results.items() if result.status == "unknown"]
+        done = {call for call, result in results.items() if is_charge(result)}
 
         assert len(entries) == len(set(entries)), "something was charged twice"
         assert set(entries) <= set(results), "something was charged that the log does not know"
+        assert done <= set(entries), "something was said to be charged that was not"
         assert not unknown or ALL[self.name].blind, "unknown although there is a probe"
         assert list(broken_promises(runtime.log, till)) == []
 

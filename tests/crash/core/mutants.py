@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actors.entity import Entity
+    from actors.tool.commands import Probed
     from actors.tool.state import State
     from runefold.runtime import Runtime
     from runelog.rune import Change, Rune
@@ -155,6 +156,15 @@ def _run_again() -> None:
     _put(tool, "in_doubt", in_doubt)
 
 
+def _believes_in_it() -> None:
+    """Take a call for done of which its probe says that it did not happen."""
+
+    def probed(state: State, _found: Probed) -> list[Rune]:
+        return moves.result(state, "success", output="charged", trigger="probe")
+
+    _put(tool, "probed", probed)
+
+
 def _half_an_answer() -> None:
     """Take an answer that a crash cut off for the whole answer."""
     fail = model._fail
@@ -206,6 +216,7 @@ MUTANTS: Final = {
     "reservation lost": Mutant(_unsettled, "blind charges", "every", "invariant"),
     "result without a call": Mutant(_strange_result, "blind charges", "every", "finished"),
     "in doubt, so run again": Mutant(_run_again, "blind charges", "every", "effect"),
+    "in doubt, so it was done": Mutant(_believes_in_it, "charges", "every", "check"),
     "half an answer": Mutant(_half_an_answer, "plain", "every", "state"),
     "forgotten message ids": Mutant(_forgets_ids, "plain", "every", "state"),
     "nobody restarts": Mutant(_nobody_restarts, "plain", "actor", "finished"),

@@ -9,12 +9,13 @@ import pytest
 
 from actors.catalogue import CODEC
 from actors.invariants import violations
+from actors.tool.runes import Result
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from runelog.rune import SYSTEM
 from runelog.store import Runelog
 from tests.scenarios.plays import EVERYTHING, PATIENCE
-from tests.scenarios.world import PROVIDERS, FileTill, tools
+from tests.scenarios.world import PROVIDERS, FileTill, is_charge, tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,7 @@ def wrong_under_load(directory: Path, sessions: int, turns: int, threads: int) -
     with Runelog.open(directory / "log", CODEC, readonly=True) as log:
         problems = list(violations(everything(log), at_rest=True))
         begun = [e.owner for e in everything(log) if e.kind == "tool.started"]
+        results = [e.payload for e in everything(log) if e.kind == "tool.result"]
         left = list(log.open_work())
 
     charged = till.entries()
@@ -63,6 +65,9 @@ def wrong_under_load(directory: Path, sessions: int, turns: int, threads: int) -
         wrong.append("something was charged twice")
     if not set(charged) <= set(begun):
         wrong.append("something was charged that never began")
+    done = {rune.call_id for rune in results if isinstance(rune, Result) and is_charge(rune)}
+    if not done or not done <= set(charged):
+        wrong.append("something was said to be charged that was not")
     return wrong
 
 
