@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import (
@@ -67,6 +68,9 @@ class Kit:
         self.tools = self._redactor.value(described.tools)
         self.tools_hash = described.hash
         self.hash = digest([self.system, described.hash])
+        shown = msgspec.json.encode(self.tools) if self.tools else b""
+        self.characters = len(self.system) + len(shown)
+        """How long the prompt material is, as every model call of the agent has it."""
 
     def rulings(
         self, asked: Sequence[AskedCall], turn_id: str, now: int, account: ledger.State
@@ -120,6 +124,7 @@ class Kit:
                     idempotent=spec.idempotent or not spec.side_effects,
                     timeout=round(spec.timeout * SECOND),
                     approval_timeout=round(spec.approval_timeout * SECOND),
+                    grace=round(spec.grace * SECOND),
                     sub_call=spec.sub_call,
                     network=spec.network,
                 )

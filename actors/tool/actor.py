@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, assert_never
 
+from msgspec.structs import replace
+
 from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
 from actors.commands import Cancel, Recover, TimeUp
@@ -26,7 +28,7 @@ from actors.tool.commands import (
     RunTool,
 )
 from actors.tool.context import Call, Cancellation
-from actors.tool.lifecycle import ENTITY
+from actors.tool.lifecycle import ENTITY, is_running
 from actors.tool.moves import cost
 from actors.tool.runes import Result
 from actors.tool.runs import Run
@@ -87,6 +89,8 @@ class ToolActor(Shell):
         super().__init__(hall, me)
         self._cancellation = Cancellation()
         self._runs: Runs = hall.offices.tools.runs
+        self._why = ""
+        """Why it is being stopped, for as long as that takes."""
 
     def _settle_doubts(self) -> None:
         """Wait for a run that outlived the actor before; without one, the law settles it."""
@@ -103,7 +107,10 @@ class ToolActor(Shell):
         """Return how we are told of a run that somebody else began."""
 
         def tell(outcome: object) -> None:
+            # By the end of whoever began it, unless we wanted it stopped as well.
             told_to_stop = run.cancellation.cancelled and isinstance(outcome, Fail)
+            if self._why:
+                told_to_stop = False
             self.ref.notify(Undone() if told_to_stop else outcome)
 
         return tell
@@ -111,8 +118,15 @@ class ToolActor(Shell):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Have whatever runs stop where the law is about to give it up."""
         match message:
-            case Cancel() | TimeUp():
+            case Cancel(reason):
                 self._cancellation.cancel()
+                if self._ends_by_itself():
+                    self._why = reason
+                    return None
+            case TimeUp():
+                self._cancellation.cancel()
+            case Fail(status="cancelled") if self._why:
+                return replace(message, error=f"cancelled: {self._why}; {message.error}")
             case Word():
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
                 word = self.hall.offices.redactor.value(message)
@@ -122,6 +136,11 @@ class ToolActor(Shell):
             case Go(now):
                 return Go(now, _afford(self.state, self.hall.ward("budget").state))
         return super().understand(message)
+
+    def _ends_by_itself(self) -> bool:
+        """Tell whether something runs that is being stopped, and will say when it has ended."""
+        runs = any(isinstance(effect, RunTool) for effect in self._under_way)
+        return runs and is_running(self.state) and self.state.call.rule.grace > 0
 
     def believed(self, rune: Rune) -> None:
         """Tell the operator of an outcome that nobody knows; model and app are told by the rune."""
@@ -159,7 +178,7 @@ class ToolActor(Shell):
             return
         # A word to stop that was meant for an earlier run does not count for this one.
         self._cancellation = Cancellation()
-        deadline = self.entity.deadline(self.state)
+        deadline = self.state.deadline
         redactor = offices.redactor
         voice = Voice(redactor, self.ref.notify)
         left = None if deadline is None else max(0.0, (deadline - offices.clock.now()) / SECOND)

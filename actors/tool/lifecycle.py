@@ -43,7 +43,17 @@ from actors.tool.commands import (
     Report,
     RunTool,
 )
-from actors.tool.moves import begin, in_doubt, overdue, probed, result, start, stopped, unknown
+from actors.tool.moves import (
+    begin,
+    failed,
+    in_doubt,
+    overdue,
+    probed,
+    result,
+    start,
+    stopped,
+    unknown,
+)
 from actors.tool.runes import (
     APPROVAL_TIMEOUT,
     SECOND,
@@ -115,10 +125,10 @@ def decide(state: State, command: Command) -> list[Rune]:
         case _, Approve() | Deny() | Answer():
             return answered(state, command)
         case _, TimeUp(now):
-            passed = state.deadline is not None and now >= state.deadline
-            return overdue(state) if passed else []
-        case ((Phase.PENDING_CALL | Phase.AWAITING_APPROVAL | Phase.EXECUTING), Cancel(reason)):
-            return stopped(state, "cancelled", f"cancelled: {reason}", reason)
+            when = deadline(state)
+            return overdue(state) if when is not None and now >= when else []
+        case ((Phase.PENDING_CALL | Phase.AWAITING_APPROVAL | Phase.EXECUTING), Cancel()):
+            return _cancelled(state, command)
         case Phase.PENDING_CALL, _:
             return _pending(state, command)
         case Phase.EXECUTING, _:
@@ -132,6 +142,11 @@ def decide(state: State, command: Command) -> list[Rune]:
             return []
         case _:
             raise _refused(state, command)
+
+
+def _cancelled(state: State, command: Cancel) -> list[Rune]:
+    reason = command.reason
+    return stopped(state, "cancelled", f"cancelled: {reason}", reason, command.actor)
 
 
 def _pending(state: State, command: Command) -> list[Rune]:
@@ -171,11 +186,11 @@ def _running(state: State, command: Command) -> list[Rune]:
             return [Progress(call_id=state.call.call_id, stream=stream, chunk=chunk)]
         case Finish(output, truncated):
             return result(state, "success", output=output, truncated=truncated)
-        case Fail(error, status, output, truncated, attempt):
+        case Fail(attempt=attempt):
             if attempt not in {None, state.attempt}:
                 # An earlier run that failed says nothing about the one that is under way.
                 return []
-            return result(state, status, error=error, output=output, truncated=truncated)
+            return failed(state, command)
         case Abandon(reason):
             return unknown(state, reason)
         case Probed(attempt) if state.doubted and attempt == state.attempt:
@@ -258,15 +273,16 @@ def place(state: State, rune: Rune) -> Place:
             return Place(rune.call_id, (rune.turn_id,))
         case Result(status="unknown"):
             return Place(call_id, (turn_id, "session"))
-        case Result():
+        case Result() | ApprovalRequested() | Approved():
+            # A human's time is not the turn's: it stops its own clock meanwhile.
             return Place(call_id, (turn_id,))
         case Exhausted(scope):
             return Place("budget", tuple(dict.fromkeys(("session", scope))))
-        case Reserved() | Settled():
+        case Settled():
+            # What its calls are charged with is a part of what the turn used.
+            return Place("budget", (turn_id,))
+        case Reserved():
             return Place("budget")
-        case ApprovalRequested() | Approved():
-            # A human's time is not the turn's: it stops its own clock meanwhile.
-            return Place(call_id, (turn_id,))
         case Denied() | Started() | Progress() | Doubted() | Retried():
             return Place(call_id)
         case _:
@@ -274,8 +290,18 @@ def place(state: State, rune: Rune) -> Place:
 
 
 def deadline(state: State) -> int | None:
-    """Return when a human, the tool or its probe has had time enough; None if nobody is awaited."""
-    return state.deadline
+    """Return when a human, the tool or its probe has had time enough; None if nobody is awaited.
+
+    A tool that can be stopped is stopped by whoever runs it: its end is waited for.
+    """
+    if state.deadline is None or not is_running(state):
+        return state.deadline
+    return state.deadline + state.call.rule.grace
+
+
+def is_running(state: State) -> bool:
+    """Say whether the tool itself is at work, as far as is known."""
+    return state.phase is Phase.EXECUTING and state.started and not state.doubted
 
 
 def context(state: State) -> tuple[str | None, str | None]:

@@ -1,7 +1,7 @@
 """What follows for a tool call: the runes of each step, put together.
 
 `lifecycle` decides which step a command leads to; nothing here looks at commands, except for what
-the probe of a call in doubt says.
+the probe of a call in doubt says, and how a run failed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from actors.tool.runes import ApprovalRequested, Denied, Doubted, Result, Retrie
 from actors.tool.state import Phase, State
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from actors.entity import Actor
-    from actors.tool.commands import Probed
+    from actors.tool.commands import Fail, Probed
     from actors.tool.runes import Rule
     from runelog.rune import Rune
 
@@ -27,6 +29,10 @@ SUB_CALL: Final = Amounts(tool_calls=1, sub_calls=1)
 _ADVICE: Final = {
     "unknown_tool": "there is no such tool: call one of those that are listed",
     "bad_arguments": "the arguments do not fit the tool's schema: correct them and call it again",
+}
+_STOPS: Final[Mapping[str, tuple[str, Actor]]] = {
+    "timeout": ("deadline", "timeout"),
+    "cancelled": ("cancelled", "system"),
 }
 _DOUBT: Final = "it was started before a crash and may or may not have happened"
 _MAY_HAPPEN: Final = "it was started and may still take effect"
@@ -179,6 +185,20 @@ def result(
         return [result]
     call, guessed = state.call, status == "unknown"
     return [result, Settled(key=call.call_id, used=cost(call.rule), estimated=guessed)]
+
+
+def failed(state: State, how: Fail) -> list[Rune]:
+    """End a call that did not come out well, or was stopped by whoever ran it."""
+    trigger, actor = _STOPS.get(how.status, ("", "system"))
+    return result(
+        state,
+        how.status,
+        output=how.output,
+        error=how.error,
+        truncated=how.truncated,
+        trigger=trigger,
+        actor=actor,
+    )
 
 
 def stopped(

@@ -43,6 +43,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     """
     timeout: int = TIMEOUT
     approval_timeout: int = APPROVAL_TIMEOUT
+    grace: int = 0
+    """How long it takes at the most to stop it, once its time is up; 0 if it cannot be stopped."""
     sub_call: bool = False
     """Whether it asks another agent, which is counted as well."""
     network: bool = True

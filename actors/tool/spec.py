@@ -102,6 +102,11 @@ class ToolSpec:
     """Whether a command tool may use the network."""
     sub_call: bool = False
     """Whether it asks another agent: then a budget of sub-calls is spent on it as well."""
+    grace: float = 0.0
+    """Seconds within which it really ends once it is told to; 0 if it cannot be stopped.
+
+    The result of one that can be stopped comes when it has ended, so that nothing runs beside it.
+    """
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, and settle what was left open."""

@@ -60,6 +60,9 @@ SANDBOX: Final = "sandbox"
 GRACE: Final = 5.0
 """Seconds between SIGTERM and SIGKILL unless its tool says otherwise."""
 
+REAPED: Final = 1.0
+"""Seconds after SIGKILL in which everything is gone."""
+
 _LAST_WORDS = 4 << 10
 
 
@@ -172,6 +175,7 @@ class CommandTool:
             parameters=self._parameters.schema,
             paths=tuple(str(path) for path in self._paths),
             secrets=tuple(one for one in named if one is not None),
+            grace=grace + REAPED,
             **given,
         )
 

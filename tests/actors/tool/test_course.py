@@ -188,10 +188,17 @@ def test_what_goes_wrong_is_a_result_too(status: str) -> None:
     fail = Fail(error="boom", status=status, output="half", truncated=1)  # type: ignore[arg-type]  # one of the three
     running = given_call(*RUNNING)
 
-    assert running.when(fail) == [
-        Result(call_id=ID, status=status, output="half", error="boom", truncated=1),  # type: ignore[arg-type]  # as above
-        SETTLED,
-    ]
+    [result, settled] = running.when(fail)
+
+    assert bare([result]) == [Result(call_id=ID, status=status, output="half", truncated=1)]  # type: ignore[arg-type]  # as above
+    assert settled == SETTLED
+    assert isinstance(result, Result)
+    assert result.error == "boom"
+    assert (result.trigger, result.actor) == {
+        "error": ("", "system"),
+        "timeout": ("deadline", "timeout"),
+        "cancelled": ("cancelled", "system"),
+    }[status]
     assert running.after(fail).when(fail) == []
     with pytest.raises(Refused):
         running.after(fail).when(Finish())
@@ -245,6 +252,23 @@ def test_a_deadline_is_a_time_in_a_rune() -> None:
     ]
     assert given_call(*HELD).when(TimeUp(now=unanswered)) == []
     assert given_call(*RUNNING_APPROVED).when(TimeUp(now=late))[1:] == [SETTLED]
+
+
+def test_what_can_be_stopped_is_given_the_time_that_takes() -> None:
+    """Whoever runs it stops it at its deadline; until it has ended it has no result."""
+    past = called()
+    rule = msgspec.structs.replace(past.rule, grace=7)
+    stoppable = msgspec.structs.replace(past, rule=rule)
+    running, late = given_call(stoppable, STARTED), NOW + TIMEOUT
+
+    assert ENTITY.deadline(running.state) == late + 7
+    assert running.when(TimeUp(now=late + 6)) == []
+    assert bare(running.when(TimeUp(now=late + 7))) == [
+        Result(call_id=ID, status="timeout"),
+        SETTLED,
+    ]
+    # A probe is nothing that could be stopped.
+    assert ENTITY.deadline(given_call(stoppable, STARTED, DOUBTED).state) == late
 
 
 @pytest.mark.parametrize("phase", Phase)
