@@ -127,6 +127,8 @@ class Kit:
                     grace=round(spec.grace * SECOND),
                     sub_call=spec.sub_call,
                     network=spec.network,
+                    side_effects=spec.side_effects,
+                    requires_approval=spec.requires_approval,
                 )
                 return rule, not spec.parallel_safe
             case _:

@@ -49,6 +49,9 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it asks another agent, which is counted as well."""
     network: bool = True
     """Whether it may use the network; if not, it is kept from it, or says that it was not."""
+    side_effects: bool = True
+    requires_approval: bool = False
+    """These two as the tool declared them, so that the call can be judged again."""
 
 
 class Called(Rune, frozen=True, tag="tool.call"):

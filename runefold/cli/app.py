@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import runefold
-from runefold.cli import course, crash, keep, laws, look, move, overview, talk, verify
+from runefold.cli import course, crash, keep, laws, look, move, overview, policy, talk, verify
 from runefold.cli.failures import EXIT_CODES, Guarded
 
 app = typer.Typer(
@@ -65,7 +65,7 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
         "replenish": course.replenish,
         "close": course.close,
     },
-    "Prove": {"crash-test": crash.crash_test},
+    "Prove": {"crash-test": crash.crash_test, "policy-check": policy.policy_check},
 }
 for panel, commands in _TO_A_RUNTIME.items():
     for name, command in commands.items():

@@ -81,6 +81,12 @@ Snapshots = Annotated[
 Patience = Annotated[
     float, typer.Option(min=1, metavar="SECONDS", help="After so long it is a hang.")
 ]
+AllowMissed = Annotated[
+    int,
+    typer.Option(
+        min=0, metavar="N", help="So many points may go unmet: else an app that varies fails."
+    ),
+]
 Keep = Annotated[Path | None, _file("--keep", "Keep what failed there.", "DIR")]
 Page = Annotated[Path | None, _file("--report", "Write a page with a timeline.")]
 Junit = Annotated[Path | None, _file("--junit", "Write JUnit XML.")]
@@ -98,6 +104,7 @@ def crash_test(  # noqa: PLR0913 -- one for each option
     order: Order = None,
     snapshots: Snapshots = False,
     patience: Patience = 60.0,
+    allow_missed: AllowMissed = 0,
     keep: Keep = None,
     report: Page = None,
     junit: Junit = None,
@@ -107,7 +114,8 @@ def crash_test(  # noqa: PLR0913 -- one for each option
 
     The app is run undisturbed first. Then, for each point, it is run in a process that is killed
     there, opened again in a fresh one, and played to its end. Exit code 1 means that some point did
-    not survive; each is printed with the line that runs it again.
+    not survive, or that no run came by it; each that failed is printed with the line that runs it
+    again.
     """
     for file in (report, junit):
         _check_writable(file)
@@ -122,6 +130,7 @@ def crash_test(  # noqa: PLR0913 -- one for each option
         sample=sample,
         jobs=jobs,
         patience=patience,
+        allow_missed=allow_missed,
         staged=in_process,
         order=order,
         warm="snapshot" if snapshots else "fork",
