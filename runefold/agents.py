@@ -6,14 +6,18 @@ after a crash is harmless: it finds the same turn, under way or ended.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
+import threading
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from actors.errors import Unanswered
 from actors.session import commands as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
 from actors.session.lifecycle import message_entity
+from actors.session.runes import InputAccepted
 from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
 from actors.tool.spec import ToolSpec
@@ -21,7 +25,7 @@ from actors.turn import runes as turns
 from runelog.errors import Refused, RunefoldError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from actors.tool.context import Call
     from runefold.spec import AgentSpec
@@ -96,13 +100,15 @@ class AgentTool(Bound):
     def _ask(self, call: Call, question: str) -> Outcome:
         tree = self._reached()
         spec = self.agent
-        if not tree.log.version(call.conversation, message_entity(call.call_id)):
-            agent = self._joined(tree, call)
-            tree.ask(call.conversation, Send(call.call_id, question, to=agent, own_id=True))
-        try:
-            found = tree.ask(call.conversation, Await(call.call_id), call.timeout)
-        except Unanswered:
-            return Outcome("timeout", error=f"{spec.role} did not answer in time")
+        asked = _asked(tree, call)
+        agent = asked or self._joined(tree, call)
+        with waiting(tree).beginning(call.conversation, call.agent_id, agent):
+            if not asked:
+                tree.ask(call.conversation, Send(call.call_id, question, to=agent, own_id=True))
+            try:
+                found = tree.ask(call.conversation, Await(call.call_id), call.timeout)
+            except Unanswered:
+                return Outcome("timeout", error=f"{spec.role} did not answer in time")
         match found:
             case Ended(rune=turns.Completed(final_output=text)):
                 return Outcome("success", text)
@@ -131,6 +137,55 @@ class AgentTool(Bound):
             else:
                 return agent
         raise AssertionError
+
+
+def _asked(tree: Tree, call: Call) -> str:
+    """Return whom this very call has asked already, before a crash; nothing if nobody."""
+    entity = message_entity(call.call_id)
+    if not tree.log.version(call.conversation, entity):
+        return ""
+    first = next(tree.log.stream(call.conversation, entity)).payload
+    assert isinstance(first, InputAccepted)
+    return first.to
+
+
+class Waiting:
+    """Which agents wait for which, in one runtime."""
+
+    def __init__(self) -> None:
+        """Begin with nobody waiting."""
+        self._lock = threading.Lock()
+        self._for: dict[tuple[str, str], list[str]] = {}
+
+    @contextlib.contextmanager
+    def beginning(self, conversation: str, asker: str, agent: str) -> Iterator[None]:
+        """Have one agent wait for another; refuse it if that one could never answer."""
+        with self._lock:
+            if asker == agent or self._waits(conversation, agent, asker):
+                msg = "it waits for your own answer, and would do so for ever: answer without it"
+                raise Refused(msg)
+            self._for.setdefault((conversation, asker), []).append(agent)
+        try:
+            yield
+        finally:
+            with self._lock:
+                left = self._for[conversation, asker]
+                left.remove(agent)
+                if not left:
+                    del self._for[conversation, asker]
+
+    def _waits(self, conversation: str, agent: str, other: str) -> bool:
+        """Tell whether an agent waits for another, or for one that does."""
+        ahead = self._for.get((conversation, agent), [])
+        return other in ahead or any(self._waits(conversation, each, other) for each in ahead)
+
+
+_waiting: WeakKeyDictionary[Tree, Waiting] = WeakKeyDictionary()
+
+
+def waiting(tree: Tree) -> Waiting:
+    """Return who waits for whom in a runtime."""
+    return _waiting.setdefault(tree, Waiting())
 
 
 class HandOver(Bound):

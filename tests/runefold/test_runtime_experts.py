@@ -13,7 +13,7 @@ from actors.session.actor import Send
 from actors.tool.adapters.function import tool
 from actors.tool.context import Call
 from actors.turn import runes as turns
-from runefold.agents import AgentTool
+from runefold.agents import AgentTool, waiting
 from runefold.spec import AgentSpec
 from tests.runefold.talks import Strict, Talk, check, talk
 
@@ -242,3 +242,67 @@ def _attempted(there: Talk) -> None:
     house.session.tell(Send("m1", "sun, moon", own_id=True))
     there.stage.run_until(lambda: there.stage.log.is_cut)
     assert there.stage.log.is_cut
+
+
+def stubborn(request: Request) -> Reply:
+    """Ask the only one there is to ask what is asked; then say what they said."""
+    last = request.messages[-1]
+    if last.role == "tool":
+        return [f"{last.status}: {last.text}"]
+    return [call(request.tools[0]["name"], question=last.text)]
+
+
+def circle() -> Talk:
+    """Return a conversation in which the one in front asks a, a asks b, and b asks a."""
+    ask_a = AgentTool("ask_a", AgentSpec(role="a", model="demo", tools=["ask_b"]), "Ask a.")
+    ask_b = AgentTool("ask_b", AgentSpec(role="b", model="demo", tools=["ask_a"]), "Ask b.")
+    return talk(Strict(stubborn), ask_a, ask_b, tools=["ask_a"])
+
+
+NEVER: Final = "it waits for your own answer, and would do so for ever: answer without it"
+
+
+def test_agents_that_would_wait_for_each_other_are_told_so() -> None:
+    """An agent that asks whoever waits for its own answer is refused at once."""
+    there = circle()
+    ended = there.session.send("Who are you?").result(10)
+
+    assert ended.output.startswith("success: success: error:")
+    assert NEVER in ended.output
+    assert [each.role for each in spawned(there)] == ["helper", "a", "b"]
+    assert problems(there) == []
+
+
+def test_an_agent_that_asks_itself_is_told_so() -> None:
+    """It could never answer."""
+    asks = AgentTool("ask_me", AgentSpec(role="a", model="demo", tools=["ask_me"]), "Ask me.")
+    there = talk(Strict(stubborn), asks, tools=["ask_me"])
+    ended = there.session.send("Who are you?").result(10)
+
+    assert ended.output.startswith("success: error:")
+    assert NEVER in ended.output
+
+
+def test_after_a_crash_it_is_still_known_who_waits_for_whom() -> None:
+    """Between any two appends: whoever had asked before it waits as before."""
+    there = circle()
+    before = there.stage.log.appends
+    there.session.send("sun, moon", message_id="m1").result(10)
+    for cut in range(1, there.stage.log.appends - before + 1):
+        there = circle()
+        there.stage.log.cut_at = there.stage.log.appends + cut
+        _attempted(there)
+        ended = there.reopen().send("sun, moon", message_id="m1").result(10)
+
+        assert NEVER in ended.output, cut
+        assert [each.role for each in spawned(there)] == ["helper", "a", "b"]
+
+
+def test_one_that_was_answered_can_be_asked_again() -> None:
+    """Only whoever still waits is in the way."""
+    there, _ = team()
+    for _ in range(2):
+        assert there.session.send("what?, when?").result(10).status == "completed"
+    tree = there.stage.runtime.tree_of_actors
+
+    assert not waiting(tree)._for

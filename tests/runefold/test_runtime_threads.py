@@ -15,7 +15,7 @@ from actors.model.providers.scripted import call
 from actors.tool.adapters.function import tool
 from actors.tool.context import cancelled, progress
 from runefold.runtime import Runtime
-from runefold.spec import AgentSpec
+from runefold.spec import AgentSpec, Budget
 from tests.runefold.talks import Raw, Strict
 
 if TYPE_CHECKING:
@@ -275,3 +275,34 @@ def test_a_session_that_falls_asleep_before_anybody_comes_is_woken_again(tmp_pat
             thread.join()
 
     assert ended == ["Yes."] * 30
+
+
+@pytest.mark.parametrize("said", [[], [Text("one ")]])
+def test_a_provider_that_hangs_is_given_up(tmp_path: Path, said: list[Text]) -> None:
+    """In its own code, for good, before the first word or behind it: the turn ends all the same."""
+    go = threading.Event()
+
+    def answer(_request: Request) -> Iterator[Any]:
+        yield from said
+        go.wait(LONG)
+        yield Text("too late")
+        yield Done("stop")
+
+    spec = AgentSpec(
+        role="helper",
+        model="demo",
+        first_byte_timeout=0.2,
+        silence_timeout=0.2,
+        budget=Budget(retries=0),
+    )
+    with Runtime.open(tmp_path, providers={"demo": Raw(answer)}) as runtime:
+        session = runtime.create_session(spec)
+        ended = session.send("Are you there?").result(LONG)
+        go.set()
+        again = session.send("And now?")
+        assert again.result(LONG).output.endswith("too late")
+        texts = [rune.kind for rune in session.runes(kinds={"turn.error"})]
+
+    assert (ended.status, ended.reason) == ("error", "timeout")
+    assert ended.output == "".join(each.text for each in said)
+    assert len(texts) == 1
