@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from actors.agent.runes import Spawning
 from actors.errors import Unanswered
 from actors.session import commands as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
@@ -199,7 +200,7 @@ class HandOver(Bound):
         """Name the tool."""
         super().__init__()
         self._parameters = Parameters(
-            [Parameter("to", str)], {"to": "The id of the agent who takes over."}
+            [Parameter("to", str)], {"to": "The role of the agent who takes over, or its id."}
         )
         self.spec = ToolSpec(
             name=name,
@@ -211,13 +212,27 @@ class HandOver(Bound):
     def run(self, call: Call) -> Outcome:
         """Hand over."""
         try:
-            to = self.fit(call.arguments)["to"]
             tree = self._reached()
+            to, role = _meant(tree, call.conversation, self.fit(call.arguments)["to"])
             tree.ask(call.conversation, ask.HandOver(to))
-            state = tree.ask(call.conversation, Look())
         except RunefoldError as error:
             return Outcome("error", error=str(error))
-        return Outcome("success", f"{state.front} takes over")
+        return Outcome("success", f"{role} takes over")
+
+
+def _meant(tree: Tree, conversation: str, name: str) -> tuple[str, str]:
+    """Return the id and the role of the agent that a model means by a role or an id."""
+    roles = {}
+    for member in tree.ask(conversation, Look()).members:
+        born = next(tree.log.stream(conversation, member.agent_id)).payload
+        roles[member.agent_id] = born.role if isinstance(born, Spawning) else ""
+    meant = [agent for agent, role in roles.items() if name in {agent, role}]
+    if len(meant) != 1:
+        known = ", ".join(f"{role} ({agent})" for agent, role in roles.items())
+        many = "is more than one agent: name it by its id" if meant else "is no agent here"
+        msg = f"{name} {many}; there are: {known}"
+        raise Refused(msg)
+    return meant[0], roles[meant[0]]
 
 
 def _id_of(conversation: str, name: str, number: int) -> str:

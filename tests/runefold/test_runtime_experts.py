@@ -13,7 +13,7 @@ from actors.session.actor import Send
 from actors.tool.adapters.function import tool
 from actors.tool.context import Call
 from actors.turn import runes as turns
-from runefold.agents import AgentTool, waiting
+from runefold.agents import AgentTool, HandOver, waiting
 from runefold.spec import AgentSpec
 from tests.runefold.talks import Strict, Talk, check, talk
 
@@ -306,3 +306,41 @@ def test_one_that_was_answered_can_be_asked_again() -> None:
     tree = there.stage.runtime.tree_of_actors
 
     assert not waiting(tree)._for
+
+
+# -- handing over ------------------------------------------------------------------------------
+
+
+def handing(request: Request) -> Reply:
+    """Hand over to whoever the user names, and say how that came out; others say who they are."""
+    if not request.tools:
+        return ["It is me now."]
+    last = request.messages[-1]
+    if last.role == "tool":
+        return [f"{last.status}: {last.text}"]
+    return [call("hand_over", to=last.text)]
+
+
+def test_a_model_hands_over_by_role() -> None:
+    """It knows nobody's id: a role will do, and the next message goes to whoever has it."""
+    there = talk(Strict(handing), HandOver(), tools=["hand_over"])
+    there.session.spawn(AgentSpec(role="clerk", model="demo"))
+    said = there.session.send("clerk").result(10).output
+
+    assert said == "success: clerk takes over"
+    assert there.session.send("Who is it?").result(10).output == "It is me now."
+
+
+def test_a_role_that_nobody_has_or_several_is_told_with_those_there_are() -> None:
+    """So that the model can say it better; an id is always right."""
+    there = talk(Strict(handing), HandOver(), tools=["hand_over"])
+    one, other = (there.session.spawn(AgentSpec(role="clerk", model="demo")) for _ in range(2))
+    nobody = there.session.send("judge").result(10).output
+    several = there.session.send("clerk").result(10).output
+    exact = there.session.send(other).result(10).output
+
+    assert "error: judge is no agent here; there are: helper (agt_" in nobody
+    assert "clerk is more than one agent: name it by its id; there are: helper (agt_" in several
+    assert f"clerk ({one})" in several
+    assert exact == "success: clerk takes over"
+    assert there.session.state.front == other
