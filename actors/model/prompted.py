@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.model.provider import Request
 from actors.tray import Tray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from actors.agent.history import History
-    from actors.model.provider import Provider
+    from actors.model.provider import Message, Provider
+
+
+class Told(Protocol):
+    """Whatever has messages: those there are when the request is sent are sent."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """Every message, in order."""
+        ...
 
 
 class Prompted:
@@ -20,7 +28,7 @@ class Prompted:
     __slots__ = ("_facts", "_history", "provider", "silence")
 
     def __init__(
-        self, provider: Provider, history: History, silence: int, facts: dict[str, Any]
+        self, provider: Provider, history: Told, silence: int, facts: dict[str, Any]
     ) -> None:
         """Keep what is sent until it is sent."""
         self.provider = provider
