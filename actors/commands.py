@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.entity import Actor
+
 
 class Recover(msgspec.Struct, frozen=True):
     """Settle what is in doubt: the log says that something began, and not how it ended."""
@@ -21,3 +23,5 @@ class Cancel(msgspec.Struct, frozen=True):
     """Stop at the next safe boundary and keep what there is."""
 
     reason: str
+    actor: Actor = "user"
+    """Who wants it: the runtime itself is `system`."""

@@ -12,17 +12,11 @@ from actors.clock import SECOND
 from actors.report import log as operator
 from actors.session import commands as ask
 from actors.session.actor import Await, Interrupt, Look
-from actors.turn.clock import works
-from actors.turn.lifecycle import LIFECYCLE as TURN
 from runelog.errors import RunefoldError
-from runelog.replay import replay
+from supervisors.recovery import working
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from actors.session.fold import State
-    from actors.turn.state import Call
-    from actors.turn.state import State as TurnState
     from supervisors.tree import Tree
 
 REASON: Final = "shutdown"
@@ -57,12 +51,15 @@ def drain(tree: Tree, timeout: float) -> None:
 
 def _interrupt(tree: Tree, name: str, turns: list[str]) -> None:
     if turns:
-        for message_id in tree.ask(name, Interrupt(REASON, tuple(turns))):
+        for message_id in tree.ask(name, Interrupt(REASON, tuple(turns), "system")):
             tree.ask(name, Await(message_id))
 
 
 def rest(tree: Tree) -> None:
-    """Have those with work left record that the process ended in order."""
+    """Have those with work left record that the process ended in order.
+
+    Those asleep have none but what waits for a human: that is no work, however the process ends.
+    """
     left = {work.conversation for work in tree.log.open_work()}
     for name in tree.awake():
         if name in left:
@@ -84,11 +81,7 @@ class Quiet:
     def working(self) -> list[str]:
         """Name the turns that do something, rather than wait for a human."""
         state: State = self._tree.ask(self._conversation, Look())
-        turns: dict[str, TurnState] = {
-            each.turn_id: replay(self._log, self._conversation, TURN, entity=each.turn_id).state
-            for each in state.running
-        }
-        return [turn for turn in turns if not _waits(turn, turns, _answers(state))]
+        return working(self._log, self._conversation, state)
 
     def is_there(self) -> bool:
         """Tell whether none does."""
@@ -110,33 +103,3 @@ class Quiet:
         """Wait for something that may leave a turn with nothing to do; tell whether it came."""
         found = self._log.follow(self._conversation, after, kinds=KINDS, wait=seconds)
         return next(iter(found), None) is not None
-
-
-def _answers(state: State) -> dict[str, str]:
-    """Return which turn answers a message, or has to end before another one does."""
-    found = {each.message_id: each.turn_id for each in state.running}
-    busy = {each.agent_id: each.turn_id for each in state.running}
-    waiting = {each.message_id: busy[each.to] for each in state.waiting if each.to in busy}
-    return waiting | found
-
-
-def _waits(
-    turn: str,
-    turns: Mapping[str, TurnState],
-    answers: Mapping[str, str],
-    above: tuple[str, ...] = (),
-) -> bool:
-    """Tell whether a turn waits for a human, or for another turn that does."""
-    state, above = turns[turn], (*above, turn)
-    if not works(state):
-        return True
-
-    def is_held_up(call: Call) -> bool:
-        asked = answers.get(call.call_id)
-        if call.asked or call.hold or asked is None:
-            return call.asked or call.hold
-        # Two that wait for each other wait for nobody.
-        return asked not in above and _waits(asked, turns, answers, above)
-
-    left = [call for call in state.calls if call.status is None]
-    return bool(left) and all(map(is_held_up, left))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,8 +23,10 @@ from runefold import checks, draining, opening
 from runefold.agents import Bound
 from runefold.chance import SystemChance
 from runefold.control import Control, carrier, open_beside
+from runefold.following import Following
 from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget
+from runefold.watching import Watch
 from runelog.errors import Refused, UnknownConversation
 from runelog.rune import SYSTEM, Gap, check_id
 from runelog.store import Runelog
@@ -33,14 +36,13 @@ from supervisors.tree import Tree
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from typing import Self
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Self, Unpack
 
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
     from actors.tool.spec import Tool
     from runelog.log import Log
-    from runelog.rune import Envelope
 
 _FULL_ACCESS = Policy(mode="full_access")
 
@@ -80,6 +82,8 @@ class Runtime:
         states are kept each `snapshot_every` runes, so that it wakes quickly however long it is.
         """
         self.log = log
+        self.watcher = Watch(log)
+        """Wakes whoever waits for news in an event loop."""
         # To read the patterns takes a while, and most apps have none of their own.
         self.redactor = Redactor(redact) if redact else DEFAULT
         """Keeps secrets out."""
@@ -91,7 +95,7 @@ class Runtime:
             clock=self.clock,
             chance=self._chance,
             scheduler=self.scheduler,
-            models=dict(providers or {}),
+            models=_checked(providers or {}),
             tools=Toolbox(tools),
             policy=policy or _FULL_ACCESS,
             secret=secret or _no_secret,
@@ -101,7 +105,13 @@ class Runtime:
         self._closed = False
         self._recovery = Recovery(log, self._offices)
         self.tree_of_actors = Tree(
-            log, self._offices, SHELLS, BIRTHS, WARDS, self._recovery.suspend, idle_after
+            log,
+            self._offices,
+            SHELLS,
+            BIRTHS,
+            WARDS,
+            self._recovery.suspend,
+            checks.number(idle_after, "idle_after"),
         )
         for tool in self._offices.tools:
             if isinstance(tool, Bound):
@@ -112,13 +122,14 @@ class Runtime:
             self._control = open_beside(log.directory, carrier(self))
 
     @classmethod
-    def open(cls, directory: str | Path, **options: Any) -> Self:  # noqa: ANN401 -- those of Runtime
+    def open(cls, directory: str | Path, **options: Unpack[opening.Options]) -> Self:
         """Open the runtime in a directory, made if it is not there.
 
         What was under way when it was last open goes on from where it was: no code, no question.
         """
+        opening.check_names(cls, options)
         if (opener := opening.current()) is not None:
-            return cast("Self", opener(cls, Path(directory), options))
+            return cast("Self", opener(cls, Path(directory), {**options}))
         log = Runelog.open(directory, CODEC)
         try:
             return cls(log, **options)
@@ -202,9 +213,12 @@ class Runtime:
         *,
         max_behind: int | None = None,
         wait: float | None = None,
-    ) -> Iterator[Envelope | Gap]:
-        """Yield what happens in all conversations, live, from a position of the log on."""
-        return self.log.follow(None, after, kinds=kinds, max_behind=max_behind, wait=wait)
+    ) -> Following:
+        """Give what happens in all conversations, live, from a position of the log on.
+
+        To iterate over with `for`, or with `async for`.
+        """
+        return Following(self, None, after, kinds=kinds, max_behind=max_behind, wait=wait)
 
     def tree(self) -> Node:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
@@ -223,7 +237,10 @@ class Runtime:
         timeout: float | None = ASK_TIMEOUT,
         before: Callable[[], object] | None = None,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask a session, awake or not; what `before` finds in the log spares another try."""
+        """Ask a session, awake or not, unless `before` has the answer."""
+        found = None if before is None else before()
+        if found is not None:
+            return found
         return self.tree_of_actors.ask(conversation, message, timeout, before)
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
@@ -258,6 +275,7 @@ class Runtime:
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):
                 part.close()
+        self.watcher.finish()
         self.log.close()
 
     def __enter__(self) -> Self:
@@ -286,6 +304,22 @@ class _Written:
         """Wait until it is there; tell whether it is."""
         found = self._log.follow(self._conversation, kinds={self._kind}, wait=timeout)
         return any(not isinstance(item, Gap) for item in found)
+
+
+def _checked(providers: Mapping[str, Provider]) -> dict[str, Provider]:
+    """Return the models there are, or refuse what is none before anybody asks it."""
+    if not isinstance(providers, Mapping):
+        msg = f"providers is {checks.shown(providers)}: give each by its name, in a dict"
+        raise Refused(msg)
+    for name, provider in providers.items():
+        checks.text(name, "a model's name")
+        if not callable(getattr(provider, "stream", None)):
+            msg = (
+                f"providers[{name!r}] is {checks.shown(provider)}, which is no model: give one "
+                "that has a stream(request), such as those in runefold.providers"
+            )
+            raise Refused(msg)
+    return dict(providers)
 
 
 def _no_secret(name: str) -> str:

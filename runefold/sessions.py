@@ -13,6 +13,7 @@ from actors.session import commands as ask
 from actors.session.actor import Forward, Interrupt, Look, Send
 from actors.tool.actor import Word
 from runefold import checks
+from runefold.following import Following
 from runefold.turns import Turn
 from runelog.errors import Refused
 from runelog.rune import check_id
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from actors.session.fold import State
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
-    from runelog.rune import Envelope, Gap
+    from runelog.rune import Envelope
 
 MODES: Final = ("queue", "steer")
 
@@ -101,7 +102,7 @@ class Session:
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop what is running now and keep what there is; return how many turns were stopped."""
-        stopped: list[str] = self._ask(Interrupt(checks.text(reason, "a reason")))
+        stopped: list[str] = self._ask(Interrupt(checks.text(reason, "a reason")), timeout)
         for message_id in stopped:
             Turn(self._runtime, self.id, message_id, 0).result(timeout)
         return len(stopped)
@@ -150,6 +151,9 @@ class Session:
             sub_calls=checks.count(sub_calls, "sub_calls"),
             cost=round(checks.number(cost, "cost", zero=True) * 1_000_000),
         )
+        if amounts == Amounts():
+            msg = "replenish() raises nothing: say by how much, such as tokens=10_000"
+            raise Refused(msg)
         request = self._runtime.new_id("req")
         self._ask(ask.Replenish(request, agent or "session", amounts))
 
@@ -212,7 +216,9 @@ class Session:
 
     def _say(self, call_id: str, word: Word) -> None:
         check_id(call_id, "call id")
-        checks.text(word.approver, "an approver")
+        if not checks.text(word.approver, "an approver"):
+            msg = "an approver has a name: say who answers, such as approver='ada'"
+            raise Refused(msg)
         checks.text(word.reason, "a reason")
         self._ask(Forward("tool", call_id, "", word))
 
@@ -233,12 +239,13 @@ class Session:
         *,
         max_behind: int | None = None,
         wait: float | None = None,
-    ) -> Iterator[Envelope | Gap]:
-        """Yield what happened and what is yet to happen here, live, from a cursor on.
+    ) -> Following:
+        """Give what happened and what is yet to happen here, live, from a cursor on.
 
-        A reader that falls more than `max_behind` runes back is given a `Gap` and goes on behind
-        it. Ends when the runtime is closed, or when nothing came for `wait` seconds.
+        To iterate over with `for`, or with `async for`. A reader that falls more than `max_behind`
+        runes back is given a `Gap` and goes on behind it. Ends when the runtime is closed, or when
+        nothing came for `wait` seconds.
         """
-        return self._runtime.log.follow(
-            self.id, after, kinds=kinds, max_behind=max_behind, wait=wait
+        return Following(
+            self._runtime, self.id, after, kinds=kinds, max_behind=max_behind, wait=wait
         )

@@ -41,7 +41,11 @@ class Budget:
     sub_calls: int | None = None
     """Calls of other agents."""
     cost: float | None = None
-    """In whatever currency the providers count."""
+    """In whatever currency the providers count.
+
+    What a call costs is known only once it was made: the one that reaches the limit may go past it,
+    and none is made after that.
+    """
 
     def __post_init__(self) -> None:
         """Refuse what is no limit."""

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from actors.budget.runes import Amounts
 from actors.errors import Unanswered
 from actors.session.actor import Await, Ended, Refusal, ended
 from actors.session.lifecycle import message_entity
 from actors.session.runes import InputRefused
+from actors.threads import ThreadScheduler
 from actors.turn import runes as turns
+from runefold.following import Following
 from runelog.errors import Refused
 from runelog.rune import Gap
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Generator, Iterator
+    from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator
 
     from runefold.runtime import Runtime
     from runelog.rune import Envelope, Rune
 
 _END_KINDS: Final = frozenset({"turn.completed", "turn.interrupted", "turn.error"})
+_NEWS: Final = _END_KINDS | {"turn.started", "session.input_refused"}
+"""What tells how far a message has come."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Turn:
         self._after = after
         self._fresh = after > 0
         self._id = ""
+        self._found: Ended | Refusal | None = None
+        """How it ended, for whoever is about to be told."""
 
     def __repr__(self) -> str:
         """Show which turn of which conversation it is."""
@@ -94,11 +99,9 @@ class Turn:
         Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and can be
         asked again. Raises `Refused` if the message never became a turn.
         """
-        # Of a message that was just sent the session knows more than the log.
-        found = (None if self._fresh else self._ended()) or self._runtime.ask(
-            self.conversation, Await(self.message_id), timeout, before=self._ended
+        found = self._runtime.ask(
+            self.conversation, Await(self.message_id), timeout, before=self._known
         )
-        self._fresh = False
         match found:
             case Ended(turn_id, rune):
                 self._id = turn_id
@@ -110,13 +113,45 @@ class Turn:
                 msg = f"{self!r} has not ended"
                 raise Unanswered(msg)
 
+    def _known(self) -> Ended | Refusal | None:
+        """Return how it ended, if that is known without asking; None if it is not."""
+        found, self._found = self._found, None
+        # Of a message that was just sent the session knows more than the log.
+        fresh, self._fresh = self._fresh, False
+        return self._ended() if found is None and not fresh else found
+
     def _ended(self) -> Ended | Refusal | None:
         """Return how it ended, as the log has it; None if it has not."""
         return ended(self._runtime.log, self.conversation, self.message_id)
 
     def __await__(self) -> Generator[Any, None, TurnResult]:
-        """Wait for the result without holding the event loop up."""
-        return asyncio.to_thread(self.result).__await__()
+        """Wait for the result without holding the event loop up, or a thread."""
+        return self._result().__await__()
+
+    async def _result(self) -> TurnResult:
+        if isinstance(self._runtime.scheduler, ThreadScheduler):
+            found = await self._end()
+            # Whoever takes note of what an app is told does so as if it had asked.
+            self._found = found
+        return self.result()
+
+    async def _end(self) -> Ended | Refusal:
+        """Wait until the log has it how it ended. Nobody is woken for that, and nobody asked."""
+        with self._runtime.watcher.bell(self.conversation, _NEWS) as bell:
+            # The bell hangs already, so it rings for whatever is not found here.
+            found = self._ended()
+            turn_id = self.id
+            while found is None:
+                for envelope in await bell.news():
+                    match envelope.payload:
+                        case turns.Started(message_id=self.message_id) as rune:
+                            turn_id = self._id = rune.turn_id
+                        case InputRefused(message_id=self.message_id, reason=reason):
+                            found = Refusal(self.message_id, reason)
+                        case turns.Completed() | turns.Interrupted() | turns.Error() as rune:
+                            if rune.turn_id == turn_id:
+                                found = Ended(rune.turn_id, rune)
+            return found
 
     # -- live ---------------------------------------------------------------------------------
 
@@ -125,44 +160,69 @@ class Turn:
 
         To iterate over with `for`, or with `async for`.
         """
-        return TurnRunes(self, kinds)
+        return TurnRunes(self, kinds, self._live)
 
     def follow(self, kinds: Collection[str] | None) -> Iterator[Envelope]:
         """Yield the turn's runes, live."""
-        for item in self._runtime.log.follow(self.conversation, self._after):
-            if isinstance(item, Gap):
-                continue
-            rune: Rune | None = None
-            if not self._id:
-                rune = item.payload
-                if isinstance(rune, turns.Started) and rune.message_id == self.message_id:
-                    self._id = rune.turn_id
-                elif isinstance(rune, InputRefused) and rune.message_id == self.message_id:
-                    return
-            if self._id and item.turn == self._id:
-                if kinds is None or item.kind in kinds:
-                    yield item
-                if item.owner == self._id and item.kind in _END_KINDS:
-                    return
+        return iter(self.runes(kinds))
+
+    def _live(self) -> Following:
+        return Following(self._runtime, self.conversation, self._after)
+
+
+class _Sieve:
+    """Tells the runes of a turn from others of its conversation."""
+
+    def __init__(self, message_id: str, kinds: Collection[str] | None) -> None:
+        self._message_id = message_id
+        self._kinds = kinds
+        self._turn_id = ""
+        self.is_over = False
+
+    def lets_through(self, item: Envelope | Gap) -> TypeGuard[Envelope]:
+        """Take what comes next; tell whether it is asked for."""
+        if isinstance(item, Gap):
+            return False
+        if not self._turn_id:
+            rune = item.payload
+            if isinstance(rune, turns.Started) and rune.message_id == self._message_id:
+                self._turn_id = rune.turn_id
+            elif isinstance(rune, InputRefused) and rune.message_id == self._message_id:
+                self.is_over = True
+        if not self._turn_id or item.turn != self._turn_id:
+            return False
+        self.is_over = item.owner == self._turn_id and item.kind in _END_KINDS
+        return self._kinds is None or item.kind in self._kinds
 
 
 class TurnRunes:
     """The runes of a turn, for `for` and for `async for`."""
 
-    def __init__(self, turn: Turn, kinds: Collection[str] | None) -> None:
+    def __init__(
+        self, turn: Turn, kinds: Collection[str] | None, live: Callable[[], Following]
+    ) -> None:
         """Begin at the turn's beginning, each time."""
-        self._turn = turn
+        self._message_id = turn.message_id
         self._kinds = kinds
+        self._live = live
 
     def __iter__(self) -> Iterator[Envelope]:
         """Yield them as they come."""
-        return self._turn.follow(self._kinds)
+        sieve = _Sieve(self._message_id, self._kinds)
+        for item in self._live():
+            if sieve.lets_through(item):
+                yield item
+            if sieve.is_over:
+                return
 
     async def __aiter__(self) -> AsyncIterator[Envelope]:
-        """Yield them as they come, without holding the event loop up."""
-        runes = self._turn.follow(self._kinds)
-        while (rune := await asyncio.to_thread(next, runes, None)) is not None:
-            yield rune
+        """Yield them as they come, without holding the event loop up, or a thread."""
+        sieve = _Sieve(self._message_id, self._kinds)
+        async for item in self._live():
+            if sieve.lets_through(item):
+                yield item
+            if sieve.is_over:
+                return
 
 
 def outcome(turn_id: str, rune: Rune) -> TurnResult:

@@ -217,5 +217,5 @@ def _copy(source: BlobStore, conversation: str, to: Blobs, into: str | None) -> 
 
 
 def _missing(conversation: str, digest: str) -> NoReturn:
-    msg = f"blob {digest:.80} of {conversation} is missing"
+    msg = f"blob {digest:.80} of {conversation} is missing: restore it from a backup"
     raise Corrupt(msg, conversation=conversation)

@@ -41,7 +41,8 @@ _CHUNK: Final = 2_048
 """How many entries are written in one transaction, so that little room is needed at a time."""
 _LMDB_PAGE: Final = 4_096
 _DEPTH: Final = 5
-_MERGED: Final = b"merged"
+MERGED: Final = b"merged"
+"""In `meta`: the number of the last segment that was taken in."""
 _SLACK: Final = 24
 """Pages that any transaction may need: the way down each tree, and the list of free pages."""
 _Put = tuple[str, bytes, bytes | None]
@@ -161,7 +162,7 @@ class Catalog:
             self._heads(segment, view, ids),
             _streams(segment, view, ids),
             _work(view, ids),
-            [("meta", _MERGED, signed(_MERGED, NUMBER.pack(segment)))],
+            [("meta", MERGED, signed(MERGED, NUMBER.pack(segment)))],
         )
         while chunk := list(itertools.islice(puts, _CHUNK)):
             self._write(chunk)
@@ -207,8 +208,8 @@ class Catalog:
     def merged(self) -> int:
         """The number of the last segment that was taken in, 0 if none."""
         with self.env.view() as view:
-            found = view.get("meta", _MERGED)
-        return NUMBER.unpack(checked(_MERGED, found))[0] if found is not None else 0
+            found = view.get("meta", MERGED)
+        return NUMBER.unpack(checked(MERGED, found))[0] if found is not None else 0
 
     def settle(self, head: Head) -> None:
         """Put down that a conversation was archived or erased: its head stays, its places go."""

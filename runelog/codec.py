@@ -9,28 +9,36 @@ upcasters, a newer one is refused.
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, Union, cast
 
 import msgspec
 
 from runelog.errors import Corrupt, NewerFormat, Refused, TooLarge
+from runelog.legible import MAX_DEPTH, UNREADABLE, check_depth, check_legible, is_plain, never
 from runelog.rune import Change, Envelope, Origin, Rune, Tombstone, Unknown, Visibility, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+__all__ = [
+    "LARGE_FIELD",
+    "MAX_DEPTH",
+    "MAX_INLINE",
+    "MAX_RUNE",
+    "Blobs",
+    "Codec",
+    "check_depth",
+    "digest_of",
+    "tombstone",
+]
+
 MAX_INLINE: Final = 1 << 20
 """A larger rune keeps its large fields as blobs."""
 MAX_RUNE: Final = 64 << 20
 """A larger rune is refused."""
-MAX_DEPTH: Final = 64
-"""Deeper payloads are refused: on a thread with a small stack they would end the process."""
 LARGE_FIELD: Final = 64 << 10
 """Fields from this size on are moved to blobs when their rune is too large to be kept inline."""
 
-_CONTAINERS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
-_SINGLE = frozenset({str, bytes, int, float, bool, type(None)})
 _ARRAY_9 = b"\x99"
 _ARRAY_10 = b"\x9a"
 _SMALL_ARRAYS = [bytes([0x90 + count]) for count in range(16)]
@@ -39,8 +47,6 @@ _envelopes = msgspec.msgpack.Decoder(list[Envelope]).decode
 _builtins = msgspec.msgpack.Decoder().decode
 _mapping = msgspec.msgpack.Decoder(dict[Any, Any]).decode
 _set = msgspec.structs.force_setattr
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises at bytes it cannot read; to it, bad UTF-8 is no DecodeError."""
 
 
 class Blobs(Protocol):
@@ -108,24 +114,23 @@ class Codec:
     def encode(self, conversation: str, change: Change) -> list[bytes]:
         """Encode the runes of one change, each as it is stored."""
         bodies = []
-        cls, head, flat = None, b"", False
+        cls, head, plain = None, b"", never
         for rune in change.runes:
             if type(rune) is not cls:
                 cls = type(rune)
                 head = _ARRAY_9 + self._head(change, cls)
-                flat = _is_flat(cls)
+                plain = is_plain(cls)
             try:
                 payload = _encode(rune)
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
                 msg = f"a {kind_of(rune)} cannot be stored: {error}"
                 raise Refused(msg) from error
+            if not plain(rune):
+                check_legible(rune, payload)
             if len(payload) > MAX_INLINE:
                 bodies.append(self._encode_large(conversation, head[1:], rune, payload))
-                continue
-            # Deep only if it has many containers, which is quick to see; most kinds cannot be.
-            if not flat and len(payload.translate(None, _CONTAINERS)) < len(payload) - MAX_DEPTH:
-                check_depth(payload)
-            bodies.append(head + payload)
+            else:
+                bodies.append(head + payload)
         return bodies
 
     @staticmethod
@@ -193,7 +198,7 @@ class Codec:
             # Put together they are a msgpack array, which one call decodes.
             head = _SMALL_ARRAYS[count] if count < 16 else b"\xdc" + count.to_bytes(2, "big")
             found = _envelopes(head + bodies)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             which = f"rune {event_id}" if count == 1 else f"one of {count} runes from {event_id} on"
             msg = f"{which} of {conversation} cannot be decoded: {error}"
             raise Corrupt(msg, conversation=conversation, event_id=event_id) from error
@@ -208,7 +213,7 @@ class Codec:
         """Read the kind of `envelope` without decoding its payload."""
         try:
             return _kind(envelope.body).kind
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise _undecodable(envelope, error) from error
 
     def payload(self, envelope: Envelope) -> Rune:
@@ -226,7 +231,7 @@ class Codec:
                 raise NewerFormat(msg)
             fields = self._upcast(kind, cls.schema, envelope)
             return msgspec.msgpack.decode(_encode(fields), type=cls)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise _undecodable(envelope, error) from error
 
     def _upcast(self, kind: str, schema: int, envelope: Envelope) -> dict[str, Any]:
@@ -277,76 +282,9 @@ def tombstone(envelope: Envelope, reason: str) -> bytes:
     return Codec().encode(envelope.conversation, change)[0]
 
 
-@lru_cache(maxsize=1_024)
-def _is_flat(cls: type[Rune]) -> bool:
-    """Tell from the fields of a kind that its runes cannot be nested deeply."""
-    return all(
-        set(getattr(field.type, "__args__", (field.type,))) <= _SINGLE
-        for field in msgspec.structs.fields(cls)
-    )
-
-
 def digest_of(content: bytes) -> str:
     """Return the name under which content is kept: its SHA-256, in hex."""
     return hashlib.sha256(content).hexdigest()
-
-
-def check_depth(data: bytes, limit: int = MAX_DEPTH) -> None:
-    """Refuse msgpack nested deeper than `limit`, by walking its bytes without recursion.
-
-    >>> check_depth(msgspec.msgpack.encode([[1], {"a": [2]}]))
-    """
-    remaining: list[int] = [1]
-    at, end = 0, len(data)
-    while remaining:
-        if remaining[-1] == 0:
-            remaining.pop()
-            continue
-        remaining[-1] -= 1
-        if at >= end:
-            msg = "msgpack ends in the middle of a value"
-            raise TooLarge(msg)
-        size, children = _span(data, at)
-        container = data[at] in _CONTAINERS
-        at += size
-        if container:
-            if len(remaining) > limit:
-                msg = f"nested deeper than {limit} levels: flatten it, or store it as text"
-                raise TooLarge(msg)
-            remaining.append(children)
-    if at != end:
-        msg = "msgpack has bytes after its value"
-        raise TooLarge(msg)
-
-
-_FIXED = {0xC0: 1, 0xC2: 1, 0xC3: 1, 0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}
-_FIXED |= {0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9, 0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18}
-_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
-_SIZED |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
-_COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
-
-
-def _span(data: bytes, at: int) -> tuple[int, int]:
-    """Return how many bytes the token at `at` takes itself, and how many values are in it."""
-    first = data[at]
-    if first < 0x80 or first >= 0xE0:
-        return 1, 0
-    if first < 0x90:
-        return 1, 2 * (first & 0x0F)
-    if first < 0xA0:
-        return 1, first & 0x0F
-    if first < 0xC0:
-        return 1 + (first & 0x1F), 0
-    if first in _FIXED:
-        return _FIXED[first], 0
-    if first in _SIZED:
-        width, extra = _SIZED[first]
-        return 1 + width + extra + int.from_bytes(data[at + 1 : at + 1 + width], "big"), 0
-    if first in _COUNTED:
-        width, per = _COUNTED[first]
-        return 1 + width, per * int.from_bytes(data[at + 1 : at + 1 + width], "big")
-    msg = f"byte {first:#x} starts no msgpack value"
-    raise TooLarge(msg)
 
 
 def _undecodable(envelope: Envelope, error: Exception) -> Corrupt:

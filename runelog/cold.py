@@ -97,7 +97,7 @@ class Archives:
             with path.open("rb") as file:
                 yield StreamReader(file)
         except FileNotFoundError:
-            msg = f"the archive of {conversation} is missing: put {path.name} back"
+            msg = f"the archive of {conversation} is missing: restore {path.name} from a backup"
             raise Corrupt(msg, conversation=conversation) from None
         except (BadStream, UnknownConversation) as error:
             msg = f"the archive of {conversation} is damaged: {error}"

@@ -229,3 +229,24 @@ def salvage(data: bytes, conversation: str, seed: int, position: int) -> Salvage
         msg = f"the frame of {conversation} from event {first} has bytes left over"
         raise Corrupt(msg, conversation=conversation, event_id=first)
     return Salvaged(number, first, time, bodies)
+
+
+def clues(data: bytes, position: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield what tells whose a frame is: bytes, their checksum, and a number.
+
+    The checksum over the bytes started from the seed of the frame's conversation, XOR the number.
+    """
+    size = len(data)
+    if size < _HEADER.size:
+        return
+    whole, _, first, time, count = _HEADER.unpack_from(data)
+    yield data[4:], whole, (position ^ position >> 32) & _MASK
+    start = _HEADER.size + 8 * count
+    if start > size:
+        return
+    base = crc32(_BASE.pack(position, time, first >> 32))
+    for offset, (length, checksum) in enumerate(_ENTRY.iter_unpack(data[_HEADER.size : start])):
+        if start + length > size:
+            return
+        yield data[start : start + length], checksum, (base ^ first + offset) & _MASK
+        start += length

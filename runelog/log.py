@@ -72,7 +72,10 @@ class Log(Protocol):
         ...
 
     def version(self, conversation: str, entity: str) -> int:
-        """Return how many runes the entity's stream holds, 0 if there is no such entity."""
+        """Return how many committed runes the entity's stream holds, 0 if there is no such entity.
+
+        What was appended with `durable=False`, by this handle too, may not be in it yet.
+        """
         ...
 
     def read_all(self, after: int = 0) -> Iterator[Envelope | Gap]:

@@ -11,9 +11,10 @@ from runelog import frame
 from runelog.errors import Corrupt
 from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole, decode_work
 from runelog.rune import State, is_id
+from runelog.whose import names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runelog.index import Head
     from runelog.manifest import SegmentInfo
@@ -33,8 +34,13 @@ class Rescued(NamedTuple):
 class Loot:
     """Everything that can be read out of a damaged segment."""
 
-    def __init__(self, view: SalvageView, info: SegmentInfo, size: int) -> None:
-        """Read all that `view` can; `size`, the length of the file, bounds what is believed."""
+    def __init__(
+        self, view: SalvageView, info: SegmentInfo, size: int, conversations: Iterable[str] = ()
+    ) -> None:
+        """Read all that `view` can; `size`, the length of the file, bounds what is believed.
+
+        `conversations` are those that anything else speaks of: a rune may be one of theirs.
+        """
         # A rune takes at least this much: a position or an event id beyond is damage, not data.
         self._most = size // 24
         self._last = info.last or info.first + self._most
@@ -46,8 +52,9 @@ class Loot:
         self._names: dict[int, str] = {}
         # What is found on a page that nothing leads to may be of another table: its shape must fit.
         self._take_names(view)
-        self._take_runes(view)
-        self._take_holes(view)
+        self._take_runes(view, conversations)
+        self.knows_holes = self._take_holes(view)
+        """Whether all that was taken out of the segment before is known."""
         for key, stored in view.salvage("work"):
             name = self._names.get(NUMBER.unpack(key[:4])[0]) if len(key) > NUMBER.size else None
             if name is not None and is_id(_text(key[4:])):
@@ -71,44 +78,71 @@ class Loot:
             if len(value) == NUMBER.size and is_id(_text(key)):
                 self._names.setdefault(NUMBER.unpack(value)[0], _text(key))
 
-    def _take_holes(self, view: SalvageView) -> None:
+    def _take_holes(self, view: SalvageView) -> bool:
+        """Take what is told of runes taken out before; return whether that is all there was."""
+        whole = view.complete("holes")
         for key, value in view.salvage("holes"):
             if len(key) == PLACE.size:
                 try:
                     hole = decode_hole(key, value)
                 except Corrupt:
+                    whole = False
                     continue
                 if self._first <= hole.position and hole.position + hole.length - 1 <= self._last:
                     self.holes[hole.position] = hole
+        return whole
 
     def name_of(self, number: int) -> str | None:
         """Return the conversation that had a number in the damaged segment."""
         return self._names.get(number)
 
-    def _take_runes(self, view: SalvageView) -> None:
+    def _take_runes(self, view: SalvageView, conversations: Iterable[str]) -> None:
+        frames: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         for key, data in view.salvage("runes"):
-            name = self._names.get(frame.number(data))
-            if name is None or len(key) != PLACE.size:
-                continue
+            if len(key) == PLACE.size:
+                position = PLACE.unpack(key)[0]
+                name = self._names.get(frame.number(data))
+                if name is None or not self._take_frame(position, data, name):
+                    frames[frame.number(data)].append((position, data))
+        for number, name in names_of(frames, conversations).items():
+            self._names.setdefault(number, name)
+            for position, data in frames[number]:
+                self._take_frame(position, data, name)
+        damaged = {position for those in frames.values() for position, _ in those}
+        self._take_copies(view, {PLACE.pack(position) for position in damaged})
+
+    def _take_copies(self, view: SalvageView, keys: set[bytes]) -> None:
+        """Take runes that are damaged where they are from older copies of their pages."""
+        for key, data in view.copies(keys) if keys else ():
             position = PLACE.unpack(key)[0]
-            try:
-                parts = frame.salvage(data, name, frame.seed_of(name), position)
-            except Corrupt:
-                continue
-            if all(body is None for body in parts.bodies):
-                continue  # not even its header can be believed
-            for offset, body in enumerate(parts.bodies):
-                at = position + offset
-                if body is not None and self._first <= at <= self._last:
-                    self.runes[at] = Rescued(at, name, parts.first + offset, parts.time, body)
+            near = self.runes.get(position) or self.runes.get(position + frame.count(data) - 1)
+            if near and near.time != frame.time_of(data):
+                continue  # of an append that a crash took back
+            name = self._names.get(frame.number(data))
+            if name is not None:
+                self._take_frame(position, data, name)
+
+    def _take_frame(self, position: int, data: bytes, name: str) -> bool:
+        """Take what is sound of a frame, if it is one of this conversation; tell whether all is."""
+        try:
+            parts = frame.salvage(data, name, frame.seed_of(name), position)
+        except Corrupt:
+            return False
+        for offset, body in enumerate(parts.bodies):
+            at = position + offset
+            if body is not None and self._first <= at <= self._last:
+                rune = Rescued(at, name, parts.first + offset, parts.time, body)
+                self.runes.setdefault(at, rune)
+        return None not in parts.bodies
 
     def complete(
-        self, info: SegmentInfo, before: dict[str, int], ends: dict[str, int]
+        self, info: SegmentInfo, before: dict[str, int], ends: dict[str, int], since: int
     ) -> tuple[list[Rescued], list[Hole]]:
-        """Return what was rescued, in order, and the positions left over.
+        """Return what was rescued, in order, and the positions that nothing is known of.
 
         A stand-in takes the place of each lost rune. `before` tells where conversations ended
         before this segment, and `ends` where they must have ended in it, as far as others know.
+        `since` is the time of stand-ins where none is known.
         """
         known: dict[str, dict[int, int]] = defaultdict(dict)
         for rune in self.runes.values():
@@ -122,9 +156,10 @@ class Loot:
         placed, left = _place(wanted, free, last)
         times = sorted((rune.position, rune.time) for rune in self.runes.values())
         runes = sorted(
-            [*self.runes.values(), *_stand_ins(placed, times)], key=lambda rune: rune.position
+            [*self.runes.values(), *_stand_ins(placed, times, since)],
+            key=lambda rune: rune.position,
         )
-        return runes, [*self.holes.values(), *_holes(left)]
+        return runes, list(_holes(left))
 
     def _lost(
         self,
@@ -197,10 +232,10 @@ def _place(
 
 
 def _stand_ins(
-    placed: list[tuple[int, str, int]], times: list[tuple[int, int]]
+    placed: list[tuple[int, str, int]], times: list[tuple[int, int]], since: int
 ) -> Iterator[Rescued]:
-    """Yield lost runes with the time of the last one that is known before them."""
-    index, time = 0, times[0][1] if times else 0
+    """Yield lost runes with the time of the last one that is known before them, else `since`."""
+    index, time = 0, times[0][1] if times else since
     for position, name, event_id in sorted(placed):
         while index < len(times) and times[index][0] < position:
             time = times[index][1]

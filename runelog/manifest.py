@@ -247,11 +247,11 @@ class Lock:
         if any(lock.is_beside(self._fd) for lock in _locks if lock is not self):
             return (
                 f"{self.path.parent} is open for writing in this very process already: use that "
-                "log, close it first, or open this one with readonly=True"
+                "one, close it first, or only read it, with Runelog.open(..., readonly=True)"
             )
         return (
             f"{self.path.parent} is being written by {holder(self.path.parent)}: "
-            "close the log there first, or open it with readonly=True"
+            "close it there first, or only read it, with Runelog.open(..., readonly=True)"
         )
 
     @property

@@ -6,14 +6,14 @@ import contextlib
 import re
 import secrets
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from runelog import segment, space
-from runelog.catalog import decode_span, entries
+from runelog.catalog import MERGED, decode_span, entries
 from runelog.errors import Corrupt, RunefoldError
-from runelog.index import Head, decode_head
+from runelog.index import NUMBER, Head, checked, decode_head
 from runelog.lookup import last_position
 from runelog.manifest import Manifest, SegmentInfo, Status
 from runelog.rune import State, is_id
@@ -103,34 +103,68 @@ def _describe(path: Path) -> SegmentInfo:
     )
 
 
-def expected_events(
-    directory: Path, found: Manifest, damaged: set[int]
-) -> dict[int, dict[str, int]]:
-    """Tell for each damaged segment where its conversations must have ended in it.
+class Expected(NamedTuple):
+    """What the rest of a log knows of its damaged segments."""
+
+    ends: dict[int, dict[str, int]]
+    """For each of them, where its conversations must have ended in it."""
+    names: set[str]
+    """The conversations that are not erased: what is found may be theirs."""
+    told: set[int]
+    """The segments of which the catalog tells everything: what it does not tell was not there."""
+
+
+def expected_events(directory: Path, found: Manifest, damaged: set[int]) -> Expected:
+    """Tell what must have been in damaged segments.
 
     The catalog knows, if it can be read; and where a conversation goes on in a later segment, what
     came before must have been in an earlier one.
     """
-    expected: dict[int, dict[str, int]] = {number: {} for number in damaged}
+    expected = Expected({number: {} for number in damaged}, _named(directory), set())
     later: dict[str, int] = {}
     for info in reversed(found.segments):
         if info.number in damaged:
-            expected[info.number] = dict(later)
+            expected.ends[info.number].update(later)
         path = directory / "segments" / info.name
         if path.exists():
             with SalvageView.open(path) as view:
                 for head in _heads(view):
                     if head.state is State.LIVE:
                         later[head.id] = head.since - 1
+                        expected.names.add(head.id)
     path = directory / f"catalog.{found.catalog}.mdb"
     if path.exists():
         with SalvageView.open(path) as view:
-            for key, stored in view.salvage("spans", _is_span):
-                with contextlib.suppress(Corrupt):
-                    span = decode_span(key, stored)
-                    if span.segment in damaged:
-                        expected[span.segment][key[:-9].decode()] = span.last
+            _ask_catalog(view, expected)
+    expected.names.difference_update(marker.stem for marker in directory.glob("archive/*.erased"))
     return expected
+
+
+def _ask_catalog(view: SalvageView, expected: Expected) -> None:
+    """Take from the catalog where conversations end in damaged segments."""
+    doubts = not view.complete("spans")
+    for key, stored in view.salvage("spans", _is_span):
+        try:
+            span = decode_span(key, stored)
+            name = key[:-9].decode()
+        except (Corrupt, UnicodeDecodeError):
+            doubts = True
+            continue
+        expected.names.add(name)
+        if span.segment in expected.ends:
+            expected.ends[span.segment][name] = span.last
+    with contextlib.suppress(Corrupt):
+        merged = view.get("meta", MERGED)
+        if merged is not None and not doubts:
+            last = NUMBER.unpack(checked(MERGED, merged))[0]
+            expected.told.update(number for number in expected.ends if number <= last)
+
+
+def _named(directory: Path) -> set[str]:
+    """Return the conversations that something beside the segments is named after."""
+    return {path.stem for path in directory.glob("archive/*.runes")} | {
+        path.name for path in directory.glob("blobs/*") if is_id(path.name)
+    }
 
 
 def _is_span(key: bytes, stored: bytes) -> bool:

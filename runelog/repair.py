@@ -2,11 +2,13 @@
 
 A damaged segment is read as far as it is sound and written anew. A rune that cannot be read has a
 tombstone in its place, so that event ids stay gap-free. The damaged file itself is moved to
-`damaged/` and never deleted: whoever can read more out of it later still can.
+`damaged/` and never deleted: whoever can read more out of it later still can. `runelog.mending`
+does the same for what lies beside the segments.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -24,8 +26,9 @@ from runelog.inscribe import Desk, inscribe
 from runelog.line import Item
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Lock, Manifest, SegmentInfo, Status
-from runelog.recover import expected_events, find_segments
-from runelog.rune import LOST, Change, Tombstone
+from runelog.mending import known_heads, lost_body, mend_archives, mend_blobs
+from runelog.recover import Expected, expected_events, find_segments
+from runelog.rune import LOST
 from runelog.salvage import SalvageView
 from runelog.walk import walk
 
@@ -69,8 +72,7 @@ class _Repair:
         self._directory = directory
         self._progress = progress
         self._done = Repaired()
-        self._expected: dict[int, dict[str, int]] = {}
-        """For each damaged segment, where its conversations must have ended there."""
+        self._expected = Expected({}, set(), set())
         self._heads: dict[str, int] = {}
         """The last event id of each conversation in the segments before the one at hand."""
 
@@ -78,7 +80,9 @@ class _Repair:
         found = self._manifest()
         damaged = {info.number for info in found.segments if not self._is_sound(info)}
         self._look_at_the_catalog(found)
-        if not damaged and not self._done.notes:
+        rebuilt = bool(damaged or self._done.notes)
+        self._mend_beside(found)
+        if not rebuilt:
             return self._done
         if damaged:
             self._expected = expected_events(self._directory, found, damaged)
@@ -89,7 +93,9 @@ class _Repair:
         catalog = Catalog(path, create=True)
         try:
             segments = [
-                self._rescue(info, catalog) if info.number in damaged else self._keep(info, catalog)
+                self._rescue(info, catalog, _since(found, info))
+                if info.number in damaged
+                else self._keep(info, catalog)
                 for info in found.segments
             ]
             if segments[-1].status is not Status.ACTIVE:
@@ -107,6 +113,16 @@ class _Repair:
             if info.number in damaged:
                 self._set_aside(info)
         return self._done
+
+    def _mend_beside(self, found: Manifest) -> None:
+        """Mend archives and blobs, which are files of their own."""
+        heads = known_heads(self._directory / f"catalog.{found.catalog}.mdb")
+        archives = mend_archives(self._directory, heads)
+        for mended in itertools.chain(archives, mend_blobs(self._directory)):
+            self._done.segments.append(mended.name)
+            self._done.notes.append(mended.note)
+            self._done.runes_kept += mended.kept
+            self._done.runes_lost += mended.lost
 
     def _manifest(self) -> Manifest:
         try:
@@ -179,16 +195,19 @@ class _Repair:
 
     # -- one damaged segment ------------------------------------------------------------------
 
-    def _rescue(self, info: SegmentInfo, catalog: Catalog) -> SegmentInfo:
+    def _rescue(self, info: SegmentInfo, catalog: Catalog, since: int) -> SegmentInfo:
         """Write a damaged segment anew out of what can be read of it."""
         path = self._path(info)
         if path.exists():
             with SalvageView.open(path) as view:
-                loot = Loot(view, info, path.stat().st_size)
+                loot = Loot(view, info, path.stat().st_size, self._expected.names)
         else:
             loot = Loot(SalvageView.of(b"", info.name), info, 0)
-        runes, holes = loot.complete(info, self._heads, self._expected.get(info.number, {}))
-        self._done.runes_lost += sum(hole.length for hole in holes if not hole.number)
+        runes, unknown = loot.complete(info, self._heads, self._expected.ends[info.number], since)
+        if not info.generation or loot.knows_holes or info.number not in self._expected.told:
+            # Else nothing is missing there: it was archived or erased before.
+            self._done.runes_lost += sum(hole.length for hole in unknown)
+        holes = [*loot.holes.values(), *unknown]
         last = max(
             [info.last, info.first - 1]
             + [rune.position for rune in runes[-1:]]
@@ -246,7 +265,7 @@ class _Repair:
         for offset, rune in enumerate(run):
             if rune.body is None:
                 self._done.runes_lost += 1
-                bodies.append(_tombstone(rune.conversation))
+                bodies.append(lost_body(rune.conversation))
                 touched[LOST].append((offset, 1))
                 continue
             self._done.runes_kept += 1
@@ -274,6 +293,13 @@ class _Repair:
             sync_directory(aside)
             sync_directory(path.parent)
         path.with_name(path.name + "-lock").unlink(missing_ok=True)
+
+
+def _since(found: Manifest, damaged: SegmentInfo) -> int:
+    """Return when a segment was begun, or when the one behind it was: all in it is older."""
+    return next(
+        (info.since for info in found.segments if info.number >= damaged.number and info.since), 0
+    )
 
 
 def _runs(runes: list[Rescued]) -> Iterator[list[Rescued]]:
@@ -322,7 +348,3 @@ class _Before:
     def __init__(self, catalog: Catalog) -> None:
         self.version = catalog.version
         self.was_open = catalog.is_open
-
-
-def _tombstone(conversation: str) -> bytes:
-    return _codec.encode(conversation, Change(LOST, None, [Tombstone(reason="damaged")]))[0]

@@ -20,7 +20,7 @@ from runelog.survey import EVERYTHING, Survey
 from runelog.trees import Damage, Entry, File
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
     from pathlib import Path
     from typing import Self
 
@@ -266,6 +266,20 @@ class SalvageView:
                 yield found.key, found.value
         while waiting:
             yield from self._stray(waiting[-1], strays[waiting.pop()])
+
+    def copies(self, keys: Container[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield what pages that nothing leads to any more have under some keys, newer ones first.
+
+        Whoever writes copies a page and changes the copy, so that older ones stay for a while.
+        """
+        claimed = bytearray(self._survey.claimed)
+        for number in self._unclaimed(self._survey):
+            with contextlib.suppress(Corrupt):
+                page = self._file.parse(number)
+                for node in () if page.branch else page.nodes:
+                    if node.key in keys:
+                        with contextlib.suppress(Corrupt):
+                            yield node.key, self._file.value(page, node, claimed)
 
     def _meant(self, table: str) -> str:
         """Return the name under which a table is listed, if it is but for one byte."""

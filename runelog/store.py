@@ -229,7 +229,10 @@ class Runelog:
         return self._while_open(self._reader.stream(conversation, entity, after, until))
 
     def version(self, conversation: str, entity: str) -> int:
-        """Return how many runes the entity's stream holds, 0 if there is no such entity."""
+        """Return how many committed runes the entity's stream holds, 0 if there is no such entity.
+
+        What was appended with `durable=False`, by this handle too, may not be in it yet.
+        """
         self._check()
         return self._reader.version(conversation, entity)
 

@@ -55,6 +55,8 @@ class House:
         """Under which agent an entity's actor lives."""
         self.left = False
         """Whether it was told to end; otherwise its end is a fall."""
+        self._noted = 0
+        """When an actor was last started again."""
         self.session: Ref
         """The session's actor: the last one there was."""
         offices = hall.offices
@@ -163,9 +165,12 @@ class House:
             reason=str(how),
             restarts=count,
         )
-        if child != SESSION:
-            self.hall.awaited.add(child)
-            self.hall.tell(SESSION, NoteRestart(child, str(how)[:MAX_REASON], count))
+        # No two at once, so that each is told from the others.
+        self._noted = max(self.hall.offices.clock.now(), self._noted + 1)
+        # The session's own is for its successor to write.
+        self.hall.awaited.add(child)
+        note = NoteRestart(child, str(how)[:MAX_REASON], count, self._noted)
+        self.hall.tell(SESSION, note)
 
     def _given_up(self, agent: str, down: Down) -> None:
         """Tell the session that an agent could not be kept alive."""

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.clock import SECOND
-from actors.errors import Unanswered
 from actors.report import log as operator
 from actors.session import commands as ask
-from actors.session.actor import Await, Interrupt, Look
-from actors.session.lifecycle import ENTITY
+from actors.session.lifecycle import ENTITY, is_at_work
 from actors.session.runes import Reopened
 from actors.tool.runes import Result
+from actors.turn.clock import works
 from actors.turn.lifecycle import LIFECYCLE as TURN
 from runelog.errors import RunefoldError
 from runelog.replay import replay
 from runelog.rune import Change, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from actors.hall import Offices
-    from actors.turn.state import State
+    from actors.session.fold import State
+    from actors.turn.state import Call
+    from actors.turn.state import State as TurnState
     from runelog.log import Log
+    from runelog.replay import Replayed
     from supervisors.tree import Tree
 
 SESSION = "session"
@@ -61,18 +64,24 @@ class Recovery:
     def _letter(self, conversation: str, entities: set[str], epoch: int) -> ask.Reopen | None:
         """Return what a session is told of this open: nothing if only humans are waited for.
 
-        Such a wait may take days and outlive any number of processes; nobody failed in it.
+        Such a wait may take days and outlive any number of processes, and so may what is queued
+        behind it; nobody failed in it.
         """
-        turns = [entity for entity in entities if entity.startswith("turn_")]
-        states = [replay(self._log, conversation, TURN, entity=turn).state for turn in turns]
+        turns = {entity for entity in entities if entity.startswith("turn_")}
         # A call is in the index only while a human is asked about it.
         asked = {entity for entity in entities if entity.startswith("call_")}
-        others = entities - asked - set(turns)
-        if not others and all(_waits(state, asked) for state in states):
-            return None
+        if not entities - asked - turns - {SESSION}:
+            state = self._session(conversation).state
+            if not is_at_work(state) and not working(self._log, conversation, state):
+                return None
         return ask.Reopen(epoch, self._has_outcome(conversation, turns))
 
-    def _has_outcome(self, conversation: str, turns: list[str]) -> bool:
+    def _session(self, conversation: str) -> Replayed[State]:
+        snapshots = self._log.snapshots
+        law = ENTITY.lifecycle
+        return replay(self._log, conversation, law, entity=SESSION, snapshots=snapshots)
+
+    def _has_outcome(self, conversation: str, turns: set[str]) -> bool:
         """Tell whether a tool of a running turn came back since the last such open."""
         last = 0
         for envelope in self._log.stream(conversation, SESSION):
@@ -87,7 +96,7 @@ class Recovery:
     def suspend(self, conversation: str, error: BaseException | None) -> None:
         """Record that a session cannot be kept alive, without an actor of its own."""
         try:
-            state, _, version = replay(self._log, conversation, ENTITY.lifecycle, entity=SESSION)
+            state, _, version = self._session(conversation)
             told = self._offices.redactor.text(repr(error))
             reason = f"error_threshold: {told}"[:500]
             runes = ENTITY.lifecycle.decide(state, ask.Suspend(reason))
@@ -97,31 +106,45 @@ class Recovery:
         except Exception as worse:  # noqa: BLE001 -- nothing is left that could be done about it
             operator.error("session_not_suspended", conversation=conversation, reason=repr(worse))
 
-    def drain(self, tree: Tree, timeout: float) -> None:
-        """Wait until the turns that run now have ended; interrupt those that take too long."""
-        end = self._offices.clock.now() + round(timeout * SECOND)
-        for name in tree.awake():
-            try:
-                if not self._have_ended(tree, name, end):
-                    for message_id in tree.ask(name, Interrupt("shutdown")):
-                        tree.ask(name, Await(message_id))
-            except RunefoldError as error:
-                operator.warning("not_drained", conversation=name, reason=str(error))
 
-    def _have_ended(self, tree: Tree, name: str, end: int) -> bool:
-        """Wait for the turns of a conversation that run now; tell whether all ended in time."""
-        for turn in tree.ask(name, Look()).running:
-            left = max(0.0, (end - self._offices.clock.now()) / SECOND)
-            try:
-                tree.ask(name, Await(turn.message_id), left)
-            except Unanswered:
-                return False
+# -- who waits -----------------------------------------------------------------------------------
+
+
+def working(log: Log, conversation: str, state: State) -> list[str]:
+    """Name the turns of a session that do something, rather than wait for a human."""
+    turns: dict[str, TurnState] = {
+        each.turn_id: replay(log, conversation, TURN, entity=each.turn_id).state
+        for each in state.running
+    }
+    answers = _answers(state)
+    return [turn for turn in turns if not _waits(turn, turns, answers)]
+
+
+def _answers(state: State) -> dict[str, str]:
+    """Return which turn answers a message, or has to end before another one does."""
+    found = {each.message_id: each.turn_id for each in state.running}
+    busy = {each.agent_id: each.turn_id for each in state.running}
+    waiting = {each.message_id: busy[each.to] for each in state.waiting if each.to in busy}
+    return waiting | found
+
+
+def _waits(
+    turn: str,
+    turns: Mapping[str, TurnState],
+    answers: Mapping[str, str],
+    above: tuple[str, ...] = (),
+) -> bool:
+    """Tell whether a turn waits for a human, or for another turn that does."""
+    state, above = turns[turn], (*above, turn)
+    if not works(state):
         return True
 
+    def is_held_up(call: Call) -> bool:
+        asked = answers.get(call.call_id)
+        if call.asked or call.hold or asked is None:
+            return call.asked or call.hold
+        # Two that wait for each other wait for nobody.
+        return asked not in above and _waits(asked, turns, answers, above)
 
-def _waits(turn: State, asked: set[str]) -> bool:
-    """Tell whether a turn waits for humans alone; calls on hold do not begin before those."""
-    left = [call for call in turn.calls if call.status is None]
-    return any(call.call_id in asked for call in left) and all(
-        call.call_id in asked or call.hold for call in left
-    )
+    left = [call for call in state.calls if call.status is None]
+    return bool(left) and all(map(is_held_up, left))

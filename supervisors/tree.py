@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from actors.clock import SECOND
-from actors.errors import Crashed, Dead
+from actors.errors import Crashed, Dead, Unanswered
 from actors.hall import Hall, Offices
 from actors.process import ASK_TIMEOUT
 from actors.report import log as operator
@@ -208,20 +208,33 @@ class Tree:
         """Ask the session of a conversation, awake or not. For the edge: it waits.
 
         If the session ends before it answers, it is asked again, unless `before` has the answer.
+        However often it sleeps meanwhile, `timeout` is for all of it.
         """
-        for left in reversed(range(_TRIES)):
-            if before is not None and left < _TRIES - 1 and (found := before()) is not None:
-                return found
+        clock = self.offices.clock
+        until = None if timeout is None else clock.now() + round(timeout * SECOND)
+        crashes, left = 0, timeout
+        while True:
             house = self.wake(conversation)
             session = house.session
             try:
-                return session.ask(message, self.offices.scheduler, timeout)
+                return session.ask(message, self.offices.scheduler, left)
+            except Unanswered:
+                what = type(message).__name__
+                msg = (
+                    f"{conversation} gave no answer to {what} within {timeout} s; "
+                    "it may still be handled"
+                )
+                raise Unanswered(msg) from None
             except (Dead, Crashed):
-                # Gone to sleep, or crashed and about to be started again.
-                if left == 0:
+                # Gone to sleep, as it may; or crashed and about to be started again.
+                crashes += not house.left
+                if crashes == _TRIES:
                     raise
                 house.replaced(session, self.offices.scheduler)
-        raise AssertionError
+            if before is not None and (found := before()) is not None:
+                return found
+            if until is not None:
+                left = max(until - clock.now(), 0) / SECOND
 
     # -- the end --------------------------------------------------------------------------------
 

@@ -146,11 +146,11 @@ def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     match state.phase, command:
         case Phase.SPAWNING, BecomeReady():
-            return [Ready(agent_id=state.agent_id)]
+            return [Ready(agent_id=state.agent_id, trigger="init_complete")]
         case ((Phase.IDLE | Phase.RUNNING_TURN), BecomeReady()):
             return []
         case Phase.SPAWNING, Fail(error):
-            return [Failed(agent_id=state.agent_id, error=error)]
+            return [Failed(agent_id=state.agent_id, error=error, trigger="init_error")]
         case Phase.FAILED, Fail():
             return []
         case _, Terminate():
@@ -168,7 +168,13 @@ def _terminate(state: State, command: Terminate) -> list[Rune]:
         case Phase.SPAWNING:
             # It was never ready, so that there is nothing to terminate: it failed to become so.
             error = f"terminated before it was ready: {command.reason}"
-            return [Failed(agent_id=state.agent_id, error=error, actor=command.actor)]
+            failed = Failed(
+                agent_id=state.agent_id,
+                error=error,
+                trigger=command.reason or "kill",
+                actor=command.actor,
+            )
+            return [failed]
         case Phase.RUNNING_TURN if not command.force:
             msg = (
                 f"agent {state.agent_id} is running {state.turn_id}: "
@@ -176,12 +182,13 @@ def _terminate(state: State, command: Terminate) -> list[Rune]:
             )
             raise Refused(msg)
         case Phase.IDLE | Phase.RUNNING_TURN:
+            by_force = state.phase is Phase.RUNNING_TURN
             return [
                 Terminated(
                     agent_id=state.agent_id,
                     reason=command.reason,
                     stats=state.stats,
-                    trigger="kill(force)" if state.phase is Phase.RUNNING_TURN else "",
+                    trigger="kill(force)" if by_force else command.reason or "kill",
                     actor=command.actor,
                 )
             ]

@@ -74,7 +74,7 @@ class Settled(Rune, frozen=True, gc=False, tag="budget.settled"):
     key: str
     used: Amounts
     estimated: bool = False
-    """Nobody knows what was used, so that all that was set aside counts as used."""
+    """Nobody said what was used: all that was set aside counts, or about what was sent and said."""
 
 
 class Warning(Rune, frozen=True, gc=False, tag="budget.warning"):  # noqa: A001 -- named as its kind

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from actors.budget.runes import WHATS, Amounts, Limits
 from runelog.errors import Refused
+
+CHARACTERS: Final = 4
+"""About so many make a token."""
+
+
+def tokens_of(characters: int) -> int:
+    """Return about how many tokens so many characters are.
+
+    >>> tokens_of(4_000)
+    1000
+    """
+    return characters // CHARACTERS
 
 
 def plus(one: Amounts, other: Amounts) -> Amounts:

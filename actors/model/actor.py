@@ -57,24 +57,32 @@ class ModelActor(Shell):
                 return None
             case Silence():
                 return self._if_silent()
-            case Finish() | Fail():
+            case Finish(usage=usage):
                 self._end_stream()
-                return replace(message, usage=self._spent(message.usage))
+                return replace(message, usage=self._spent(usage))
+            case Fail(usage=usage):
+                self._end_stream()
+                return replace(message, usage=self._spent(usage), said=self._said())
             case TimeUp() if not self.state.begun:
                 if self._stream is not None and self._stream.heard:
                     self._stream.begin()
                     return None
                 self._end_stream()
                 return message
-            case Cancel(reason):
+            case Cancel(reason, actor):
                 self._end_stream()
-                return BreakOff(reason, self._spent(self._stream.usage if self._stream else None))
+                usage = self._spent(self._stream.usage if self._stream else None)
+                return BreakOff(reason, usage, self._said(), actor)
             case _:
                 return super().understand(message)
 
     def _spent(self, usage: Amounts | None) -> Amounts | None:
         """Add what only we know: whether the call was a retry."""
         return None if usage is None else replace(usage, retries=self.state.reserved.retries)
+
+    def _said(self) -> int | None:
+        """Say how much of the answer came; None if it was not we who asked."""
+        return None if self._stream is None else self._stream.length
 
     def perform(self, effect: CallProvider) -> None:
         """Ask the provider, on a thread of its own."""
@@ -135,8 +143,8 @@ class ModelActor(Shell):
             self._watch_from(now)
             return None
         self._end_stream()
-        usage = self._spent(stream.usage)
-        return Fail("timeout", "the stream fell silent", retryable=True, usage=usage)
+        usage, said = self._spent(stream.usage), stream.length
+        return Fail("timeout", "the stream fell silent", retryable=True, usage=usage, said=said)
 
     def _watch_from(self, now: int) -> None:
         assert self._stream is not None

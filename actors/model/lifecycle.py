@@ -8,7 +8,11 @@
       └─────── cancelled ──> cancelled    its turn is being stopped
 
 Every ending settles what was reserved, in the same append, so that a call is charged for exactly
-once. What is not known to have been used counts as reserved, and is marked as estimated.
+once. Where the provider says what was used, that counts. Where it does not:
+
+* it refused before it had said anything: nothing was used;
+* it broke off, or was stopped: about what was sent to it and what it had said, as estimated;
+* nobody knows, as after a crash: all that was reserved, as estimated.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Settled
+from actors.budget.runes import Amounts, Settled
+from actors.budget.sums import tokens_of
 from actors.commands import Cancel, Recover, TimeUp
 from actors.entity import Actor, Entity, Place
 from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
@@ -26,7 +31,7 @@ from runelog.lifecycle import Lifecycle, Table, refusal
 from runelog.rune import Rune, is_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 NAME: Final = "model"
 
@@ -74,6 +79,8 @@ class State(msgspec.Struct, frozen=True):
     upto: int = 0
     prompt: str = ""
     reserved: Amounts = Amounts()
+    sent: int = 0
+    """About how many tokens of what is reserved are for what is sent."""
     first_byte_by: int = 0
     begun: bool = False
     """Whether anything of the answer is there, be it an empty fragment."""
@@ -98,7 +105,9 @@ class Fail(msgspec.Struct, frozen=True):
     message: str = ""
     retryable: bool = False
     usage: Amounts | None = None
-    """What it used until then; None if nobody knows."""
+    """What it used until then; None if the provider did not say."""
+    said: int | None = None
+    """How many characters had come, calls included; None if nobody knows."""
 
 
 class BreakOff(msgspec.Struct, frozen=True):
@@ -106,7 +115,10 @@ class BreakOff(msgspec.Struct, frozen=True):
 
     reason: str
     usage: Amounts | None = None
-    """What it used until then; None if nobody knows."""
+    """What it used until then; None if the provider did not say."""
+    said: int | None = None
+    """How many characters had come, calls included; None if nobody knows."""
+    actor: Actor = "user"
 
 
 Command: TypeAlias = Finish | Fail | BreakOff | Cancel | TimeUp | Recover
@@ -138,18 +150,21 @@ def decide(state: State, command: Command) -> list[Rune]:
             raise refusal(NAME, state.phase, command)
         case Phase.CALLING, Finish(calls, usage, stop_reason):
             return _finish(state, calls, usage, stop_reason)
-        case Phase.CALLING, Fail(error_type, message, retryable, usage):
-            return _fail(state, error_type, message, retryable=retryable, usage=usage)
-        case Phase.CALLING, BreakOff(reason, usage):
-            return _cancel(state, reason, usage)
-        case Phase.CALLING, Cancel(reason):
-            return _cancel(state, reason, None)
+        case Phase.CALLING, Fail():
+            return _fail(state, command, _left_off(state, command))
+        case Phase.CALLING, BreakOff():
+            return _cancel(state, command)
+        case Phase.CALLING, Cancel(reason, actor):
+            return _cancel(state, BreakOff(reason, actor=actor))
         case Phase.CALLING, Recover():
-            return _fail(state, CRASH, "the process ended while the model answered", retryable=True)
+            crash = Fail(CRASH, "the process ended while the model answered", retryable=True)
+            return _fail(state, crash, _settled(state, None))
         case Phase.CALLING, TimeUp(now):
             if state.begun or now < state.first_byte_by:
                 return []
-            return _fail(state, TIMEOUT, "no first byte came in time", retryable=True)
+            late = Fail(TIMEOUT, "no first byte came in time", retryable=True)
+            # What was sent is with the provider, who may be at work on it.
+            return _fail(state, late, _settled(state, None, 0))
         case _, Recover() | TimeUp():
             # Nothing is in doubt any more, and the deadline was met.
             return []
@@ -164,52 +179,67 @@ def _finish(
     if len(set(ids)) < len(ids) or not all(map(is_id, ids)):
         # Each call becomes an entity of its own: two of one id would share one result.
         message = "the calls that the model asks for have no ids of their own"
-        return _fail(state, BAD_RESPONSE, message, retryable=True, usage=usage)
+        bad = Fail(BAD_RESPONSE, message, retryable=True)
+        return _fail(state, bad, _settled(state, usage))
     settled = _settled(state, usage)
     rune = Completed(
         model_call_id=state.model_call_id,
         calls=tuple(calls),
         usage=settled.used,
         stop_reason=stop_reason,
+        trigger="response_done",
     )
     return [rune, settled]
 
 
-def _fail(
-    state: State, error_type: str, message: str, *, retryable: bool, usage: Amounts | None = None
-) -> list[Rune]:
-    settled = _settled(state, usage)
+def _fail(state: State, fault: Fail, settled: Settled) -> list[Rune]:
     rune = Failed(
         model_call_id=state.model_call_id,
-        error_type=error_type,
-        message=message,
-        retryable=retryable,
+        error_type=fault.error_type,
+        message=fault.message,
+        retryable=fault.retryable,
         usage=settled.used,
-        trigger=error_type,
-        actor="timeout" if error_type == TIMEOUT else "system",
+        trigger=fault.error_type or "fault",
+        actor="timeout" if fault.error_type == TIMEOUT else "system",
     )
     return [rune, settled]
 
 
-def _cancel(state: State, reason: str, usage: Amounts | None) -> list[Rune]:
-    settled = _settled(state, usage)
+def _cancel(state: State, command: BreakOff) -> list[Rune]:
+    settled = _settled(state, command.usage, command.said)
     rune = Cancelled(
         model_call_id=state.model_call_id,
-        reason=reason,
+        reason=command.reason,
         usage=settled.used,
-        trigger=reason,
-        actor=_ACTORS.get(reason, "user"),
+        trigger=command.reason or "cancel",
+        actor=command.actor,
     )
     return [rune, settled]
 
 
-_ACTORS: Final[Mapping[str, Actor]] = {TIMEOUT: "timeout", BUDGET_EXHAUSTED: "system"}
+def _left_off(state: State, fault: Fail) -> Settled:
+    """Settle a call that the provider ended: one that it refused at once cost nothing."""
+    if not _is_known(fault.usage) and fault.said == 0 and not state.begun:
+        # All the same it was a retry, if it was one.
+        used = Amounts(retries=state.reserved.retries)
+        return Settled(key=state.model_call_id, used=used)
+    return _settled(state, fault.usage, fault.said)
 
 
-def _settled(state: State, usage: Amounts | None) -> Settled:
-    if usage is None or min(msgspec.structs.astuple(usage)) < 0:
-        return Settled(key=state.model_call_id, used=state.reserved, estimated=True)
-    return Settled(key=state.model_call_id, used=usage)
+def _settled(state: State, usage: Amounts | None, said: int | None = None) -> Settled:
+    """Settle at what was used, or else by what was `said`, or else at all that was reserved."""
+    key, reserved = state.model_call_id, state.reserved
+    if usage is not None and _is_known(usage):
+        return Settled(key=key, used=usage)
+    if said is not None:
+        # What is only guessed at does not go past what was set aside for it.
+        guess = min(state.sent + tokens_of(said), reserved.tokens)
+        reserved = msgspec.structs.replace(reserved, tokens=guess)
+    return Settled(key=key, used=reserved, estimated=True)
+
+
+def _is_known(usage: Amounts | None) -> bool:
+    return usage is not None and min(msgspec.structs.astuple(usage)) >= 0
 
 
 def evolve(state: State, rune: Rune) -> State:
@@ -227,6 +257,7 @@ def evolve(state: State, rune: Rune) -> State:
                 upto=rune.upto,
                 prompt=rune.prompt,
                 reserved=rune.reserved,
+                sent=rune.sent,
                 first_byte_by=rune.first_byte_by,
             )
         case AssistantDelta() if not state.begun and state.phase is Phase.CALLING:
@@ -284,6 +315,7 @@ LIFECYCLE: Final = Lifecycle(
     # Fragments come from the thread that reads the provider's stream. One that was under way when
     # the call ended is late, not illegal: it is kept and changes nothing.
     observed=frozenset({AssistantDelta}),
+    version=2,
 )
 
 ENTITY: Final = Entity(

@@ -41,6 +41,8 @@ class Called(Rune, frozen=True, tag="model.called"):
     """When the first byte must be there, in nanoseconds."""
     turn_by: int | None = None
     """When the turn must be over, if its time began anew because a human was waited for."""
+    sent: int = 0
+    """About how many tokens are sent; the rest of what is reserved is for the answer."""
 
 
 class AssistantDelta(Rune, frozen=True, tag="turn.assistant_delta"):

@@ -79,6 +79,7 @@ class Stream:
         self._waiting: list[str] = []
         self._said: list[str] = []
         self._length = 0
+        self._asked_length = 0
         self._calls: list[AskedCall] = []
         self._used: Used | None = None
         self._begun = False
@@ -144,6 +145,11 @@ class Stream:
     def text(self) -> str:
         """All that was said so far."""
         return "".join(self._said)
+
+    @property
+    def length(self) -> int:
+        """How many characters have come, those of calls included."""
+        return self._length + self._asked_length
 
     @property
     def usage(self) -> Amounts | None:
@@ -218,6 +224,7 @@ class Stream:
                 return self._say(clean(text))
             case ToolCall(str(), str()):
                 self._calls.append(asked(self._chance.id("call"), event, self._redactor))
+                self._asked_length += len(event.name) + len(event.arguments)
                 if len(self._calls) >= MAX_CALLS:
                     return Finish(tuple(self._calls), self.usage, "too_many_calls")
             case Used():

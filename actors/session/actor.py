@@ -11,10 +11,11 @@ from actors.approval.telling import Approvals
 from actors.errors import Dead
 from actors.session import commands as ask
 from actors.session.fold import member
-from actors.session.lifecycle import ENTITY, message_entity
+from actors.session.lifecycle import ENTITY, is_stuck, message_entity
 from actors.session.runes import InputRefused
 from actors.shell import Shell, Wake
 from actors.tool import runes as tools
+from actors.tool.actor import Word
 from actors.turn import runes as turns
 from actors.turn.actor import Stop
 from runelog.errors import Refused
@@ -22,6 +23,7 @@ from runelog.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actors.entity import Actor
     from actors.hall import Hall
     from actors.process import Answer
     from actors.session.runes import Mode
@@ -55,6 +57,8 @@ class Interrupt(NamedTuple):
     reason: str
     turns: tuple[str, ...] = ()
     """Only these; all of them if none is named."""
+    actor: Actor = "user"
+    """Who wants it: the runtime itself is `system`."""
 
 
 class Forward(NamedTuple):
@@ -100,8 +104,8 @@ class SessionActor(Shell):
         self._waiting: dict[str, list[Answer]] = {}
         self._turns: dict[str, str] = {}
         """Which message a turn answers, of those that are running."""
-        self._interrupted: dict[str, str] = {}
-        """Turns that somebody wanted stopped, and why, until they have ended."""
+        self._interrupted: dict[str, Stop] = {}
+        """Turns that somebody wanted stopped, why and who, until they have ended."""
 
     def on_start(self) -> None:
         """Take over, with the turns that are running."""
@@ -128,6 +132,11 @@ class SessionActor(Shell):
     def is_done(self) -> bool:
         """Stay until it goes to sleep: a session that is archived can still be asked about."""
         return False
+
+    def is_idle(self) -> bool:
+        """Stay awake with a message that the door holds up: an end in order is to be recorded."""
+        held_up = any(isinstance(effect, ask.BeginTurn) for effect in self._under_way)
+        return super().is_idle() and not held_up
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -171,12 +180,12 @@ class SessionActor(Shell):
                 return Sent(message_id, 0 if own_id else before)
             case Await(message_id):
                 return _Later(message_id)
-            case Interrupt(reason, only):
-                reason = self.hall.offices.redactor.text(reason)
+            case Interrupt(reason, only, actor):
+                stop = Stop(self.hall.offices.redactor.text(reason), actor)
                 running = [each for each in self.state.running if not only or each.turn_id in only]
                 for each in running:
-                    self._interrupted[each.turn_id] = reason
-                    self._stop_turn(each.turn_id, reason)
+                    self._interrupted[each.turn_id] = stop
+                    self._stop_turn(each.turn_id, stop)
                 return [each.message_id for each in running]
             case Forward():
                 return message
@@ -206,6 +215,13 @@ class SessionActor(Shell):
         """Pass a command on; an entity that is not there cannot take it."""
         if order.kind == "agent" and member(self.state, order.entity) is None:
             msg = f"there is no agent {order.entity} any more in {self.hall.conversation}"
+            super()._reply(reply_to, Refused(msg))
+            return
+        if is_stuck(self.state) and _lets_run(order.message):
+            msg = (
+                f"session is {self.state.phase.value}: it kept failing, so that no tool runs in it "
+                f"until it is unsuspended; do that first, then answer for {order.entity}"
+            )
             super()._reply(reply_to, Refused(msg))
             return
         agent = order.agent or self._caller_of(order.entity)
@@ -258,9 +274,9 @@ class SessionActor(Shell):
                 if self.hall.offices.door.lets_in(message_id):
                     self.carry_out(ask.Begin(message_id, self.hall.offices.clock.now()))
             case ask.SteerTurn(turn_id):
-                self._stop_turn(turn_id, "steer")
-            case ask.InterruptTurn(turn_id, reason):
-                self._stop_turn(turn_id, reason)
+                self._stop_turn(turn_id, Stop("steer"))
+            case ask.InterruptTurn(turn_id, reason, actor):
+                self._stop_turn(turn_id, Stop(reason, actor))
             case ask.TerminateAgent(agent_id, reason):
                 children.ensure("agent", agent_id, agent_id)
                 self.hall.tell(agent_id, Terminate(reason))
@@ -280,14 +296,14 @@ class SessionActor(Shell):
         """Stop a turn anew that was to stop and begins anew."""
         super().missed(entity)
         if any(each.turn_id == entity for each in self.state.running):
-            reason = self._interrupted.get(entity)
-            if reason is not None:
-                self._stop_turn(entity, reason)
+            stop = self._interrupted.get(entity)
+            if stop is not None:
+                self._stop_turn(entity, stop)
 
-    def _stop_turn(self, turn_id: str, reason: str) -> None:
+    def _stop_turn(self, turn_id: str, stop: Stop) -> None:
         agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)
         self.hall.children.ensure("turn", turn_id, agent)
-        self.hall.tell(turn_id, Stop(reason))
+        self.hall.tell(turn_id, stop)
 
 
 def ended(log: Log, conversation: str, message_id: str) -> Ended | Refusal | None:
@@ -308,6 +324,11 @@ def ended(log: Log, conversation: str, message_id: str) -> Ended | Refusal | Non
 
 
 _ENDS = (turns.Completed, turns.Interrupted, turns.Error)
+
+
+def _lets_run(message: object) -> bool:
+    """Tell whether a human's word has a tool run; to say no, or what happened, runs nothing."""
+    return isinstance(message, Word) and message.verdict in {"approve", "rerun"}
 
 
 class _Later(NamedTuple):

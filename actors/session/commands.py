@@ -119,6 +119,8 @@ class NoteRestart(msgspec.Struct, frozen=True):
     child: str
     reason: str
     restarts: int = 1
+    at: int = 0
+    """Tells it from any other restart, also from one in another process."""
 
 
 class AgentGone(msgspec.Struct, frozen=True):
@@ -193,6 +195,7 @@ class InterruptTurn(msgspec.Struct, frozen=True):
 
     turn_id: str
     reason: str
+    actor: Actor = "user"
 
 
 class TerminateAgent(msgspec.Struct, frozen=True):

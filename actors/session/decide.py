@@ -181,7 +181,7 @@ def _about_agents(state: State, command: ask.AgentCommand) -> list[Rune]:
 
 
 def _check(config: SessionConfig) -> None:
-    for name in ("failed_turns", "unclean_opens"):
+    for name in ("failed_turns", "unclean_opens", "restarts"):
         if getattr(config, name) <= 0:
             msg = f"{name} = {getattr(config, name)} would never let it work: give 1 or more"
             raise Refused(msg)
@@ -314,10 +314,14 @@ def _about_mishaps(state: State, command: ask.NoteCommand) -> list[Rune]:
             since = 0 if outcome else state.unclean
             return [Reopened(unclean=since if state.rested else since + 1, epoch=epoch)]
         case ask.Rest():
-            over = state.phase in {Phase.CLOSED, Phase.ARCHIVED}
-            return [] if over or state.rested or not state.conversation_id else [Rested()]
-        case ask.NoteRestart(child, reason, restarts):
-            note = ChildRestarted(child=child, reason=reason, restarts=restarts)
-            return [] if note == state.restarted else [note]
+            return [Rested()] if _is_there(state) and not state.rested else []
+        case ask.NoteRestart(child, reason, restarts, at):
+            note = ChildRestarted(child=child, reason=reason, restarts=restarts, at=at)
+            return [note] if _is_there(state) and note != state.restarted else []
         case _:
             assert_never(command)
+
+
+def _is_there(state: State) -> bool:
+    """Say whether it was created and is not over: only then is anything noted about it."""
+    return bool(state.conversation_id) and state.phase not in {Phase.CLOSED, Phase.ARCHIVED}

@@ -133,6 +133,8 @@ class State(msgspec.Struct, frozen=True):
     requests: tuple[str, ...] = ()
     restarted: ChildRestarted | None = None
     """What a supervisor reported last."""
+    restarts: int = 0
+    """How often actors were restarted since a turn last completed."""
     approvals: tuple[Pending, ...] = ()
     in_doubt: tuple[str, ...] = ()
     """The calls whose outcome nobody knows, the newest at the end."""
@@ -237,13 +239,16 @@ def _evolve_rarely(state: State, rune: Rune) -> State:
         case Suspended(reason):
             return replace(state, suspension=reason)
         case Unsuspended():
-            return replace(state, suspension="", exhausted=None, failures=0, unclean=0)
+            state = replace(state, suspension="", exhausted=None)
+            return replace(state, failures=0, unclean=0, restarts=0)
         case HandedOver(to=to):
             return replace(state, front=to)
         case Reopened(unclean, epoch):
             return replace(state, unclean=unclean, epoch=epoch)
         case _:
-            return replace(state, restarted=rune) if isinstance(rune, ChildRestarted) else state
+            if isinstance(rune, ChildRestarted):
+                state = replace(state, restarted=rune, restarts=state.restarts + 1)
+            return state
 
 
 def _begun(state: State, rune: turns.Started) -> State:
@@ -266,14 +271,12 @@ def _ended(state: State, rune: TurnEnd) -> State:
     if ended is None:
         return state
     left = tuple(each for each in state.running if each is not ended)
-    failures = state.failures
+    stats = agent.counted(state.stats, rune)
+    state = replace(state, running=left, unclean=0, stats=stats)
     if isinstance(rune, turns.Error):
-        failures += 1
+        state = replace(state, failures=state.failures + 1)
     elif isinstance(rune, turns.Completed):
-        failures = 0
-    state = replace(
-        state, running=left, failures=failures, unclean=0, stats=agent.counted(state.stats, rune)
-    )
+        state = replace(state, failures=0, restarts=0)
     found = member(state, ended.agent_id)
     return _with_member(state, found and replace(found, stats=agent.counted(found.stats, rune)))
 

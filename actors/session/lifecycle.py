@@ -92,7 +92,7 @@ def due(state: State) -> list[Effect]:
         case Phase.ACTIVE:
             return [*_leaving(state), *_steered(state), *_begun(state), *_ensured(state)]
         case Phase.CREATED | Phase.PAUSED | Phase.SUSPENDED:
-            if _is_stuck(state):
+            if is_stuck(state):
                 # What went wrong again and again is left alone until somebody has looked.
                 return []
             stopped = _stopped(state, "pause") if _is_stopped(state) else []
@@ -110,8 +110,18 @@ def due(state: State) -> list[Effect]:
             assert_never(state.phase)
 
 
-def _is_stuck(state: State) -> bool:
-    return state.unclean >= state.config.unclean_opens
+def is_stuck(state: State) -> bool:
+    """Say whether it was opened, or its actors started, again and again, and nothing came of it."""
+    return state.unclean >= state.config.unclean_opens or _keeps_crashing(state)
+
+
+def _keeps_crashing(state: State) -> bool:
+    return state.restarts >= state.config.restarts
+
+
+def is_at_work(state: State) -> bool:
+    """Say whether it has something to do by itself; what waits behind a turn waits with that."""
+    return any(not isinstance(each, ask.EnsureAgent) for each in due(state))
 
 
 def _is_stopped(state: State) -> bool:
@@ -148,7 +158,7 @@ def _activation(state: State) -> list[ask.Activate]:
         return [ask.Activate(trigger=f"root_agent_{state.root_end}")]
     if root.ready:
         return [ask.Activate(trigger="agent_ready")]
-    if _is_stuck(state):
+    if is_stuck(state):
         return [ask.Activate(trigger=ERRORS)]
     return []
 
@@ -158,7 +168,10 @@ def _suspension(state: State) -> list[ask.Suspend]:
         return [ask.Suspend(reason=f"root_agent_{state.root_end}")]
     if state.exhausted is not None:
         return [ask.Suspend(reason=BUDGET, budget_info=state.exhausted)]
-    if state.failures >= state.config.failed_turns or _is_stuck(state):
+    if _keeps_crashing(state) and state.restarted is not None:
+        why = f"{state.restarts} restarts, the last of {state.restarted.child}"
+        return [ask.Suspend(reason=f"{ERRORS}: {why}")]
+    if state.failures >= state.config.failed_turns or is_stuck(state):
         return [ask.Suspend(reason=ERRORS)]
     return []
 
@@ -168,9 +181,9 @@ def _leaving(state: State) -> list[Effect]:
     found: list[Effect] = []
     for turn in state.running:
         if member(state, turn.agent_id) is None:
-            found.append(ask.InterruptTurn(turn.turn_id, "agent_terminated"))
+            found.append(ask.InterruptTurn(turn.turn_id, "agent_terminated", "system"))
         elif is_orphan(state, turn.agent_id):
-            found.append(ask.InterruptTurn(turn.turn_id, "parent_closed"))
+            found.append(ask.InterruptTurn(turn.turn_id, "parent_closed", "system"))
     found += [
         ask.TerminateAgent(each.agent_id, "parent closed")
         for each in state.members
@@ -245,7 +258,7 @@ def is_open(state: State) -> bool:
     left are open by themselves, and say so in the append that makes it so.
     """
     waits = bool(state.waiting) and state.phase in {Phase.CREATED, Phase.ACTIVE}
-    return waits or any(not isinstance(each, ask.EnsureAgent) for each in due(state))
+    return waits or is_at_work(state)
 
 
 INWARD: Final = frozenset[type](
@@ -260,7 +273,7 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
-    version=2,
+    version=3,
 )
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,

@@ -24,6 +24,8 @@ class SessionConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """So many turns in a row that end in error suspend it."""
     unclean_opens: int = 3
     """So many unclean opens without a new outcome suspend it."""
+    restarts: int = 5
+    """So many restarts of its actors since a turn last completed suspend it."""
     labels: dict[str, str] = {}
     """Whatever the app wants to find it by."""
 
@@ -138,6 +140,8 @@ class ChildRestarted(Rune, frozen=True, gc=False, tag="session.child_restarted")
     reason: str
     restarts: int = 1
     """How often this child was restarted since the session's actors were started."""
+    at: int = 0
+    """When a supervisor saw to it, in nanoseconds: each counts once, in whichever process."""
 
 
 class HandedOver(Rune, frozen=True, gc=False, tag="session.handed_over"):

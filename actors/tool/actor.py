@@ -89,8 +89,8 @@ class ToolActor(Shell):
         super().__init__(hall, me)
         self._cancellation = Cancellation()
         self._runs: Runs = hall.offices.tools.runs
-        self._why = ""
-        """Why it is being stopped, for as long as that takes."""
+        self._why: Cancel | None = None
+        """Why it is being stopped, for as long as that takes, and who wants it."""
 
     def _settle_doubts(self) -> None:
         """Wait for a run that outlived the actor before; without one, the law settles it."""
@@ -109,7 +109,7 @@ class ToolActor(Shell):
         def tell(outcome: object) -> None:
             # By the end of whoever began it, unless we wanted it stopped as well.
             told_to_stop = run.cancellation.cancelled and isinstance(outcome, Fail)
-            if self._why:
+            if self._why is not None:
                 told_to_stop = False
             self.ref.notify(Undone() if told_to_stop else outcome)
 
@@ -118,15 +118,16 @@ class ToolActor(Shell):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Have whatever runs stop where the law is about to give it up."""
         match message:
-            case Cancel(reason):
+            case Cancel():
                 self._cancellation.cancel()
                 if self._ends_by_itself():
-                    self._why = reason
+                    self._why = message
                     return None
             case TimeUp():
                 self._cancellation.cancel()
-            case Fail(status="cancelled") if self._why:
-                return replace(message, error=f"cancelled: {self._why}; {message.error}")
+            case Fail(error, status="cancelled") if self._why is not None:
+                why = f"cancelled: {self._why.reason}; {error}"
+                return replace(message, error=why, stopped=self._why)
             case Word():
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
                 word = self.hall.offices.redactor.value(message)

@@ -61,7 +61,9 @@ def _refuse_misplaced(state: State, word: HumanWord) -> None:
     """Refuse what comes late, second or for another call, or does not answer the question."""
     asked, way_out = word.approval_id, _WAY_OUT.get(state.phase, _OVER)
     last = state.answered
-    if last is not None and last.approval_id == asked:
+    if not asked and not state.approval_id:
+        why = "it asked for no approval"
+    elif last is not None and last.approval_id == asked:
         why = f"{last.approver} has answered approval {asked} already ({last.word})"
     elif asked != state.approval_id:
         why = f"it did not ask for approval {asked}"

@@ -82,6 +82,8 @@ class Fail(msgspec.Struct, frozen=True):
     truncated: int = 0
     attempt: int | None = None
     """The run that failed; None for whichever is under way."""
+    stopped: Cancel | None = None
+    """Why it was stopped, and who wanted it, if somebody did."""
 
 
 class Abandon(msgspec.Struct, frozen=True):

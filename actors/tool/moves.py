@@ -190,6 +190,8 @@ def result(
 def failed(state: State, how: Fail) -> list[Rune]:
     """End a call that did not come out well, or was stopped by whoever ran it."""
     trigger, actor = _STOPS.get(how.status, ("", "system"))
+    if how.stopped is not None:
+        trigger, actor = how.stopped.reason or trigger, how.stopped.actor
     return result(
         state,
         how.status,

@@ -9,6 +9,7 @@ from actors.agent.history import HISTORIES, History
 from actors.budget import lifecycle as ledger
 from actors.budget import wall
 from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
+from actors.budget.sums import tokens_of
 from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
 from actors.model import runes as model
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
     from actors.hall import Hall
     from runelog.rune import Rune
 
-CHARACTERS: Final = 4
-"""About so many make a token."""
 FIRST_PAUSE: Final = 0.5
 """Seconds before a model is asked again for the first time; then twice as long each time."""
 LONGEST_PAUSE: Final = 30.0
@@ -75,8 +74,8 @@ class TurnActor(Shell):
         super().__init__(hall, me)
         self._rested: AskModel | None = None
         self._asked: dict[str, tuple[model.AskedCall, ...]] = {}
-        self._halting = ""
-        """Why it is to end as soon as nothing is under way; nothing if it is not."""
+        self._halting: Cancel | None = None
+        """Why it is to end as soon as nothing is under way, and who wants it; None if it is not."""
 
     # -- history ------------------------------------------------------------------------------
 
@@ -129,14 +128,15 @@ class TurnActor(Shell):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Understand a wish to stop as cancelling what is under way; the law does the rest."""
         match message:
-            case Stop(reason):
-                return self._halt(reason)
+            case Stop(reason, actor):
+                return self._halt(Cancel(reason, actor))
             case TimeUp(now) if not self._is_late(now):
                 return self._stretch(now) if is_over(self.state, now) else None
             case TimeUp():
                 # Also if nothing is under way any more: what was said until then is kept.
-                self._cancel(TIMEOUT)
-                self._halting = self._halting or TIMEOUT
+                late = Cancel(TIMEOUT, "timeout")
+                self._cancel(late)
+                self._halting = self._halting or late
                 return None
             case _:
                 return super().understand(message)
@@ -145,21 +145,21 @@ class TurnActor(Shell):
         limit = time_limit(self.state)
         return limit is not None and now >= limit
 
-    def _halt(self, reason: str) -> Interrupt | None:
+    def _halt(self, wish: Cancel) -> Interrupt | None:
         """Cancel what is under way, and remember why: it may come to its end by itself before."""
-        if not self._cancel(reason):
-            return Interrupt(reason, self._text_so_far(), now=self._now())
-        self._halting = self._halting or reason
+        if not self._cancel(wish):
+            return Interrupt(wish.reason, self._text_so_far(), wish.actor, self._now())
+        self._halting = self._halting or wish
         return None
 
-    def _cancel(self, reason: str) -> bool:
+    def _cancel(self, wish: Cancel) -> bool:
         """Cancel what is under way; tell whether anything was."""
         going = under_way(self.state)
         kind = "model" if self.state.phase is Phase.STREAMING else "tool"
         for entity in going:
             # After a restart we may be asked to stop before they are there.
             self.hall.children.ensure(kind, entity, self.state.agent_id)
-            self.hall.tell(entity, Cancel(reason))
+            self.hall.tell(entity, wish)
         return bool(going)
 
     def _now(self) -> int:
@@ -167,15 +167,16 @@ class TurnActor(Shell):
 
     def _is_halted(self) -> bool:
         """End now if that was asked for and nothing is under way any more."""
-        if not self._halting or under_way(self.state) or not self.entity.is_open(self.state):
+        wish = self._halting
+        if wish is None or under_way(self.state) or not self.entity.is_open(self.state):
             return False
-        reason, self._halting = self._halting, ""
+        self._halting = None
         text = self._text_so_far()
         now = self._now()
-        if reason == TIMEOUT:
+        if wish.reason == TIMEOUT:
             self.carry_out(Fail(TIMEOUT, "the turn took longer than it may", text, now))
         else:
-            self.carry_out(Interrupt(reason, text, now=now))
+            self.carry_out(Interrupt(wish.reason, text, wish.actor, now))
         return True
 
     def _text_so_far(self) -> str:
@@ -224,7 +225,7 @@ class TurnActor(Shell):
             case StopClock():
                 self.carry_out(Stand(self._now()))
             case Halt(reason):
-                self._cancel(reason)
+                self._cancel(Cancel(reason, "system"))
             case Tick():
                 pass  # it passes by itself, and the deadline says when it has
             case _:
@@ -251,9 +252,9 @@ class TurnActor(Shell):
             self.carry_out(Fail("unknown_model", kit.missing, now=clock.now()))
             return
         history = self._history()
-        tokens = history.characters // CHARACTERS + len(kit.system) // CHARACTERS
+        sent = tokens_of(history.characters + kit.characters)
         reserved = Amounts(
-            tokens=tokens + kit.config.max_output_tokens,
+            tokens=sent + kit.config.max_output_tokens,
             retries=1 if effect.attempt else 0,
             cost=self._least_cost(),
         )
@@ -283,6 +284,7 @@ class TurnActor(Shell):
                 exhausted=exhausted,
                 warnings=warnings,
                 now=now,
+                sent=sent,
             )
         )
 
@@ -318,8 +320,8 @@ class TurnActor(Shell):
     def missed(self, entity: str) -> None:
         """Cancel anew what was cancelled and begins anew."""
         super().missed(entity)
-        if self._halting and entity in under_way(self.state):
-            self.hall.tell(entity, Cancel(self._halting))
+        if self._halting is not None and entity in under_way(self.state):
+            self.hall.tell(entity, self._halting)
 
     def _release(self, call_id: str) -> None:
         self.hall.tell(call_id, Go(now=self._now()))

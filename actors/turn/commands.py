@@ -29,6 +29,8 @@ class Ask(msgspec.Struct, frozen=True):
     warnings: tuple[Warning, ...] = ()
     """What the budget says to it all the same."""
     now: int | None = None
+    sent: int = 0
+    """About how many tokens of what is reserved are for what is sent."""
 
 
 class TakeCalls(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from actors.budget import runes as budget
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.commands import Recover, TimeUp
-from actors.entity import Entity
+from actors.entity import Actor, Entity
 from actors.model import runes as model
 from actors.model.lifecycle import CRASH, TIMEOUT
 from actors.tool import runes as tool
@@ -76,6 +76,10 @@ if TYPE_CHECKING:
 
 NAME: Final = "turn"
 TOO_MANY_CALLS: Final = "too_many_calls"
+RESPONSE_DONE: Final = "response_done"
+"""What completes a turn: the model asks for nothing more."""
+TOOLS_FINISHED: Final = "tools_finished"
+"""What ends a round: every call has its result."""
 
 
 TABLE: Table[Phase] = {
@@ -147,12 +151,13 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _restart(state)
         case Phase.TOOL_EXECUTING, CloseRound() if _next(state) == command:
             results = tuple(Summary(at.call_id, at.status) for at in state.calls if at.status)
-            return [ToolsFinished(results)]
+            return [ToolsFinished(results, trigger=TOOLS_FINISHED)]
         case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Complete(final_output, now)):
             return _complete(state, final_output, now, command)
         case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Interrupt(reason, text, actor, now)):
             _check_still(state, command)
-            end = Interrupted(reason, text, state.turn_id, trigger=reason, actor=actor)
+            trigger = reason or "interrupt"
+            end = Interrupted(reason, text, state.turn_id, trigger=trigger, actor=actor)
             return [*clock.stop(state, now), end]
         case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Fail(error_type, message, text, now)):
             _check_still(state, command)
@@ -194,7 +199,7 @@ def _error(state: State, error_type: str, message: str, partial_output: str = ""
         message,
         partial_output,
         state.turn_id,
-        trigger=error_type,
+        trigger=error_type or "fault",
         actor="timeout" if error_type == TIMEOUT else "system",
     )
 
@@ -234,6 +239,7 @@ def _ask(state: State, command: Ask) -> list[Rune]:
         reserved=command.reserved,
         first_byte_by=command.first_byte_by,
         turn_by=command.turn_by if state.waited else None,
+        sent=command.sent,
     )
     key, scope, amounts = command.model_call_id, state.agent_id, command.reserved
     return [called, budget.Reserved(key, scope, amounts), *command.warnings]
@@ -253,14 +259,15 @@ def _take(state: State, plans: Sequence[tool.Called], command: Command) -> list[
     if all(plan.hold for plan in plans):
         # Nobody goes before the first one.
         plans = (replace(plans[0], hold=False), *plans[1:])
-    return [ToolCallsReceived(ids, state.round), *plans]
+    return [ToolCallsReceived(ids, state.round, trigger="tool_calls"), *plans]
 
 
 def _restart(state: State) -> list[Rune]:
     assert state.answer is not None
     reason = state.answer.error_type
     attempt = state.attempt + 1
-    return [StreamRestarted(state.round, attempt, reason, state.model_call_id, trigger=reason)]
+    trigger = reason or "fault"
+    return [StreamRestarted(state.round, attempt, reason, state.model_call_id, trigger=trigger)]
 
 
 def _complete(state: State, final_output: str, now: int | None, command: Command) -> list[Rune]:
@@ -269,7 +276,8 @@ def _complete(state: State, final_output: str, now: int | None, command: Command
         raise refusal(NAME, state.phase, command)
     settled = clock.stop(state, now)
     used = clock.spent(state, settled)
-    return [*settled, Completed(final_output, used, state.turn_id)]
+    trigger = RESPONSE_DONE if state.phase is Phase.STREAMING else TOOLS_FINISHED
+    return [*settled, Completed(final_output, used, state.turn_id, trigger=trigger)]
 
 
 # -- due ---------------------------------------------------------------------------------------
@@ -311,7 +319,7 @@ def _goes_on(state: State) -> Effect | None:
             return EnsureModel(state.model_call_id)
         return _after(state, state.answer)
     if state.phase is Phase.TOOL_EXECUTING and not under_way(state):
-        return _stop(state, state.stopped) if state.stopped else CloseRound()
+        return _stop(state, state.stopped, state.stopped_by) if state.stopped else CloseRound()
     return None
 
 
@@ -327,7 +335,7 @@ def _after(state: State, answer: Answer) -> Effect:
         case "completed":
             return ReceiveCalls(call)
         case "cancelled":
-            return _stop(state, answer.error_type)
+            return _stop(state, answer.error_type, answer.actor)
         case "failed" if crashed and state.on_crash == "interrupt":
             return FinishEarly(call, CRASH, "system")
         case "failed" if answer.retryable and state.attempt < state.retries:
@@ -338,13 +346,13 @@ def _after(state: State, answer: Answer) -> Effect:
             assert_never(answer.how)
 
 
-def _stop(state: State, reason: str) -> Effect:
+def _stop(state: State, reason: str, actor: Actor) -> Effect:
     if reason == TIMEOUT:
         return GiveUp(state.model_call_id, TIMEOUT, "the turn took longer than it may")
     if reason == BUDGET_EXHAUSTED:
         message = "the budget has no room for a call that the model asked for"
         return GiveUp(state.model_call_id, BUDGET_EXHAUSTED, message)
-    return FinishEarly(state.model_call_id, reason, "user")
+    return FinishEarly(state.model_call_id, reason, actor)
 
 
 _FREE: Final = "finalized"
@@ -365,7 +373,7 @@ LIFECYCLE: Final = Lifecycle(
             for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
         ),
     ),
-    version=2,
+    version=3,
 )
 
 ENTITY: Final = Entity(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from actors.budget import runes as budget
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.budget.sums import plus
+from actors.entity import Actor
 from actors.model import runes as model
 from actors.tool import runes as tool
 from actors.turn.runes import (
@@ -54,6 +55,8 @@ class Answer(msgspec.Struct, frozen=True):
     """What went wrong; of a cancelled one, the reason."""
     message: str = ""
     retryable: bool = False
+    actor: Actor = "system"
+    """Who had it cancelled."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -96,6 +99,8 @@ class State(msgspec.Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     stopped: str = ""
     """Why the turn is to end: a call of this round was cancelled, or could not be afforded."""
+    stopped_by: Actor = "system"
+    """Who wants it to end."""
     waited: bool = False
     """Whether a human was asked something since the model was: a human's time is not the turn's."""
     used: budget.Amounts = budget.Amounts()
@@ -145,9 +150,7 @@ def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one for each 
         case model.Completed() | model.Failed() | model.Cancelled():
             return _answered(state, rune)
         case ToolCallsReceived(call_ids):
-            calls = tuple(Call(call_id) for call_id in call_ids)
-            used = plus(state.used, budget.Amounts(tool_calls=len(calls)))
-            return replace(state, calls=calls, used=used)
+            return replace(state, calls=tuple(Call(call_id) for call_id in call_ids))
         case tool.Called() | tool.ApprovalRequested() | tool.Approved() | tool.Result():
             return _with_call(state, rune)
         case ToolsFinished():
@@ -156,19 +159,24 @@ def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one for each 
         case StreamRestarted(attempt=attempt):
             return replace(state, attempt=attempt, model_call_id="", answer=None)
         case budget.Reserved() | budget.Settled() | budget.Exhausted():
-            return _timed(state, rune)
+            return _spent(state, rune)
         case _:
             return state
 
 
-def _timed(state: State, rune: budget.Reserved | budget.Settled | budget.Exhausted) -> State:
-    """Note what becomes of the turn's time; what is spent on calls, it is not told of."""
+def _spent(state: State, rune: budget.Reserved | budget.Settled | budget.Exhausted) -> State:
+    """Note what becomes of the turn's time, and what its tool calls are charged with.
+
+    A call that was never begun is not charged. Model calls say themselves what they used.
+    """
     match rune:
         case budget.Reserved(key=key, amounts=amounts, until=int(until)):
             stretch = Stretch(key, until, amounts.wall)
             return replace(state, stretch=stretch, stretches=state.stretches + 1)
         case budget.Settled(key=key, used=used) if state.stretch and key == state.stretch.key:
             return replace(state, stretch=None, used=plus(state.used, used))
+        case budget.Settled(key=key, used=used) if any(at.call_id == key for at in state.calls):
+            return replace(state, used=plus(state.used, used))
         case budget.Exhausted(what="wall"):
             return replace(state, broke=True)
         case _:
@@ -191,8 +199,8 @@ def _answered(state: State, rune: model.Completed | model.Failed | model.Cancell
         case model.Failed():
             kind, message, retryable = rune.error_type, rune.message, rune.retryable
             answer = Answer("failed", error_type=kind, message=message, retryable=retryable)
-        case model.Cancelled(reason=reason):
-            answer = Answer("cancelled", error_type=reason)
+        case model.Cancelled(reason=reason, actor=actor):
+            answer = Answer("cancelled", error_type=reason, actor=actor)
     return replace(state, answer=answer, used=plus(state.used, rune.usage))
 
 
@@ -209,8 +217,6 @@ def _with_call(
         case tool.Called(rule=rule, hold=hold):
             call = replace(call, hold=hold)
             state = replace(state, waited=state.waited or rule.verdict == "ask")
-            if rule.sub_call:
-                state = replace(state, used=plus(state.used, budget.Amounts(sub_calls=1)))
         case tool.ApprovalRequested():
             call = replace(call, asked=True)
             state = replace(state, waited=True)
@@ -219,7 +225,8 @@ def _with_call(
         case tool.Result(status=status):
             call = replace(call, status=status)
             if status == "cancelled" and state.stopped in {"", BUDGET_EXHAUSTED}:
-                state = replace(state, stopped=rune.trigger or "interrupt")
+                reason = rune.trigger or "interrupt"
+                state = replace(state, stopped=reason, stopped_by=rune.actor)
             elif rune.trigger == BUDGET_EXHAUSTED and not state.stopped:
-                state = replace(state, stopped=BUDGET_EXHAUSTED)
+                state = replace(state, stopped=BUDGET_EXHAUSTED, stopped_by="system")
     return replace(state, calls=(*state.calls[:at], call, *state.calls[at + 1 :]))

@@ -5,16 +5,25 @@ from pathlib import Path
 from payments import Payments
 
 from runefold import AgentSpec, Runtime, UnknownConversation, tool
-from runefold.providers import Scripted, call
+from runefold.providers import Request, Scripted, call
 from runefold.testing import CrashApp, Effects
 
-MODEL = Scripted(
-    [
-        ["I look your order up. ", call("look_up", order="A-17")],
-        ["That is a refund. ", call("refund", order="A-17", cents=2000)],
-        ["You have your 20.00 back. Sorry!"],
-    ]
-)
+COMPLAINT = "My teapot arrived broken: order A-17."
+PAID = "You have your 20.00 back. Sorry!"
+NOT_PAID = "I cannot pay you back right now; a colleague will. Sorry!"
+
+
+def support(request: Request) -> list:
+    """Answer as a model would: look the order up, pay back, and say how that went."""
+    results = [message for message in request.messages if message.role == "tool"]
+    if not results:
+        return ["I look your order up. ", call("look_up", order="A-17")]
+    if len(results) == 1:
+        return ["That is a refund. ", call("refund", order="A-17", cents=2000)]
+    return [PAID if results[-1].status == "success" else NOT_PAID]
+
+
+MODEL = Scripted(support)
 
 
 def build(runtime_dir: Path) -> Runtime:
@@ -41,15 +50,18 @@ def scenario(runtime: Runtime) -> None:
     except UnknownConversation:
         spec = AgentSpec(role="support", model="support", tools=["look_up", "refund"])
         session = runtime.create_session(spec, conversation_id="conv_refund")
-    turn = session.send("My teapot arrived broken: order A-17.", message_id="complaint")
+    turn = session.send(COMPLAINT, message_id="complaint")
     turn.result(timeout=30)
 
 
 def check(runtime: Runtime, effects: Effects) -> None:
-    """Whatever happened, the customer has their money back, and has it once."""
+    """Nobody is paid twice. Who is not paid is told so, and a crash is no reason for that."""
     paid = [entry["cents"] for entry in Payments(runtime.log.directory).entries()]
-    assert paid == [2000]
-    assert effects.count("refund") >= 1
+    assert len(paid) <= 1
+    if not paid:
+        assert effects.fault, "nothing outside has failed"
+        again = runtime.session("conv_refund").send(COMPLAINT, message_id="complaint")
+        assert PAID not in again.result(timeout=30).output
 
 
 app = CrashApp(build, scenario, check)

@@ -46,7 +46,7 @@ _BESIDE: Final = (
     "stop that process first. Reading works beside it: stats, list, show, verify and export"
 )
 _FOR_PROGRAMS: Final = (
-    ": close the log there first, or open it with readonly=True",
+    ": close it there first, or only read it, with Runelog.open(..., readonly=True)",
     ": open the log with readonly=True",
 )
 
@@ -98,7 +98,7 @@ def told(error: Exception) -> str:
             for hint in _FOR_PROGRAMS:
                 message = message.removesuffix(hint)
             return f"{message}: {_BESIDE}" if isinstance(error, Held) else message
-        case Corrupt() if "runefold log" not in message:
+        case Corrupt() if "runefold log" not in message and "from a backup" not in message:
             return (
                 f"{message}. `runefold log verify` shows how far the damage goes, "
                 "`runefold log repair` sets it aside and keeps what can be read"

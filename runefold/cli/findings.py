@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
+from runefold.cli.failures import told
 from runefold.cli.wording import safe
+from runelog.errors import Corrupt, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from runefold.cli.screen import Screen
     from runelog.verify import Problem
@@ -32,3 +35,19 @@ def tell(screen: Screen, problems: Sequence[Problem]) -> None:
 def records(problems: Sequence[Problem]) -> list[dict[str, Any]]:
     """Return problems as JSON has them."""
     return [problem._asdict() for problem in problems]
+
+
+@contextlib.contextmanager
+def also_as_json(screen: Screen, *, wanted: bool) -> Iterator[None]:
+    """If JSON is `wanted`, write one of what kept the block from looking at a log at all."""
+    try:
+        yield
+    except (Corrupt, Refused) as error:
+        if wanted:
+            screen.json({"ok": False, "error": told(error), "problems": []})
+        raise
+
+
+def can_be_repaired(problems: Sequence[Problem]) -> bool:
+    """Tell whether a repair does anything: where a file is missing, only a backup helps."""
+    return any("from a backup" not in problem.message for problem in problems)

@@ -26,24 +26,24 @@ from runelog.store import Runelog
 from runelog.verify import Report, verify
 
 
-def archive(directory: Directory, conversations: Conversations) -> None:
+def archive(directory: Directory, conversations: Conversations, *, json: Json = False) -> None:
     """Move conversations to cold storage: compressed, still listed, still readable."""
     screen = Screen()
     with writing(directory) as log:
         before = _described(log, conversations)
         with screen.progress("archiving"):
             log.archive(*(found.id for found in before))
-    _tell(screen, before, State.ARCHIVED)
+    _tell(screen, before, State.ARCHIVED, json=json)
 
 
-def restore(directory: Directory, conversations: Conversations) -> None:
+def restore(directory: Directory, conversations: Conversations, *, json: Json = False) -> None:
     """Bring archived conversations back, so that they can be appended to again."""
     screen = Screen()
     with writing(directory) as log:
         before = _described(log, conversations)
         with screen.progress("restoring"):
             log.restore(*(found.id for found in before))
-    _tell(screen, before, State.LIVE)
+    _tell(screen, before, State.LIVE, json=json)
 
 
 def erase(
@@ -53,6 +53,7 @@ def erase(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask: what is erased cannot be brought back.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Remove every rune, blob and snapshot of conversations for good, leaving a tombstone each.
 
@@ -68,7 +69,7 @@ def erase(
                 _confirm(screen, found)
     with writing(directory) as log, screen.progress("erasing"):
         log.erase(*(found.id for found in before))
-    _tell(screen, before, State.ERASED)
+    _tell(screen, before, State.ERASED, json=json)
 
 
 def mend(directory: Directory, *, json: Json = False) -> None:
@@ -135,8 +136,21 @@ def _confirm(screen: Screen, found: Conversation) -> None:
         raise Refused(msg)
 
 
-def _tell(screen: Screen, before: list[Conversation], state: State) -> None:
+def _tell(screen: Screen, before: list[Conversation], state: State, *, json: bool) -> None:
     word, style = STATES[state]
+    if json:
+        screen.json(
+            [
+                {
+                    "id": found.id,
+                    "state": word,
+                    "head": found.head,
+                    "changed": found.state is not state,
+                }
+                for found in before
+            ]
+        )
+        return
     verb = "restored" if state is State.LIVE else word
     for found in before:
         if found.state is state:

@@ -120,14 +120,14 @@ def _plain(part: Part) -> str:
 
 
 def _listed(conversation: Conversation) -> dict[str, object]:
-    erased = conversation.state is State.ERASED
+    # Of an erased one there is no time, nor of one that a repair found nothing of.
     return {
         "id": conversation.id,
         "state": STATES[conversation.state][0],
         "head": conversation.head,
         "bytes": conversation.size,
-        "first_time": None if erased else moment(conversation.first_time, 9),
-        "last_time": None if erased else moment(conversation.last_time, 9),
+        "first_time": moment(conversation.first_time, 9) if conversation.first_time else None,
+        "last_time": moment(conversation.last_time, 9) if conversation.last_time else None,
     }
 
 
@@ -139,8 +139,10 @@ def _row(conversation: Conversation) -> list[Part]:
         STATES[conversation.state],
         f"{conversation.head:,}",
         size(conversation.size),
-        moment(conversation.first_time),
-        moment(conversation.last_time),
+        *(
+            moment(when) if when else NOTHING
+            for when in (conversation.first_time, conversation.last_time)
+        ),
     ]
 
 
@@ -191,9 +193,10 @@ def check(directory: Directory, *, json: Json = False) -> None:
     Exit code 1 if something is wrong; a warning alone, about a cache, is none.
     """
     screen = Screen()
-    find(directory)
-    with screen.progress("verifying", expected(directory)) as progress:
-        report = verify(directory, progress=progress)
+    with findings.also_as_json(screen, wanted=json):
+        find(directory)
+        with screen.progress("verifying", expected(directory)) as progress:
+            report = verify(directory, progress=progress)
     if json:
         screen.json(
             {
@@ -212,6 +215,7 @@ def check(directory: Directory, *, json: Json = False) -> None:
             screen.line(("sound", "bold green"), f": {seen}")
         else:
             screen.line(("damaged", "bold red"), f": {seen} looked at")
+        if not report.ok and findings.can_be_repaired(report.problems):
             screen.note("`runefold log repair` sets damage aside and keeps what can be read")
     if not report.ok:
         raise typer.Exit(Exit.PROBLEMS)

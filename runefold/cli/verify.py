@@ -31,10 +31,11 @@ def verify(
     code 1 if something is wrong; a warning alone is none.
     """
     screen = Screen()
-    find(directory)
-    count = expected(directory)
-    with screen.progress("verifying", None if count is None else 2 * count) as progress:
-        report = checked(directory, at_rest=at_rest, progress=progress)
+    with findings.also_as_json(screen, wanted=json):
+        find(directory)
+        count = expected(directory)
+        with screen.progress("verifying", None if count is None else 2 * count) as progress:
+            report = checked(directory, at_rest=at_rest, progress=progress)
     if json:
         screen.json(
             {
@@ -54,7 +55,8 @@ def verify(
         else:
             wrong = many(len(report.problems), "problem")
             screen.line((wrong, "bold red"), f": {seen} looked at")
-        if any(each.invariant in _DAMAGE for each in report.problems):
+        damage = [each for each in report.problems if each.invariant in _DAMAGE]
+        if findings.can_be_repaired(damage):
             screen.note("`runefold log repair` sets damage aside and keeps what can be read")
     if not report.ok:
         raise typer.Exit(Exit.PROBLEMS)

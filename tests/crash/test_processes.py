@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import pytest
 
 from runelog.errors import Fenced, Forked, Held
-from runelog.rune import Change
+from runelog.lifecycle import Lifecycle
+from runelog.replay import replay
+from runelog.rune import Change, Rune
 from runelog.store import Runelog
 from tests.crash.guard import survived
 from tests.crash.judge import observe, sound
@@ -202,9 +206,51 @@ def test_a_reader_that_dies_costs_nothing(tmp_path: Path, puppet: Puppet) -> Non
         assert content(log, NAME) == tuple(map(str, range(120)))
 
 
+class Phase(StrEnum):
+    """The one phase of a notebook."""
+
+    OPEN = "open"
+
+
+class Notebook(msgspec.Struct, frozen=True):
+    """How many notes were taken."""
+
+    phase: Phase = Phase.OPEN
+    notes: int = 0
+
+
+def one_more(state: Notebook, _: Rune) -> Notebook:
+    """Count a note."""
+    return msgspec.structs.replace(state, notes=state.notes + 1)
+
+
+def nothing(*_: object) -> tuple[()]:
+    """Decide nothing, and owe nothing."""
+    return ()
+
+
+COUNTING: Lifecycle[Phase, Notebook, object, object] = Lifecycle(
+    name="notebook",
+    table={Phase.OPEN: {Noted: Phase.OPEN}},
+    initial=Notebook(),
+    decide=nothing,
+    evolve=one_more,
+    due=nothing,
+)
+
+
+def replay_both_ways(log: Runelog, until: int) -> None:
+    """Fold from the start, and from the snapshots that are kept on the way."""
+    whole = replay(log, NAME, COUNTING, until)
+    stream = replay(log, NAME, COUNTING, until, entity="note_1")
+    short = replay(log, NAME, COUNTING, until, snapshots=log.snapshots, save_every=8)
+    assert whole.state.notes == stream.state.notes == short.state.notes == until
+
+
 def read_often(log: Runelog, times: int) -> int:
     """Read in every way there is, to the end and not; return how many slots are taken then."""
     for number in range(times):
+        replay_both_ways(log, number % 40 + 1)
         assert len(content(log, NAME)) == 40
         abandoned = log.read(NAME, number % 40)
         next(abandoned)
@@ -226,6 +272,8 @@ def test_reading_does_not_use_slots_up(tmp_path: Path, times: int, *, readonly: 
             log.append(NAME, note(str(number)))
     with Runelog.open(tmp_path / "log", CODEC, readonly=readonly) as log:
         assert read_often(log, times) <= 9
+        # Else not a single one of them began at a snapshot.
+        assert readonly or any((tmp_path / "log" / "snapshots").rglob("*"))
 
 
 def test_a_follower_gets_each_rune_once(tmp_path: Path, puppet: Puppet) -> None:

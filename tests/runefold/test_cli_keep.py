@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runefold.cli.failures import Exit
-from tests.runefold.cli_scenes import flip, make_log, real, run, sealed
+from runelog.rune import Change
+from tests.runefold.cli_scenes import Said, make_log, opened, real, run, sealed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +53,22 @@ def test_what_is_done_already_is_not_done_again(log: Path) -> None:
 
         assert again.exit_code == 0
         assert "already" in again.stdout
+
+
+def test_a_script_is_told_what_was_done(log: Path) -> None:
+    """Each of the three commands has JSON: state and head of each id, and whether it changed."""
+    entry = {"id": "conv_a", "head": 11}
+    for name, state, options in (
+        ("archive", "archived", []),
+        ("restore", "live", []),
+        ("erase", "erased", ["--yes"]),
+    ):
+        done = run("log", name, log, "conv_a", "--json", *options)
+        again = run("log", name, log, "conv_a", "--json", *options)
+
+        assert json.loads(done.stdout) == [{**entry, "state": state, "changed": True}]
+        assert [each["changed"] for each in json.loads(again.stdout)] == [False]
+        assert states(log)["conv_a"] == state
 
 
 def test_open_work_is_not_archived(log: Path) -> None:
@@ -138,7 +155,8 @@ def test_a_sound_log_needs_no_repair(log: Path) -> None:
 
 def test_repair_sets_damage_aside_and_says_what_is_lost(log: Path) -> None:
     """Exit code 1 because runes are lost; what can be read is kept, and the log is sound again."""
-    flip(sealed(log), b"word 7")
+    # Wherever it is: of one that is damaged in one place, an older copy may be whole.
+    sealed(log).write_bytes(sealed(log).read_bytes().replace(b"word 7", b"wOrd 7"))
     assert run("log", "verify", log).exit_code == Exit.PROBLEMS
     done = run("log", "repair", log, "--json")
     told = json.loads(done.stdout)
@@ -177,6 +195,57 @@ def test_repair_rebuilds_a_missing_manifest(log: Path) -> None:
     assert "MANIFEST was rebuilt" in done.stdout
     assert run("log", "verify", log).exit_code == 0
     assert set(states(log)) == {"conv_a", "conv_hostile", "conv_work"}
+
+
+def test_repair_does_what_is_advised_for_a_damaged_archive(log: Path) -> None:
+    """`show` and `verify` send people to `repair`, and that mends it."""
+    run("log", "archive", log, "conv_a")
+    path = log / "archive" / "conv_a.runes"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    shown, checked = run("log", "show", log, "conv_a"), run("log", "verify", log)
+    done = run("log", "repair", log)
+
+    assert (shown.exit_code, checked.exit_code) == (Exit.DAMAGED, Exit.PROBLEMS)
+    assert "log repair" in shown.stderr
+    assert "log repair" in checked.stderr
+    assert done.exit_code == 0
+    assert done.stdout.endswith("repaired: 11 runes kept, none lost\n")
+    assert run("log", "verify", log).exit_code == 0
+    assert run("log", "show", log, "conv_a").exit_code == 0
+
+
+def test_repair_is_not_advised_where_only_a_backup_helps(log: Path) -> None:
+    """What is not there cannot be repaired: every command says so in the same words."""
+    run("log", "archive", log, "conv_a")
+    (log / "archive" / "conv_a.runes").unlink()
+    shown, checked = run("log", "show", log, "conv_a"), run("log", "verify", log)
+    done = run("log", "repair", log)
+
+    assert (shown.exit_code, checked.exit_code, done.exit_code) == (Exit.DAMAGED, 1, 1)
+    for result in (shown, checked):
+        assert "log repair" not in result.stdout + result.stderr
+    for result in (shown, checked, done):
+        assert "from a backup" in result.stdout + result.stderr
+
+
+def test_times_that_nobody_knows_are_not_shown(tmp_path: Path) -> None:
+    """Of a conversation whose runes are all lost no time is left: none is made up."""
+    log = tmp_path / "log"
+    with opened(log) as written:
+        written.append("conv_a", [Change("turn_1", 0, [Said(text="needle")])])
+    (path,) = log.glob("segments/*.mdb")
+    data = path.read_bytes()
+    pages = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+    path.write_bytes(b"".join(bytes(4096) if b"needle" in page else page for page in pages))
+    told = json.loads(run("log", "repair", log, "--json").stdout)
+    table, listed = run("log", "list", log), json.loads(run("log", "list", log, "--json").stdout)
+
+    assert (told["ok"], told["runes_lost"]) == (True, 1)
+    assert "1970" not in table.stdout
+    assert table.stdout.splitlines()[-1].split()[-2:] == ["-", "-"]
+    assert [(each["first_time"], each["last_time"]) for each in listed] == [(None, None)]
 
 
 def test_repair_leaves_other_directories_alone(tmp_path: Path) -> None:

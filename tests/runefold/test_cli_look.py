@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import runefold
+from runefold.cli.failures import Exit
+from runelog.codec import Codec
+from runelog.rune import Change, Rune
+from runelog.store import Runelog
 from tests.runefold.cli_scenes import (
     ROOT,
     SECRET,
@@ -24,8 +28,6 @@ from tests.runefold.cli_scenes import (
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-from runelog.rune import Change
 
 COMMANDS = ["stats", "list", "show", "verify", "export", "import"]
 COMMANDS += ["archive", "restore", "erase", "repair"]
@@ -323,3 +325,38 @@ def test_verify_says_that_a_log_is_sound(log: Path) -> None:
         "segments": 2,
         "problems": [],
     }
+
+
+@pytest.mark.parametrize("command", [("log", "verify"), ("verify",)])
+def test_a_script_gets_json_also_where_there_is_nothing_to_verify(
+    log: Path, command: tuple[str, ...]
+) -> None:
+    """Without MANIFEST nothing can be looked at: the exit code says so, and the JSON says why."""
+    (log / "MANIFEST").unlink()
+    result = run(*command, log, "--json")
+    told = json.loads(result.stdout)
+
+    assert result.exit_code == Exit.DAMAGED
+    assert told["ok"] is False
+    assert "log repair" in told["error"]
+    assert "log repair" in result.stderr
+
+
+def test_verify_decodes_the_kinds_it_knows(tmp_path: Path) -> None:
+    """A rune of one of our kinds that nobody could read is named, sound as its bytes are.
+
+    `log verify` looks at logs of any app, and knows no kinds.
+    """
+
+    class Loose(Rune, frozen=True, tag="turn.started"):
+        turn_id: int
+
+    with Runelog.open(tmp_path / "log", Codec([Loose])) as other:
+        other.append("conv_a", [Change("turn_1", 0, [Loose(turn_id=5)])])
+    bytes_only = run("log", "verify", tmp_path / "log")
+    result = run("verify", tmp_path / "log")
+
+    assert bytes_only.exit_code == 0
+    assert result.exit_code == Exit.PROBLEMS
+    assert "conv_a event 1" in result.stdout
+    assert "cannot be decoded" in result.stdout

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import pytest
 
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
+from actors.model import runes as models
 from actors.model.provider import Done, Text, Used
-from actors.model.providers.scripted import Scripted, call, fail
+from actors.model.providers.scripted import Scripted, call, fail, pause
 from actors.session.fold import Phase
 from actors.tool.adapters.function import tool
+from actors.tool.policy import Clause, Policy
 from runefold.spec import AgentSpec, Budget
 from runelog.replay import replay
 from tests.runefold.talks import Raw, Talk, talk
@@ -226,3 +229,87 @@ def test_every_reservation_is_settled_exactly_once_whatever_crashes(cut: int) ->
     assert result.output == "done"
     assert reserved == settled.keys() == started | called
     assert sum(rune.used.tool_calls for rune in settled.values()) == len(started) == 1
+
+
+def test_a_provider_that_refuses_costs_nothing() -> None:
+    """However often it says no before it has said anything, the budget is there for the answer."""
+    there = talk(falls, budget=Budget(tokens=10_000))
+    result = there.session.send("2").result(100)
+    _, settled = books(there)
+    refused = [settled[f"turn_1-r0-a{attempt}"] for attempt in range(2)]
+
+    assert (result.status, result.output) == ("completed", "up")
+    assert [(rune.used.tokens, rune.used.retries) for rune in refused] == [(0, 0), (0, 1)]
+    assert not any(rune.estimated for rune in settled.values())
+
+
+BROKEN_OFF: Final[dict[str, tuple[Reply, int]]] = {
+    "text": (["word" * 20, fail("down")], 20),
+    "calls": ([call("look", x=1), fail("down")], 3),
+    "silence": (["word" * 20, pause(1_000)], 20),
+    "nothing in time": ([pause(1_000)], 0),
+    "interrupt": (["a 0 ", pause(20), "more"], 1),
+    "interrupt before a word": ([pause(20), "more"], 0),
+}
+"""Answers that do not come to their end, and about how many tokens they said until then."""
+
+
+@pytest.mark.parametrize("how", BROKEN_OFF)
+def test_an_answer_that_broke_off_costs_what_was_sent_and_said(how: str) -> None:
+    """About that, marked as estimated: nobody but the provider knows better, and it did not say."""
+    reply, said = BROKEN_OFF[how]
+    there = talk(lambda _: reply, look, retries=0, instructions="be kind " * 50)
+    turn = there.session.send("go")
+    there.stage.advance(10)
+    if "interrupt" in how:
+        there.session.interrupt()
+    turn.result(1_000)
+    [called] = there.runes("model.called")
+    assert isinstance(called, models.Called)
+    _, settled = books(there)
+
+    assert called.sent >= 100
+    assert settled[called.model_call_id] == budgets.Settled(
+        key=called.model_call_id,
+        used=budgets.Amounts(tokens=called.sent + said),
+        estimated=True,
+    )
+
+
+def test_what_a_provider_says_it_used_counts_also_if_it_broke_off() -> None:
+    """As it is, and not as an estimate."""
+    reply: Reply = ["word" * 20, Used(7, 8), fail("down")]
+    there = talk(lambda _: reply)
+    there.session.send("go").result(10)
+    _, settled = books(there)
+
+    assert settled["turn_1-r0-a0"].used.tokens == 15
+    assert not settled["turn_1-r0-a0"].estimated
+
+
+def test_a_turn_used_the_tool_calls_that_the_budget_was_charged_with() -> None:
+    """One that was asked for and never begun is none: no such tool, bad arguments, or denied."""
+    asked: Reply = [call("nobody"), call("look", x="?"), call("note"), call("look", x=1)]
+    policy = Policy(rules=[Clause("note", "deny", "no")])
+    there = talk([asked, ["done"]], look, note, stage={"policy": policy})
+    result = there.session.send("go").result(10)
+    _, settled = books(there)
+    charged = sum(rune.used.tool_calls for rune in settled.values())
+
+    assert sorted(status for status, _ in there.model.results) == [
+        *("denied", "error", "error"),
+        "success",
+    ]
+    assert result.usage.tool_calls == charged == 1
+
+
+def test_the_tools_that_a_model_is_shown_are_part_of_the_estimate() -> None:
+    """They are sent with every call, as the system prompt is."""
+    there = talk(["done"], look, note, instructions="be kind")
+    there.session.send("12345678").result(10)
+    [called] = there.runes("model.called")
+    tools = len(msgspec.json.encode(there.model.requests[0].tools))
+    assert isinstance(called, models.Called)
+
+    assert called.sent == (8 + len("be kind") + tools) // 4
+    assert called.reserved.tokens == called.sent + 4096

@@ -111,6 +111,7 @@ def test_a_turn_that_is_interrupted_ends_when_its_program_has(
 
     assert result.status == "cancelled"
     assert result.error.startswith("cancelled: ")
+    assert (result.trigger, result.actor) == ("enough", "user")
     assert "may still" not in result.error
     assert result.output == "hi\n"
     assert (root / "book").read_bytes() == written

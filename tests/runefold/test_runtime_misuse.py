@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.model.providers.scripted import call
 from actors.tool.adapters.function import tool
+from runefold.opening import Options
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import BadId, Closed, Held, Refused, TooLarge, UnknownConversation
@@ -15,6 +18,9 @@ from tests.runefold.talks import NAME, Strict, talk
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Unpack
+
+    from runelog.log import Log
 
 HALF = "\ud800"
 """Half of a character: it cannot be stored."""
@@ -139,11 +145,119 @@ def test_a_directory_has_one_runtime_at_a_time(tmp_path: Path) -> None:
     """The second is told so at once, and the first goes on."""
     with Runtime.open(tmp_path / "data", providers={"demo": Strict(["hi"])}) as runtime:
         session = runtime.create_session(AgentSpec(role="r", model="demo"))
-        with pytest.raises(Held, match="close it first"):
+        with pytest.raises(Held, match=r"close it first, .* Runelog.open\(\.\.\., readonly=True\)"):
             Runtime.open(tmp_path / "data")
         output = session.send("go").result(10).output
 
     assert output == "hi"
+
+
+def test_an_option_that_there_is_not_is_named_before_anything_is_opened(tmp_path: Path) -> None:
+    """With those that there are; nothing is made for it."""
+    with pytest.raises(TypeError, match=r"Runtime.open got an .* 'tolls'; it takes tools, provid"):
+        Runtime.open(tmp_path / "data", tolls=[put])  # type: ignore[call-arg]  # the point
+    assert not (tmp_path / "data").exists()
+
+
+def test_every_option_of_a_runtime_can_be_given_when_it_is_opened() -> None:
+    """What a type checker is told of `Runtime.open` is what `Runtime` takes."""
+    takes = inspect.signature(Runtime).parameters
+
+    assert [*Options.__annotations__] == [*takes][1:]
+
+
+def test_a_kind_of_runtime_may_take_more(tmp_path: Path) -> None:
+    """Options are those of the class that is opened."""
+
+    class Mine(Runtime):
+        def __init__(self, log: Log, *, mine: int, **options: Unpack[Options]) -> None:
+            super().__init__(log, **options)
+            self.mine = mine
+
+    with Mine.open(tmp_path, mine=3, idle_after=5) as runtime:  # type: ignore[call-arg]  # not told
+        assert runtime.mine == 3
+
+
+@pytest.mark.parametrize("odd", [-1, 0, "x", math.nan, math.inf, None, True])
+def test_a_time_to_sleep_that_is_none_is_refused(tmp_path: Path, odd: Any) -> None:  # noqa: ANN401 -- anything
+    """And the log is let go of: it can be opened again."""
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"idle_after is .*: give a positive number"):
+            Runtime.open(tmp_path, idle_after=odd)
+
+
+def test_models_and_tools_that_are_none_are_refused_at_the_door(tmp_path: Path) -> None:
+    """Each is named, and nothing is left open."""
+
+    @tool(name="put")
+    def other(x: str) -> str:
+        """Put it otherwise."""
+        return x
+
+    odd: list[tuple[dict[str, Any], str]] = [
+        ({"providers": {"x": 3}}, r"providers\['x'\] is 3, which is no model: .*stream"),
+        ({"providers": {5: Strict(["hi"])}}, "a model's name is a text, not a int"),
+        ({"providers": [Strict(["hi"])]}, "give each by its name, in a dict"),
+        ({"tools": [put, other]}, "two tools named put: give one of them another"),
+        ({"tools": [3]}, "3 is not a tool: declare it with @tool"),
+    ]
+
+    for options, why in odd:
+        with pytest.raises(Refused, match=why):
+            Runtime.open(tmp_path, **options)
+
+
+def test_nobody_approves_without_a_name() -> None:
+    """Whoever reads the log later wants to know who it was."""
+    session = talk(["hi"]).session
+
+    with pytest.raises(Refused, match="an approver has a name"):
+        session.approve("call_1", approver="")
+    with pytest.raises(Refused, match="an approver has a name"):
+        session.deny("call_1", reason="no", approver="")
+    with pytest.raises(Refused, match="an approver has a name"):
+        session.answer("call_1", "rerun", approver="")
+
+
+def test_a_call_that_never_asked_cannot_be_approved() -> None:
+    """It is said that it did not ask, and how it stands."""
+    there = talk([[call("put", x=1)], ["done"]], put)
+    there.session.send("go").result(10)
+    (call_id,) = [rune.call_id for rune in there.runes("tool.call")]  # type: ignore[attr-defined]  # a call
+
+    with pytest.raises(
+        Refused, match=f"{call_id} is completed_result: it asked for no approval; the model"
+    ):
+        there.session.approve(call_id, approver="ada")
+
+
+def test_a_budget_is_not_raised_by_nothing() -> None:
+    """Whoever says nothing has forgotten something."""
+    there = talk(["hi"])
+    before = there.kinds()
+
+    with pytest.raises(Refused, match=r"raises nothing: say by how much, such as tokens="):
+        there.session.replenish()
+    with pytest.raises(Refused, match="raises nothing"):
+        there.session.replenish(tokens=0, cost=0)
+    assert there.kinds() == before
+
+
+def test_an_interrupt_waits_as_long_as_it_is_told() -> None:
+    """Also for the session to take it: one that is stuck is not waited for any longer."""
+    there = talk(["hi"])
+    asked: list[float | None] = []
+    runtime = there.stage.runtime
+    tree_ask = runtime.tree_of_actors.ask
+
+    def ask(conversation: str, message: object, timeout: float | None, before: Any) -> Any:  # noqa: ANN401 -- as it is
+        asked.append(timeout)
+        return tree_ask(conversation, message, timeout, before)
+
+    runtime.tree_of_actors.ask = ask  # type: ignore[method-assign, assignment]  # to see it pass
+    there.session.interrupt(timeout=3)
+
+    assert asked == [3]
 
 
 def test_a_closed_runtime_says_so() -> None:

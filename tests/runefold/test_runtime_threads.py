@@ -15,7 +15,7 @@ from actors.model.providers.scripted import call
 from actors.tool.adapters.function import tool
 from actors.tool.context import cancelled, progress
 from runefold.runtime import Runtime
-from runefold.spec import AgentSpec, Budget
+from runefold.spec import AgentSpec
 from tests.runefold.talks import Raw, Strict
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def test_a_provider_that_hangs_is_given_up(tmp_path: Path, said: list[Text]) -> 
         model="demo",
         first_byte_timeout=0.2,
         silence_timeout=0.2,
-        budget=Budget(retries=0),
+        retries=0,
     )
     with Runtime.open(tmp_path, providers={"demo": Raw(answer)}) as runtime:
         session = runtime.create_session(spec)

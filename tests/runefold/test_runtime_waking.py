@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 from actors.catalogue import CODEC
+from actors.clock import SECOND
+from actors.errors import Unanswered
 from actors.session.fold import Phase
-from runefold import AgentSpec, Runtime
-from runefold.providers import Scripted
+from runefold import AgentSpec, Runtime, tool
+from runefold.providers import Scripted, call
 from runefold.testing.stage import Stage
 from runelog.memory import MemoryLog
 from supervisors.registry import Registry
@@ -16,8 +20,6 @@ from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pytest
 
     from actors.process import Ref
     from runelog.rune import Work
@@ -94,3 +96,42 @@ def test_who_asks_while_its_alarm_wakes_a_session_is_answered_at_once(
 
     assert session.state.phase is Phase.PAUSED
     assert stage.clock.now() == before
+
+
+def test_who_waits_for_a_turn_waits_however_often_its_session_sleeps() -> None:
+    """A human takes a day; the session sleeps all the while, and is told when it is over."""
+
+    @tool(requires_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    stage = Stage(
+        providers={"demo": Scripted([[call("pay")], ["It is paid."]])}, tools=[pay], idle_after=1
+    )
+    session = stage.runtime.create_session(AgentSpec(role="h", model="demo", tools=["pay"]))
+    turn = session.send("Pay.")
+    tomorrow = stage.clock.now() + 1_000 * SECOND
+    stage.clock.at(tomorrow, lambda: session.approve(session.approvals()[0].call_id, approver="a"))
+    result = turn.result(2_000)
+
+    assert result.output == "It is paid."
+    assert stage.clock.now() >= tomorrow
+
+
+def test_its_time_is_up_when_it_said_so_however_often_it_slept() -> None:
+    """The time it gave is for all of it, and does not begin anew."""
+
+    @tool(requires_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    stage = Stage(providers={"demo": Scripted([[call("pay")]])}, tools=[pay], idle_after=1)
+    session = stage.runtime.create_session(AgentSpec(role="h", model="demo", tools=["pay"]))
+    turn = session.send("Pay.")
+    before = stage.clock.now()
+    with pytest.raises(Unanswered):
+        turn.result(100)
+
+    assert 100 <= (stage.clock.now() - before) / SECOND < 110

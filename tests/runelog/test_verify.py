@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
 
+from runelog.codec import Codec
 from runelog.errors import NotALog
-from runelog.rune import Change
+from runelog.repair import repair
+from runelog.rune import Change, Rune
+from runelog.store import Runelog
 from runelog.verify import verify
-from tests.runelog.ledger import Booked, contents, open_ledger, write_ledger
+from tests.runelog.ledger import CODEC, Booked, contents, open_ledger, write_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,3 +153,34 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     """There is nothing to verify in a directory without a manifest."""
     with pytest.raises(NotALog):
         verify(tmp_path)
+
+
+def test_a_rune_that_does_not_decode_as_its_kind_is_named(tmp_path: Path) -> None:
+    """Its bytes are what was written, and yet nobody can read it; its neighbours are checked."""
+
+    class Loose(Rune, frozen=True, tag="ledger.booked"):
+        amount: Any
+
+    with Runelog.open(tmp_path / "log", Codec([Loose])) as log:
+        runes = [Loose(amount=1), Loose(amount="much"), Loose(amount=3)]
+        log.append("conv_a", [Change("book_1", 0, runes)])
+
+    assert verify(tmp_path / "log").problems == []
+    report = verify(tmp_path / "log", codec=CODEC)
+    assert [(each.where, each.severity) for each in report.problems] == [
+        ("conv_a event 2", "fatal")
+    ]
+    assert "cannot be decoded" in report.problems[0].message
+    assert report.runes == 3
+
+
+def test_a_tombstone_is_no_rune(tmp_path: Path) -> None:
+    """What a repair put in place of lost runes is not counted as runes that are there."""
+    truth = write_ledger(tmp_path / "log")
+    flip(tmp_path / "log/segments/000001.0.mdb", b"conv_3 3.2")
+    assert repair(tmp_path / "log").runes_lost == 1
+
+    report = verify(tmp_path / "log")
+
+    assert report.ok
+    assert report.runes == sum(map(len, truth.values())) - 1

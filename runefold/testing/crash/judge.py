@@ -218,7 +218,9 @@ class _Known(NamedTuple):
     rune: tools.Called
     retried: int = 0
     by_hand: int = 0
-    """How often a human said that it is to run again."""
+    """How often a human said that it is to run again,"""
+    by_probe: int = 0
+    """and how often its probe, having said that it had not happened."""
     status: str = ""
     hearsay: bool = False
     """Whether its result is from a probe or a human, rather than from the tool."""
@@ -231,17 +233,22 @@ def _known(log: Log) -> dict[str, _Known]:
             match envelope.payload:
                 case tools.Called(call_id=call) as rune:
                     found[call] = _Known(rune)
-                case tools.Retried(call_id=call, actor=actor) if call in found:
-                    known, more = found[call], int(actor == "user")
-                    found[call] = known._replace(
-                        retried=known.retried + 1, by_hand=known.by_hand + more
-                    )
+                case tools.Retried(call_id=call) if call in found:
+                    found[call] = _again(found[call], envelope.payload)
                 case tools.Result(call_id=call, status=status, trigger=why) if call in found:
                     hearsay = why in {"probe", "happened"}
                     found[call] = found[call]._replace(status=status, hearsay=hearsay)
                 case _:
                     pass
     return found
+
+
+def _again(known: _Known, rune: tools.Retried) -> _Known:
+    return known._replace(
+        retried=known.retried + 1,
+        by_hand=known.by_hand + (rune.actor == "user"),
+        by_probe=known.by_probe + (rune.trigger == "probe"),
+    )
 
 
 def misdone(log: Log, effects: Effects) -> Iterator[Finding]:
@@ -268,11 +275,16 @@ def misdone(log: Log, effects: Effects) -> Iterator[Finding]:
 def _too_often(known: _Known, begun: int, over: int) -> Iterator[Finding]:
     rune = known.rune
     label = f"{rune.tool_name} ({rune.call_id})"
+    # Of one that was begun and cut off nobody knows how far it got: begun counts, and not ended.
+    may = 1 + known.by_hand + (known.by_probe if rune.rule.in_doubt == "probe" else 0)
     if not rune.rule.idempotent and over > 1 + known.by_hand:
         why = "" if known.retried else ", and the log knows of one"
         if known.retried and rune.rule.in_doubt == "probe":
             why = ": its probe said that it had not happened"
         yield Finding("effect", f"{label} took effect {over} times{why}")
+    elif begun > may and not (rune.rule.idempotent and rune.rule.in_doubt == "rerun"):
+        told = f"was begun {begun} times, and nobody knew that it had not happened"
+        yield Finding("effect", f"{label} {told}")
     elif begun > 1 + known.retried:
         times = f"was executed {begun} times, and the log knows of {1 + known.retried}"
         yield Finding("effect", f"{label} {times}")

@@ -24,7 +24,7 @@ from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import Faults
 from runefold.testing.crash.journal import Journal, Wrong
 from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.points import BY_MESSAGE, FAULTS, MOMENTS, Aim
+from runefold.testing.crash.points import BY_MESSAGE, FAULTS, MOMENTS, Aim, parse
 from runefold.testing.crash.rig import DiskRig, Kill
 from runefold.testing.crash.watch import DiskLog, Watch
 from runelog.errors import Refused, RunefoldError
@@ -132,7 +132,9 @@ def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
         return Report(status="finished")
     rest(runtime, _REST)
     ledger = Journal(root / LEDGER).lines()
-    effects = Effects(ledger, point=order.point, fault=_fault(order))
+    # A fault may have ended the life before this one: then it is still why things are as they are.
+    kind = parse(order.point).kind if order.point else ""
+    effects = Effects(ledger, point=order.point, fault=kind if kind in FAULTS else "")
     wrong = verdicts(app, runtime, effects, check=order.check)
     wrong += judge.lost(watch.journal.lines(), runtime.log)
     wrong += judge.noted(watch.journal.lines())

@@ -20,7 +20,7 @@ import msgspec
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 BEFORE: Final = "before-commit"
 SYNC: Final = "before-sync"
@@ -50,6 +50,9 @@ TOOL_FAULTS: Final = ("tool-raises", "tool-hangs", "tool-floods")
 LOG_FAULTS: Final = ("disk-full", "sync-eio", "clock-forward", "clock-back")
 FAULTS: Final = (*MODEL_FAULTS, *TOOL_FAULTS, *LOG_FAULTS)
 
+OF_EFFECTS: Final = frozenset({EFFECT, ACTOR_EFFECT, *MODEL_FAULTS, *TOOL_FAULTS})
+"""What befalls an effect, whichever commit began it."""
+
 KINDS: Final = (*MOMENTS, ACTOR_BEFORE, ACTOR_AFTER, ACTOR_EFFECT, *FAULTS)
 """Everything that can happen at a boundary."""
 
@@ -68,6 +71,8 @@ class Effect(msgspec.Struct, frozen=True):
     """The call's id."""
     over: bool = True
     """Whether it came to its end, rather than being called off."""
+    mark: str = ""
+    """What it is told by: what began it, without ids. A call has one of each."""
 
 
 class Boundary(msgspec.Struct, frozen=True):
@@ -77,9 +82,9 @@ class Boundary(msgspec.Struct, frozen=True):
     conversation: str
     kinds: tuple[str, ...]
     mark: str
-    """What it is told by, without ids: so it is found again in another run."""
+    """What it is told by, without ids: its first rune. In another run others may be beside it."""
     occurrence: int
-    """The how manieth commit with that mark it is."""
+    """The how manieth rune with that mark it is."""
     first: int
     """The event id of its first rune."""
     at: float = 0
@@ -154,10 +159,10 @@ class Aim(msgspec.Struct, frozen=True):
     number: int = 0
     """Instead of a mark: the how manieth commit since the log was opened."""
 
-    def is_at(self, mark: str, occurrence: int, number: int) -> bool:
-        """Tell whether a commit is the one."""
+    def is_at(self, marks: Iterable[tuple[str, int]], number: int) -> bool:
+        """Tell whether a commit is the one: it has the rune that is aimed at among its own."""
         if self.mark:
-            return (mark, occurrence) == (self.mark, self.occurrence)
+            return (self.mark, self.occurrence) in marks
         return number == self.number
 
 
@@ -173,6 +178,9 @@ def aims(
         raise Refused(msg)
     at = places[point.number - 1]
     found = [Aim(point.kind, point.which, at.mark, at.occurrence)]
+    effects = at.effects[point.which - 1 : point.which] if isinstance(at, Boundary) else ()
+    if point.kind in OF_EFFECTS and effects:
+        found = [Aim(point.kind, mark=effects[0].mark)]
     then = point.then
     while then is not None:
         found.append(Aim(then.kind, then.which, number=then.number))

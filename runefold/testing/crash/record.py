@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from runefold.testing.crash.effects import Effects
-from runefold.testing.crash.journal import Committed, Execution, Handled, Journal, Synced
+from runefold.testing.crash.journal import Execution, Journal
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
-from runefold.testing.crash.points import Boundary, Effect, Message
+from runefold.testing.crash.points import Boundary, Message
+from runefold.testing.crash.seen import boundaries, handled
 from runefold.testing.crash.trial import TAIL, lived, read, scratch
 from runefold.testing.crash.upshot import Upshot
 
@@ -127,38 +127,3 @@ def not_again(finding: Finding) -> Finding:
         "runtime.session(...)."
     )
     return Finding(finding.verdict, text)
-
-
-def boundaries(lines: Sequence[Line]) -> list[Boundary]:
-    """Return the commits of an undisturbed run, in order."""
-    commits = [line for line in lines if isinstance(line, Committed) and line.life == 1]
-    synced = {line.number for line in lines if isinstance(line, Synced) and line.life == 1}
-    over = {done.call_id for done in Effects(lines) if done.finished}
-    return [
-        Boundary(
-            number,
-            line.conversation,
-            line.kinds,
-            line.mark,
-            line.occurrence,
-            line.first,
-            line.at,
-            tuple(_seen(each, line.conversation, over) for each in line.effects),
-            line.number in synced,
-        )
-        for number, line in enumerate(sorted(commits, key=lambda line: line.number), 1)
-    ]
-
-
-def handled(lines: Sequence[Line]) -> list[Message]:
-    """Return the messages that actors handled in an undisturbed run, in order."""
-    found = [line for line in lines if isinstance(line, Handled) and line.life == 1]
-    return [
-        Message(number, line.mark, line.occurrence, line.at) for number, line in enumerate(found, 1)
-    ]
-
-
-def _seen(effect: Effect, conversation: str, over: set[str]) -> Effect:
-    """Say of an effect whether it came to its end."""
-    ids = {effect.entity, f"{conversation}/{effect.entity}"}
-    return msgspec.structs.replace(effect, over=bool(ids & over))

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 5
 """So many failed points are told of in full."""
+_NAMED: Final = 20
+"""So many points that were not met are named."""
+
+_UNMET: Final = (
+    "  Nothing is known of a point that no run comes by: the app does not do the same twice.",
+    "  Have it do so: with the same ids, nothing left to chance or to the clock, and nothing that",
+    "  may come sooner or later beside the rest. Or say that so many may go unmet:",
+    "  --allow-missed N, or crash_sweep(..., allow_missed=N).",
+)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,13 +55,20 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     swept: float
     """Seconds that all points took together."""
     seconds: float
+    allow_missed: int = 0
+    """So many points may go unmet."""
     again: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether everything survived."""
+        """Whether everything was met and survived."""
         agree = self.agreed is None or self.agreed[0] == self.agreed[1]
-        return not self.wrong and not self.failed and agree
+        return not self.wrong and not self.failed and agree and not self.too_many_missed
+
+    @property
+    def too_many_missed(self) -> bool:
+        """Whether more points went unmet than is allowed: nobody knows what they would show."""
+        return len(self.missed) > self.allow_missed
 
     @property
     def failed(self) -> list[Result]:
@@ -101,14 +117,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.failed) > _SHOWN:
             rest = ", ".join(result.point for result in self.failed[_SHOWN:])
             yield f"and {len(self.failed) - _SHOWN} more: {rest}"
+        if self.too_many_missed:
+            yield from self._unmet()
         if self.varies:
             yield f"two undisturbed runs differ, so states are not compared: {self.varies[0]}"
         yield self.summary()
+
+    def _unmet(self) -> Iterator[str]:
+        points = [result.point for result in self.missed]
+        more = f" and {len(points) - _NAMED} more" if len(points) > _NAMED else ""
+        yield f"{len(points)} not met, however often tried: {', '.join(points[:_NAMED])}{more}"
+        yield from _UNMET
 
     def _failure(self, result: Result) -> Iterator[str]:
         yield f"{result.point} did not survive: {self.where(result)}"
         for finding in result.wrong:
             yield f"  {finding}"
+        yield from (f"  {note}" for note in result.notes)
         if result.stacks:
             yield "  every thread, when the time was up:"
             yield result.stacks

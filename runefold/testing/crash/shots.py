@@ -27,7 +27,6 @@ class Shot(msgspec.Struct, frozen=True):
     mark: str
     occurrence: int
     kind: str
-    which: int
     path: str
 
 
@@ -60,10 +59,15 @@ def shoot(scene: Scene, moments: Sequence[str]) -> list[Shot]:
             if isinstance(line, Committed)
         }
         return [
-            Shot(at.mark, at.occurrence, hit.kind, hit.which, str(place))
+            Shot(*_marked(at, hit), hit.kind, str(place))
             for hit, place in places
             if (at := commits.get(hit.number)) is not None
         ]
+
+
+def _marked(at: Committed, hit: Hit) -> tuple[str, int]:
+    """Return what the place of a hit is told by."""
+    return (at.effects[hit.which - 1].mark, 1) if hit.kind == EFFECT else (at.mark, at.occurrence)
 
 
 def _halted(child: Child, deadline: float) -> bool:

@@ -22,9 +22,10 @@ from runefold.testing.crash.faults import Faults
 from runefold.testing.crash.journal import Execution, Hit, Memory, Wrong
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.points import AFTER, FAULTS, MOMENTS
-from runefold.testing.crash.record import Recording, added, boundaries, handled, not_again
+from runefold.testing.crash.record import Recording, added, not_again
 from runefold.testing.crash.rig import FatalHand, dressed, telling
-from runefold.testing.crash.trial import FAULTS_NOTICED, Life, Result, scratch
+from runefold.testing.crash.seen import boundaries, handled
+from runefold.testing.crash.trial import FAULTS_NOTICED, Life, Result, scratch, unmet
 from runefold.testing.crash.watch import StageLog, Watch
 from runefold.testing.crash.wraps import Ledger
 from runefold.testing.stage import PowerCut, SeededChance
@@ -203,17 +204,17 @@ class StageScene:
                 lives.append(Life(number, ended, 0, hit, found))
                 if not cut:
                     break
-        missed = not lives[0].hit
-        status: Any = "missed" if missed else "failed" if wrong else "survived"
-        return Result(
+        lines = [*stage.journal.lines(), *stage.ledger.lines()]
+        result = Result(
             point=str(point),
-            status=status,
-            wrong=[] if missed else wrong,
+            status="failed" if wrong else "survived",
+            wrong=wrong,
             lives=lives,
-            steps=judge.recovered(stage.journal.lines()),
-            head=judge.found_at(stage.journal.lines(), 2),
+            steps=judge.recovered(lines),
+            head=judge.found_at(lines, 2),
             seconds=time.monotonic() - begun,
         )
+        return unmet(result, lines) if waiting or (aim is not None and not hit) else result
 
     def _lived(
         self, stage: Stage, root: Path, point: Point, want: upshot.Upshot, *, strict: bool

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 60.0
 """Seconds that an app has from its opening to its end; nothing that works waits for it."""
-TRIES: Final = 3
+TRIES: Final = 4
 """How often a point is tried that a run did not come by: what runs beside each other varies."""
 CHECKED: Final = 10
 """Of so many points that begin with a copy, one is really killed as well."""
@@ -59,6 +59,8 @@ class Options(NamedTuple):
     """Kill each time, or begin with copies of what a kill leaves."""
     keep: str | None = None
     """Where the directories of failed points are kept."""
+    allow_missed: int = 0
+    """So many points may go unmet: for apps that cannot be made to do the same each time."""
     again: str = ""
     """The command that runs this sweep; a point is added to it."""
 
@@ -149,49 +151,64 @@ class _Run:
         doubled = [task for task in tasks if task.warm][::CHECKED]
         again = [msgspec.structs.replace(task, warm="") for task in doubled]
         self._total = len(tasks) + len(again)
-        found: dict[str, Result] = {}
-        checked: dict[str, Result] = {}
-        for task, result in self._tried(crew, [*tasks, *again]):
-            mine = checked if not task.warm and task in again else found
-            mine[result.point] = result
-        same = sum(_agree(found[point], result) for point, result in checked.items())
-        ordered = [found[str(point)] for point in points if str(point) in found]
-        return ordered, (same, len(checked)) if warm else None
+        found = dict(self._tried(crew, [*tasks, *again], recording))
+        same = sum(
+            _agree(found[copy], found[kill]) for copy, kill in zip(doubled, again, strict=True)
+        )
+        return [found[task] for task in tasks], (same, len(again)) if warm else None
 
     def _task(
         self,
         point: Point,
         recording: Recording,
-        copies: dict[tuple[str, int, str, int], str],
+        copies: dict[tuple[str, int, str], str],
     ) -> Attempt:
         wanted = aims(point, recording.boundaries, recording.messages)
         first = wanted[0]
-        path = copies.get((first.mark, first.occurrence, first.kind, first.which), "")
+        path = copies.get((first.mark, first.occurrence, first.kind), "")
         return Attempt(point, tuple(wanted), path, self._compare)
 
-    def _shots(self, crew: Crew) -> dict[tuple[str, int, str, int], str]:
-        found: dict[tuple[str, int, str, int], str] = {}
+    def _shots(self, crew: Crew) -> dict[tuple[str, int, str], str]:
+        found: dict[tuple[str, int, str], str] = {}
         for _, answer in crew.all([Shoot(moments) for moments in SHOTS]):
             assert isinstance(answer, Shots)
             for shot in answer.shots:
-                found[shot.mark, shot.occurrence, shot.kind, shot.which] = shot.path
+                found[shot.mark, shot.occurrence, shot.kind] = shot.path
         return found
 
-    def _tried(self, crew: Crew, tasks: list[Attempt]) -> Iterator[tuple[Attempt, Result]]:
+    def _tried(
+        self, crew: Crew, tasks: list[Attempt], recording: Recording
+    ) -> Iterator[tuple[Attempt, Result]]:
         """Try all, and those again that were missed."""
+        asked = {task: task for task in tasks}
         for left in reversed(range(TRIES)):
             missed: list[Attempt] = []
             for task, answer in crew.all(tasks):
                 assert isinstance(task, Attempt)
                 assert isinstance(answer, Tried)
-                if answer.result.status == "missed" and left:
-                    missed.append(task)
+                result = answer.result
+                if result.status == "missed" and left:
+                    other = self._other(task, result, recording)
+                    asked[other] = asked.pop(task)
+                    missed.append(other)
                     continue
                 self._done += 1
-                self._failed += answer.result.status == "failed"
+                self._failed += result.status == "failed"
                 self._progress(self._done, self._total, self._failed)
-                yield task, answer.result
+                yield asked[task], msgspec.structs.replace(result, left=[])
             tasks = missed
+
+    def _other(self, task: Attempt, missed: Result, recording: Recording) -> Attempt:
+        """Return what is tried instead of a point that was missed.
+
+        A second hit that was drawn and met nothing is drawn again, from what recovery really did.
+        """
+        if not missed.left or self._options.point:
+            return task
+        dice = random.Random(f"{self._seed} {task.point}")  # noqa: S311 -- to be had again
+        point = msgspec.structs.replace(task.point, then=dice.choice(missed.left))
+        wanted = aims(point, recording.boundaries, recording.messages)
+        return msgspec.structs.replace(task, point=point, aims=tuple(wanted))
 
     def _report(
         self,
@@ -223,6 +240,7 @@ class _Run:
             agreed=agreed,
             swept=swept,
             seconds=seconds,
+            allow_missed=options.allow_missed,
             again=options.again,
         )
 

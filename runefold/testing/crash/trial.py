@@ -22,7 +22,8 @@ from runefold.testing.crash.faults import UNNOTICED
 from runefold.testing.crash.journal import Committed, Hit, Journal, Opened
 from runefold.testing.crash.judge import Finding, Step
 from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
-from runefold.testing.crash.points import FAULTS, MOMENTS, Aim, Point
+from runefold.testing.crash.points import FAULTS, Aim, Point
+from runefold.testing.crash.seen import moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,6 +61,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[Step] = []
     """What recovery appended."""
     notes: list[str] = []
+    left: list[Point] = []
+    """Where it could have been hit again, if the second point that it was given met nothing."""
     again: int = 0
     """How many effects were executed again."""
     seconds: float = 0
@@ -210,9 +213,10 @@ class _Trial:
             self._lives.append(Life(number, how, took, hit, found))
             if how == "killed" or (how == "failed" and number <= _MOST_LIVES):
                 continue
-            if aim is not None and number == 1 and how == "finished" and not hit:
-                return self._result("missed", [])
-            return self._result(*self._judged(how, report))
+            status, wrong = self._judged(how, report)
+            if self._aims or (aim is not None and not hit):
+                return unmet(self._result(status, wrong), self._noted())
+            return self._result(status, wrong)
 
     def _order(self, number: int, aim: Aim | None) -> Order:
         strict = self._scene.compare and self._point.kind not in FAULTS_NOTICED
@@ -220,7 +224,6 @@ class _Trial:
             root=str(self._root),
             life=number,
             aim=aim,
-            judged=aim is None or number > 1 or aim.kind not in MOMENTS,
             baseline=str(self._scene.baseline),
             strict=strict,
             point=str(self._point),
@@ -229,6 +232,9 @@ class _Trial:
 
     def _lines(self) -> list[Line]:
         return Journal(self._root / JOURNAL).lines()
+
+    def _noted(self) -> list[Line]:
+        return [*self._lines(), *Journal(self._root / LEDGER).lines()]
 
     def _was_hit(self, number: int) -> str:
         for line in self._lines():
@@ -246,9 +252,7 @@ class _Trial:
             return "failed", [Finding("hang", told)]
         return "failed", [Finding("died", "its process ended by itself")]
 
-    def _result(
-        self, status: Literal["survived", "failed", "missed"], wrong: list[Finding]
-    ) -> Result:
+    def _result(self, status: Literal["survived", "failed"], wrong: list[Finding]) -> Result:
         lines = self._lines()
         effects = Effects(Journal(self._root / LEDGER).lines())
         twice = [done for done in effects if done.life > 1 and _ran_before(done.call_id, effects)]
@@ -265,6 +269,24 @@ class _Trial:
             output=read(self._root / OUTPUT)[-TAIL:] if failed else "",
             warm=self._warm,
         )
+
+
+def unmet(result: Result, lines: Sequence[Line]) -> Result:
+    """Say of a trial that came to its end without all of its hits that it missed its point.
+
+    What is wrong with it counts all the same. Nothing was missed if there was nothing to hit again.
+    """
+    last = result.lives[-1].number
+    left = moments(lines, last) if last > 1 else []
+    if result.status == "failed":
+        return msgspec.structs.replace(result, notes=[*result.notes, UNMET])
+    if last > 1 and not left:
+        return msgspec.structs.replace(result, notes=[*result.notes, NOTHING_MORE])
+    return msgspec.structs.replace(result, status="missed", left=left)
+
+
+UNMET: Final = "It came to this without coming by its point."
+NOTHING_MORE: Final = "Its recovery commits nothing, so there was nothing to hit again."
 
 
 def _ran_before(call: str, effects: Effects) -> bool:

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from actors.agent.runes import Spawning
-from actors.model import runes as models
-from actors.tool import runes as tools
 from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced
-from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, SYNC, Effect
+from runefold.testing.crash.names import Names
+from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, OF_EFFECTS, SYNC
 from runefold.testing.crash.upshot import nameless
 from runefold.testing.stage import FragileLog
 from runelog.rune import kind_of
@@ -25,11 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runefold.testing.crash.journal import Journal
-    from runefold.testing.crash.points import Aim
+    from runefold.testing.crash.points import Aim, Effect
     from runelog.log import Log
-    from runelog.rune import Appended, Change, Rune
+    from runelog.rune import Appended, Change
 
-FRAGMENT = kind_of(models.AssistantDelta)
 _EARLY = frozenset({BEFORE, "disk-full"})
 _LATE = frozenset({AFTER, "sync-eio", "clock-forward", "clock-back"})
 
@@ -47,8 +44,8 @@ class Passing:
     """A commit on its way."""
 
     number: int
-    mark: str
-    occurrence: int
+    marks: tuple[tuple[str, int], ...]
+    """Of each rune what it is told by, and the how manieth of those it is."""
     conversation: str
     kinds: tuple[str, ...]
     sums: tuple[int, ...]
@@ -86,13 +83,13 @@ class Watch:
         self._start = time.monotonic()
         self._count = 0
         self._seen: dict[str, int] = {}
-        self._names = _Names()
-        self._actors = _Names()
+        self._names = Names()
+        self._actors = Names()
         """Of actors: they begin before their births are handed to the log."""
         self._begun: dict[tuple[str, str], tuple[Passing, int]] = {}
         self._last: dict[str, int] = {}
-        self._pending: dict[str, Passing] = {}
-        """The last commit of each conversation that nobody waited for yet."""
+        self._pending: dict[str, list[Passing]] = {}
+        """The commits of each conversation that nobody waited for yet."""
         self._acknowledged: dict[str, int] = {}
         self.log: Log
         self.was_hit = False
@@ -109,26 +106,33 @@ class Watch:
 
     # -- commits ------------------------------------------------------------------------------
 
-    def before(self, log: Log, conversation: str, changes: Sequence[Change]) -> Passing:
+    def before(
+        self, log: Log, conversation: str, changes: Sequence[Change], *, durable: bool
+    ) -> Passing:
         """See an append come; strike if it must not get through."""
+        if durable:
+            # It takes with it what was appended before and is not on disk yet.
+            self._strike_pending([conversation], log)
         runes = [rune for change in changes for rune in change.runes]
         with self._lock:
             self._count += 1
-            mark = self._names.mark(conversation, changes)
-            occurrence = self._seen[mark] = self._seen.get(mark, 0) + 1
+            marks = self._names.marks(conversation, changes)
             passing = Passing(
                 self._count,
-                mark,
-                occurrence,
+                tuple((mark, self._occurs(mark)) for mark in marks),
                 conversation,
                 tuple(map(kind_of, runes)),
                 tuple(zlib.crc32(msgspec.msgpack.encode(rune)) for rune in runes),
-                tuple(self._names.effects(runes)),
+                tuple(self._names.effects(conversation, runes)),
             )
             for which, effect in enumerate(passing.effects, 1):
                 self._begun[conversation, effect.entity] = (passing, which)
         self._strike_at(_EARLY, passing, 1, log)
         return passing
+
+    def _occurs(self, mark: str) -> int:
+        occurrence = self._seen[mark] = self._seen.get(mark, 0) + 1
+        return occurrence
 
     def after(self, log: Log, passing: Passing, appended: Appended, *, durable: bool) -> None:
         """See an append made; strike if nothing must follow from it."""
@@ -136,13 +140,12 @@ class Watch:
             last = self._last.get(passing.conversation, 0)
             self._last[passing.conversation] = max(last, appended.last)
             if not durable:
-                self._pending[passing.conversation] = passing
+                self._pending.setdefault(passing.conversation, []).append(passing)
             self.journal.note(
                 Committed(
                     self.life,
                     passing.number,
-                    passing.mark,
-                    passing.occurrence,
+                    *passing.marks[0],
                     passing.conversation,
                     passing.kinds,
                     appended.first,
@@ -163,10 +166,15 @@ class Watch:
         with self._lock:
             names = [*self._last] if conversation is None else [conversation]
             upto = {name: self._last[name] for name in names if name in self._last}
-            passing = [self._pending[name] for name in names if name in self._pending]
+        self._strike_pending(names, log)
+        return upto
+
+    def _strike_pending(self, names: Sequence[str], log: Log) -> None:
+        """Strike if what nobody waited for yet must not get to disk."""
+        with self._lock:
+            passing = [each for name in names for each in self._pending.get(name, [])]
         for each in passing:
             self._strike_at({SYNC}, each, 1, log)
-        return upto
 
     def acknowledged(self, upto: dict[str, int], *, waited: bool = True) -> None:
         """Take note that everything up to there is durable: from now on it may not be lost.
@@ -178,7 +186,7 @@ class Watch:
                 pending = self._pending.pop(name, None)
                 if at > self._acknowledged.get(name, 0):
                     self._acknowledged[name] = at
-                    number = 0 if pending is None or not waited else pending.number
+                    number = pending[-1].number if pending and waited else 0
                     self.journal.note(Synced(self.life, name, at, number))
 
     # -- messages -----------------------------------------------------------------------------
@@ -188,14 +196,15 @@ class Watch:
         conversation, _, entity = actor.partition("/")
         with self._lock:
             name = self._actors.numbered(entity, kind) if nameless(entity) != entity else entity
-            mark = f"{conversation} {name} {type(message).__name__}"
-            occurrence = self._seen[mark] = self._seen.get(mark, 0) + 1
+            talk = self._names.talk(conversation)
+            mark = f"{talk} {name} {type(message).__name__}"
+            occurrence = self._occurs(mark)
             if self._messages:
                 self.journal.note(Handled(self.life, mark, occurrence, self._at()))
         aim = self.aim
         if aim is None or aim.kind not in BY_MESSAGE or self.was_hit:
             return ""
-        if not aim.is_at(mark, occurrence, 0):
+        if not aim.is_at([(mark, occurrence)], 0):
             return ""
         self.was_hit = True
         self.journal.note(Hit(self.life, 0, self._at(), aim.kind))
@@ -224,11 +233,11 @@ class Watch:
 
     def _is_aim(self, passing: Passing, which: int) -> bool:
         aim = self.aim
-        return (
-            aim is not None
-            and aim.which == which
-            and aim.is_at(passing.mark, passing.occurrence, passing.number)
-        )
+        if aim is None:
+            return False
+        if aim.kind in OF_EFFECTS and aim.mark:
+            return passing.effects[which - 1].mark == aim.mark
+        return aim.which == which and aim.is_at(passing.marks, passing.number)
 
     def _strike_at(
         self, kinds: set[str] | frozenset[str], passing: Passing, which: int, log: Log
@@ -246,62 +255,6 @@ class Watch:
         assert self.aim is not None
         self.was_hit = True
         self.journal.note(Hit(self.life, passing.number, self._at(), self.aim.kind, self.aim.which))
-
-
-class _Names:
-    """Names for what has only ids, the same in every run: the second call of a tool, say."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
-        self._tools: dict[str, str] = {}
-
-    def of(self, entity: str) -> str:
-        """Return the name of an entity; its id, if that is the same in every run."""
-        return self._names.get(entity, entity)
-
-    def numbered(self, entity: str, kind: str) -> str:
-        """Return the name of an entity; if it has none, the how manieth of its kind it is."""
-        if entity not in self._names:
-            count = self._counts[kind] = self._counts.get(kind, 0) + 1
-            self._names[entity] = f"{kind}#{count}"
-        return self._names[entity]
-
-    def mark(self, conversation: str, changes: Sequence[Change]) -> str:
-        """Return what an append is told by."""
-        kinds: list[str] = []
-        owner = ""
-        for change in changes:
-            for rune in change.runes:
-                match rune:
-                    case tools.Called(call_id=call, tool_name=name):
-                        self.numbered(call, name)
-                        self._tools[call] = name
-                    case Spawning(agent_id=agent, role=role):
-                        self.numbered(agent, role)
-                    case _:
-                        pass
-                # Where an answer is cut into fragments is a matter of time.
-                if not isinstance(rune, models.AssistantDelta):
-                    kinds.append(kind_of(rune))
-                    owner = owner or change.entity
-        if not kinds:
-            owner = changes[0].entity if changes else ""
-            kinds = [FRAGMENT] if any(change.runes for change in changes) else ["index"]
-        return f"{conversation} {self.of(owner)} {'+'.join(kinds)}"
-
-    def effects(self, runes: Sequence[Rune]) -> list[Effect]:
-        """Return what some runes begin outside."""
-        found = []
-        for rune in runes:
-            match rune:
-                case tools.Started(call_id=call) | tools.Retried(call_id=call):
-                    found.append(Effect("tool", self._tools.get(call, ""), call))
-                case models.Called(model_call_id=call, model=model):
-                    found.append(Effect("model", model, call))
-                case _:
-                    pass
-        return found
 
 
 # -- logs that are watched -------------------------------------------------------------------------
@@ -330,7 +283,7 @@ class DiskLog(Runelog):
         """Append, and be seen before and after."""
         if self.failed is not None:
             raise self.failed
-        passing = self.watch.before(self, conversation, changes)
+        passing = self.watch.before(self, conversation, changes, durable=durable)
         appended = super().append(conversation, changes, durable=durable, timeout=timeout)
         self.watch.after(self, passing, appended, durable=durable)
         return appended
@@ -368,7 +321,7 @@ class StageLog(FragileLog):
         self._check_power()
         if self.failed is not None:
             raise self.failed
-        passing = self.watch.before(self, conversation, changes)
+        passing = self.watch.before(self, conversation, changes, durable=durable)
         appended = super().append(conversation, changes, durable=durable, timeout=timeout)
         self.watch.after(self, passing, appended, durable=durable)
         return appended

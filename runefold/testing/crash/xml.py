@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
+_UNMET = "no run came by this point"
+
 
 def junit(report: Report) -> str:
     """Return the report as JUnit XML."""
@@ -22,11 +24,12 @@ def junit(report: Report) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     cases = len(report.results) + bool(report.wrong)
-    failures = len(report.failed) + bool(report.wrong)
+    skipped = 0 if report.too_many_missed else len(report.missed)
+    failures = len(report.failed) + bool(report.wrong) + len(report.missed) - skipped
     yield '<?xml version="1.0" encoding="utf-8"?>'
     yield (
         f"<testsuite name={_attribute(f'crash {report.app}')} tests='{cases}' "
-        f"failures='{failures}' errors='0' skipped='{len(report.missed)}' "
+        f"failures='{failures}' errors='0' skipped='{skipped}' "
         f"time='{report.seconds:.3f}'>"
     )
     yield "  <properties>"
@@ -47,8 +50,10 @@ def _case(report: Report, result: Result) -> Iterator[str]:
         f"  <testcase classname={_attribute(report.app)} name={_attribute(result.point)} "
         f"time='{result.seconds:.3f}'>"
     )
-    if result.status == "missed":
-        yield "    <skipped message='no run came by this point'/>"
+    if result.status == "missed" and report.too_many_missed:
+        yield from _failure(_UNMET, [_UNMET])
+    elif result.status == "missed":
+        yield f"    <skipped message='{_UNMET}'/>"
     elif result.status == "failed":
         more = [f"again: {report.rerun(result)}"] if report.again else []
         log = [f"its log: {result.shown}"] if result.shown else []

@@ -25,6 +25,7 @@ from actors.agent.lifecycle import (
 from actors.agent.runes import AgentConfig, Stats
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
+from actors.entity import Moved
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
 from runelog.errors import IllegalTransition, Refused
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 ME = "agt_0000000000000001"
 PARENT = "agt_0000000000000000"
 SPAWNING = (runes.Spawning(agent_id=ME, role="clerk", model="echo", parent_id=PARENT),)
-READY = runes.Ready(agent_id=ME)
+READY = runes.Ready(agent_id=ME, trigger="init_complete")
 STARTED = turns.Started(turn_id="turn_7", agent_id=ME, input="hello")
 IDLE = (*SPAWNING, READY)
 RUNNING = (*IDLE, STARTED)
@@ -149,7 +150,9 @@ def test_it_becomes_ready_once_it_was_prepared() -> None:
 
     assert agent.due == [Prepare()]
     assert agent.when(BecomeReady()) == [READY]
-    assert agent.when(Fail("no model")) == [runes.Failed(agent_id=ME, error="no model")]
+    assert agent.when(Fail("no model")) == [
+        runes.Failed(agent_id=ME, error="no model", trigger="init_error")
+    ]
     assert agent.after(BecomeReady()).due == []
 
 
@@ -172,7 +175,7 @@ def test_terminating_tells_what_it_did() -> None:
     stats = Stats(turns=3, completed=1, interrupted=1, failed=1, usage=Amounts(tokens=5))
 
     assert agent.when(Terminate("kill", actor="user")) == [
-        runes.Terminated(agent_id=ME, reason="kill", stats=stats, actor="user")
+        runes.Terminated(agent_id=ME, reason="kill", stats=stats, trigger="kill", actor="user")
     ]
 
 
@@ -194,7 +197,23 @@ def test_an_agent_that_was_never_ready_fails_when_it_is_terminated() -> None:
     """There is no other way out of spawning."""
     [end] = Given(LIFECYCLE, *SPAWNING).when(Terminate("session closed"))
 
-    assert end == runes.Failed(agent_id=ME, error="terminated before it was ready: session closed")
+    assert end == runes.Failed(
+        agent_id=ME,
+        error="terminated before it was ready: session closed",
+        trigger="session closed",
+    )
+
+
+@pytest.mark.parametrize("past", PAST.values(), ids=[phase.value for phase in PAST])
+@pytest.mark.parametrize("command", [*COMMANDS, Terminate(""), Terminate("", force=True)])
+def test_every_transition_says_what_triggered_it(past: tuple[Rune, ...], command: Command) -> None:
+    """Whatever an agent is told, wherever it is, and be it without a reason."""
+    try:
+        decided = Given(LIFECYCLE, *past).when(command)
+    except Refused:
+        decided = []
+
+    assert all(rune.trigger for rune in decided if isinstance(rune, Moved))
 
 
 @pytest.mark.parametrize(("on_exhausted", "ends"), [("suspend", False), ("terminate", True)])

@@ -7,10 +7,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from actors.budget.runes import Amounts, Settled
 from actors.commands import Cancel, Recover, TimeUp
-from actors.entity import Place
+from actors.entity import Actor, Moved, Place
 from actors.model.lifecycle import (
     ENTITY,
     LIFECYCLE,
@@ -38,6 +39,8 @@ ROWS = {tuple(cell.strip() for cell in row.split("|")) for row in DRAWN.strip().
 
 ID = "turn_1-r0-a0"
 RESERVED = Amounts(tokens=5_000, cost=70)
+SENT = Amounts(tokens=1_000, cost=70)
+"""About what is sent."""
 USED = Amounts(tokens=120, cost=2)
 BY = 60_000
 BORN = Called(
@@ -51,6 +54,7 @@ BORN = Called(
     prompt="hash",
     reserved=RESERVED,
     first_byte_by=BY,
+    sent=SENT.tokens,
 )
 COMPLETED = Completed(model_call_id=ID, usage=USED)
 FAILED = Failed(model_call_id=ID, error_type="overloaded", retryable=True)
@@ -72,7 +76,11 @@ ENDS: tuple[Command, ...] = (
     Finish(calls=(AskedCall("call_a", "add"), AskedCall("call_b", "add")), usage=USED),
     Fail("overloaded", "try later", retryable=True, usage=USED),
     Fail("refused"),
+    Fail("", said=0),
+    Fail("cut_off", said=12),
     BreakOff("interrupt", USED),
+    BreakOff("interrupt", said=12),
+    BreakOff(""),
     Cancel("interrupt"),
     TimeUp(BY),
     Recover(),
@@ -128,15 +136,66 @@ def test_every_end_is_settled_with_it_and_comes_once(command: Command) -> None:
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)
-def test_what_is_not_known_counts_as_reserved(command: Command) -> None:
-    """A known amount is charged as it is; otherwise the reservation is, marked as estimated."""
-    usage = getattr(command, "usage", None)
-    end, settled = Given(LIFECYCLE, BORN).when(command)
+def test_what_the_provider_says_was_used_is_what_counts(command: Command) -> None:
+    """A known amount is charged as it is, however the call ended."""
+    told = replace(command, usage=USED) if hasattr(command, "usage") else Finish(usage=USED)
+    end, settled = Given(LIFECYCLE, BORN).when(told)
 
-    assert isinstance(settled, Settled)
     assert isinstance(end, Completed | Failed | Cancelled)
-    assert settled.used == end.usage == (RESERVED if usage is None else USED)
-    assert settled.estimated == (usage is None)
+    assert settled == Settled(key=ID, used=end.usage) == Settled(key=ID, used=USED)
+
+
+@pytest.mark.parametrize("past", [(), (AssistantDelta("he"),)], ids=["nothing", "a fragment"])
+@pytest.mark.parametrize("command", [Finish(), Fail("refused"), Cancel("steer"), Recover()])
+def test_what_nobody_knows_counts_as_reserved(past: tuple[Rune, ...], command: Command) -> None:
+    """After a crash, for one: all that was set aside, marked as estimated."""
+    _, settled = Given(LIFECYCLE, BORN, *past).when(command)
+
+    assert settled == Settled(key=ID, used=RESERVED, estimated=True)
+
+
+def test_a_provider_that_refuses_at_once_used_nothing() -> None:
+    """It said no before it had said anything, and that is no estimate; a retry was one still."""
+    refused = Fail("overloaded", retryable=True, said=0)
+    again = replace(BORN, attempt=1, reserved=replace(RESERVED, retries=1))
+
+    assert Given(LIFECYCLE, BORN).when(refused)[1] == Settled(key=ID, used=Amounts())
+    assert Given(LIFECYCLE, again).when(refused)[1] == Settled(key=ID, used=Amounts(retries=1))
+
+
+@pytest.mark.parametrize(
+    ("past", "command", "tokens"),
+    [
+        ((AssistantDelta(""),), Fail("cut_off", said=0), 1_000),
+        ((AssistantDelta("h"),), Fail("cut_off", said=400), 1_100),
+        ((), Fail("cut_off", said=400), 1_100),
+        ((), BreakOff("interrupt", said=0), 1_000),
+        ((AssistantDelta("a 0 "),), BreakOff("interrupt", said=4), 1_001),
+        ((AssistantDelta("a 0 "),), BreakOff("interrupt", Amounts(tokens=-1), 4), 1_001),
+        ((), TimeUp(BY), 1_000),
+        ((AssistantDelta("h"),), Fail("timeout", said=10**9), 5_000),
+    ],
+    ids=str,
+)
+def test_what_broke_off_counts_as_what_was_sent_and_said(
+    past: tuple[Rune, ...], command: Command, tokens: int
+) -> None:
+    """About that, marked as estimated; and never more than what was set aside for it."""
+    end, settled = Given(LIFECYCLE, BORN, *past).when(command)
+    guess = replace(SENT, tokens=tokens)
+
+    assert isinstance(end, Failed | Cancelled)
+    assert settled == Settled(key=ID, used=guess, estimated=True)
+    assert end.usage == guess
+
+
+@pytest.mark.parametrize("command", ENDS, ids=repr)
+def test_every_end_says_what_triggered_it(command: Command) -> None:
+    """Also where the provider, or whoever stopped it, gave no reason."""
+    end, _ = Given(LIFECYCLE, BORN).when(command)
+
+    assert isinstance(end, Moved)
+    assert end.trigger
 
 
 def test_an_amount_that_cannot_be_is_not_known() -> None:
@@ -193,14 +252,15 @@ def test_silence_is_a_failure_like_any_other() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "actor"),
-    [("steer", "user"), ("timeout", "timeout"), ("budget_exhausted", "system")],
+    [("steer", "user"), ("timeout", "timeout"), ("shutdown", "system")],
 )
-def test_whoever_had_it_stopped_is_named(reason: str, actor: str) -> None:
-    """A user, the clock, or the system where the budget allows no more."""
-    [cancelled, _] = Given(LIFECYCLE, BORN).when(Cancel(reason))
+def test_whoever_had_it_stopped_is_named(reason: str, actor: Actor) -> None:
+    """A user, the clock, or the system: whoever said so, whatever the reason."""
+    for command in (Cancel(reason, actor), BreakOff(reason, said=4, actor=actor)):
+        [cancelled, _] = Given(LIFECYCLE, BORN).when(command)
 
-    assert isinstance(cancelled, Cancelled)
-    assert cancelled.actor == actor
+        assert isinstance(cancelled, Cancelled)
+        assert (cancelled.trigger, cancelled.actor) == (reason, actor)
 
 
 @pytest.mark.parametrize("ids", [("call_a", "call_a"), ("",), ("call a",), ("x" * 65,)])

@@ -9,7 +9,7 @@ from actors.agent.runes import Failed, Terminated
 from actors.budget import runes as budgets
 from actors.session import commands as ask
 from actors.session import runes
-from actors.session.fold import Phase
+from actors.session.fold import Phase, State
 from runelog.errors import Refused
 from runelog.rune import kind_of
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
@@ -43,7 +43,7 @@ def test_the_turn_of_an_agent_that_was_killed_still_ends() -> None:
     world.tell(ROOT, Terminate("kill", force=True))
 
     assert world.is_in(Phase.SUSPENDED)
-    assert world.due == [ask.InterruptTurn("turn_1", "agent_terminated")]
+    assert world.due == [ask.InterruptTurn("turn_1", "agent_terminated", "system")]
     assert ROOT in world.session.gone
     world.settle()
     assert world.session.running == ()
@@ -61,7 +61,7 @@ def test_children_follow_their_parent() -> None:
     world.tell(CHILD, Terminate("kill"))
 
     assert world.due[:2] == [
-        ask.InterruptTurn("turn_1", "parent_closed"),
+        ask.InterruptTurn("turn_1", "parent_closed", "system"),
         ask.TerminateAgent("agt_youngest", "parent closed"),
     ]
     world.end(world.session.running[0])
@@ -115,15 +115,26 @@ def test_a_conversation_can_be_handed_over() -> None:
 
 
 def test_a_restart_is_noted_once() -> None:
-    """The same report twice is one rune; the next restart is another."""
+    """The same report twice is one rune; the next restart is another, however alike it looks."""
     world = ready()
-    note = ask.NoteRestart("turn_1", "crash", 1)
+    note = ask.NoteRestart("turn_1", "crash", 1, at=7)
 
     assert world.tell("session", note) == [
-        runes.ChildRestarted(child="turn_1", reason="crash", restarts=1)
+        runes.ChildRestarted(child="turn_1", reason="crash", restarts=1, at=7)
     ]
     assert world.tell("session", note) == []
-    assert len(world.tell("session", ask.NoteRestart("turn_1", "crash", 2))) == 1
+    assert len(world.tell("session", ask.NoteRestart("turn_1", "crash", 1, at=8))) == 1
+
+
+def test_a_restart_is_noted_only_while_there_is_a_session() -> None:
+    """Before it is created there is nowhere to note it, and what is closed stays as it is."""
+    world = ready()
+    world.tell("session", ask.Close())
+    world.settle()
+    note = ask.NoteRestart("session", "crash", 1, at=7)
+
+    assert world.tell("session", note) == []
+    assert world.law("session").lifecycle.decide(State(), note) == []
 
 
 # -- the end -----------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import msgspec
 import pytest
 
 from actors.agent.lifecycle import BecomeReady, Terminate
@@ -11,12 +14,16 @@ from actors.budget.runes import Amounts
 from actors.session import commands as ask
 from actors.session import runes
 from actors.session.fold import Phase, State
-from actors.session.lifecycle import is_open
+from actors.session.lifecycle import is_at_work, is_open
 from actors.turn import runes as turns
 from runelog.errors import Refused
+from runelog.lifecycle import fold
 from runelog.rune import kind_of
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
 from tests.actors.session.world import ROOT, World
+
+if TYPE_CHECKING:
+    from runelog.rune import Rune
 
 
 def test_a_pause_lets_turns_finish_or_interrupts_them() -> None:
@@ -130,6 +137,63 @@ def test_an_end_in_order_is_recorded_only_while_there_is_a_session() -> None:
 
     assert world.tell("session", ask.Rest()) == []
     assert world.law("session").lifecycle.decide(State(), ask.Rest()) == []
+
+
+def test_five_restarts_since_a_turn_last_completed_suspend_the_session() -> None:
+    """A turn that completes begins the count anew; one that ends in another way does not."""
+    world = ready()
+    others: list[type[Rune]] = [turns.Interrupted, turns.Error] * 2
+    ends: list[type[Rune]] = [turns.Completed, *others]
+    for number, end in enumerate(ends):
+        send(world, f"m{number}")
+        world.tell("session", ask.NoteRestart("turn_1", "crash", 1, at=number))
+        world.end(world.session.running[0], end)
+    send(world, "last")
+
+    assert world.session.restarts == 4
+    assert world.is_in(Phase.ACTIVE)
+    assert [kind_of(rune) for rune in _restarted(world, 9)] == [
+        "session.child_restarted",
+        "session.suspended",
+    ]
+    assert world.session.suspension == "error_threshold: 5 restarts, the last of turn_6"
+    assert world.due == []
+    assert not is_open(world.session)
+    world.tell("session", ask.Unsuspend())
+    assert world.session.restarts == 0
+    assert world.due == [ask.EnsureAgent(ROOT)]
+
+
+def _restarted(world: World, at: int) -> list[Rune]:
+    return world.tell("session", ask.NoteRestart("turn_6", "crash", 1, at=at))
+
+
+def test_restarts_that_were_noted_before_they_were_told_apart_count_too() -> None:
+    """A log from before has no times in its notes; it is read as it is."""
+    old = {"kind": "session.child_restarted", "child": "turn_1", "reason": "crash"}
+    note = msgspec.convert(old, runes.ChildRestarted)
+    world = ready()
+    law = world.law("session").lifecycle
+    state = fold(law, [note, note], world.session)
+
+    assert (state.restarts, state.restarted) == (2, note)
+    assert law.due(state) == world.due
+    assert len(law.decide(state, ask.NoteRestart("turn_1", "crash", 1, at=7))) == 1
+
+
+def test_what_is_queued_is_left_to_do_and_no_work_of_the_session() -> None:
+    """It waits behind a turn; once that has ended, to take it up is."""
+    world = ready()
+    send(world, "m1")
+    send(world, "m2")
+    queued = world.session
+    law = world.law("session").lifecycle
+    free = law.apply(queued, turns.Completed(final_output="", turn_id="turn_1"))
+    send(world, "s1", "steer")
+
+    assert (is_open(queued), is_at_work(queued)) == (True, False)
+    assert is_at_work(free)
+    assert is_at_work(world.session)
 
 
 def test_a_session_that_cannot_even_begin_is_suspended() -> None:

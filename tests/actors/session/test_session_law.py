@@ -229,6 +229,7 @@ def test_an_agent_that_could_never_work_is_refused(config: AgentConfig) -> None:
     [
         SessionConfig(failed_turns=0),
         SessionConfig(unclean_opens=0),
+        SessionConfig(restarts=0),
         SessionConfig(budget=Limits(cost=-1)),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_denial_takes_one_result_and_only_its_own(status: Status) -> None:
 
 
 def test_every_rune_has_its_place() -> None:
-    """The turn hears of calls, questions and results, the session of doubts and limits too."""
+    """The turn hears of calls, questions, results and charges; the session of doubts and limits."""
     state = given_call(*RUNNING).state
 
     def place(rune: Rune) -> Place:
@@ -151,7 +151,8 @@ def test_every_rune_has_its_place() -> None:
     assert ENTITY.place(State(), called()) == Place(ID, ("turn_1",))
     assert place(Result(call_id=ID, status="success")) == Place(ID, ("turn_1",))
     assert place(Result(call_id=ID, status="unknown")) == Place(ID, ("turn_1", "session"))
-    assert place(RESERVED) == place(SETTLED) == Place("budget")
+    assert place(RESERVED) == Place("budget")
+    assert place(SETTLED) == Place("budget", ("turn_1",))
     assert place(SPENT) == Place("budget", ("session",))
     assert place(msgspec.structs.replace(SPENT, scope=AGENT)) == Place("budget", ("session", AGENT))
     assert place(approval.Awaiting(approval_id=APR)) == Place(APR, ("session",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from actors.budget.runes import Amounts, Exhausted
+from actors.budget.runes import Amounts, Exhausted, Settled
 from actors.model import runes as model
 from actors.tool import runes as tool
 from actors.turn.commands import (
@@ -39,6 +39,7 @@ from runelog.lifecycle import fold
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from actors.entity import Actor
     from runelog.rune import Rune
 
 TURN, AGENT = "turn_1", "agt_1"
@@ -123,9 +124,19 @@ def agreed(call_id: str) -> tool.Approved:
     return tool.Approved(call_id, "ada")
 
 
-def result(call_id: str, status: tool.Status = "success", trigger: str = "") -> tool.Result:
+def result(
+    call_id: str,
+    status: tool.Status = "success",
+    trigger: str = "",
+    actor: Actor = "system",
+) -> tool.Result:
     """Return the result of a tool call."""
-    return tool.Result(call_id=call_id, status=status, trigger=trigger)
+    return tool.Result(call_id=call_id, status=status, trigger=trigger, actor=actor)
+
+
+def charged(call_id: str, sub_calls: int = 0) -> Settled:
+    """Return what a tool call that was begun is charged with."""
+    return Settled(key=call_id, used=Amounts(tool_calls=1, sub_calls=sub_calls))
 
 
 def executing(*plans: tool.Called) -> tuple[Rune, ...]:
@@ -136,7 +147,7 @@ def executing(*plans: tool.Called) -> tuple[Rune, ...]:
 
 STREAMING = (BORN, called())
 EXECUTING = executing(plan("a"), plan("b"))
-BACK = (*EXECUTING, result("a"), result("b"))
+BACK = (*EXECUTING, result("a"), charged("a"), result("b"), charged("b"))
 SECOND_ROUND = (*BACK, ToolsFinished((Summary("a", "success"), Summary("b", "success"))))
 RESTARTED = (*STREAMING, failed(), StreamRestarted(0, 1, "overloaded", "turn_1-r0-a0"))
 
@@ -148,6 +159,8 @@ class World:
         """Begin with a newborn turn."""
         self.stream: list[Rune] = []
         """What the turn's fold sees, in order."""
+        self.decided: list[Rune] = []
+        """What its law decided, in order."""
         self.state: State = LIFECYCLE.initial
         self.now = 1
         self._add([born])
@@ -155,6 +168,7 @@ class World:
     def _add(self, runes: Iterable[Rune]) -> None:
         before = self.state
         self.state, found = ENTITY.cascade(TURN, self.state, list(runes))
+        self.decided += [rune for rune in found if not isinstance(rune, Started)]
         for rune in found:
             owner, observers = ENTITY.place(before, rune)
             if TURN in {owner, *observers}:
@@ -177,10 +191,11 @@ class World:
             return False
         return True
 
-    def hear(self, rune: Rune) -> None:
-        """Let the turn hear of something, and do what is due inward."""
-        self.state = LIFECYCLE.apply(self.state, rune)
-        self.stream.append(rune)
+    def hear(self, *runes: Rune) -> None:
+        """Let the turn hear of one append of others, and do what is due inward."""
+        for rune in runes:
+            self.state = LIFECYCLE.apply(self.state, rune)
+            self.stream.append(rune)
         self._add([])
 
     @property
@@ -251,7 +266,9 @@ class World:
                 asked = {call.call_id for call in self.state.calls if call.asked}
                 self.hear(agreed(call_id) if call_id in asked else question(call_id))
             case EnsureTool(call_id):
-                self.hear(result(call_id, STATUSES[choice % len(STATUSES)], "timeout"))
+                status = STATUSES[choice % len(STATUSES)]
+                begun = [charged(call_id)] if status in {"success", "unknown", "timeout"} else []
+                self.hear(result(call_id, status, "timeout"), *begun)
             case _:
                 if not self.answer(effect):
                     self.keep_time(effect, choice)

@@ -46,6 +46,7 @@ from tests.actors.turn.scenes import (
     answered,
     ask,
     called,
+    charged,
     executing,
     failed,
     plan,
@@ -236,8 +237,9 @@ def test_calls_of_other_agents_are_counted_in_what_the_turn_used() -> None:
     asks = replace(plan("a"), rule=replace(plan("a").rule, sub_call=True))
     turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
     runes = turn.when(TakeCalls((asks, plan("b"))))
+    back = (result("a"), charged("a", sub_calls=1), result("b"), charged("b"))
 
-    assert turn.having(*runes).state.used == replace(USED, tool_calls=2, sub_calls=1)
+    assert turn.having(*runes, *back).state.used == replace(USED, tool_calls=2, sub_calls=1)
 
 
 def test_a_turn_hears_of_its_own_time() -> None:

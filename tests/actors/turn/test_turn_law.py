@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from actors.budget.runes import Reserved, Settled
 from actors.commands import Recover, TimeUp
+from actors.entity import Moved
 from actors.model import runes as model
 from actors.turn.commands import (
     CloseRound,
@@ -331,7 +332,8 @@ def test_time_that_is_set_aside_is_counted_once(
     """One stretch passes at a time, each is counted once, and at the end none is left."""
     world = walked(born, choices)
     world.stop("steer")
-    kept = [rune for rune in world.stream if isinstance(rune, Reserved | Settled)]
+    money = [rune for rune in world.stream if isinstance(rune, Reserved | Settled)]
+    kept = [rune for rune in money if rune.key.startswith("turn_1-w")]
     begun, counted = kept[::2], kept[1::2]
 
     assert all(isinstance(rune, Reserved) for rune in begun)
@@ -352,4 +354,25 @@ def test_a_turn_stays_small(born: Started, choices: list[tuple[int, int]]) -> No
     kept = [call.call_id for call in world.state.calls]
 
     assert kept == [] or tuple(kept) == taken[-1].call_ids
-    assert world.state.used.tool_calls == sum(len(rune.call_ids) for rune in taken)
+    assert world.state.used.tool_calls == sum(
+        rune.used.tool_calls for rune in world.stream if isinstance(rune, Settled)
+    )
+
+
+@given(births, steps)
+def test_every_transition_says_what_triggered_it(
+    born: Started, choices: list[tuple[int, int]]
+) -> None:
+    """Whatever happens to a turn, no rune that its law decides leaves that open."""
+    world = walked(born, choices)
+
+    assert all(rune.trigger for rune in world.decided if isinstance(rune, Moved))
+
+
+@pytest.mark.parametrize("command", [Interrupt(""), Fail("")], ids=repr)
+def test_an_end_without_a_reason_has_a_trigger(command: Command) -> None:
+    """Whoever wants it to end need not say why."""
+    [end] = Given(LIFECYCLE, BORN).when(command)
+
+    assert isinstance(end, Moved)
+    assert end.trigger

@@ -170,7 +170,7 @@ def test_a_call_that_cannot_be_afforded_ends_the_turn_when_its_round_is_over() -
     refused = result(names[0], "error", trigger="budget_exhausted")
     turn = Given(LIFECYCLE, *EXECUTING, refused)
     rest = [result(name) for name in names[1:]]
-    stopped = turn.having(*(result(name, "cancelled", trigger="steer") for name in names[1:]))
+    stopped = turn.having(*(result(name, "cancelled", "steer", "user") for name in names[1:]))
     message = "the budget has no room for a call that the model asked for"
 
     assert not any(isinstance(effect, GiveUp) for effect in turn.due)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
 from actors.commands import TimeUp
-from actors.entity import Place
+from actors.entity import Actor, Place
 from actors.model import runes as model
 from actors.turn.commands import (
     AskModel,
@@ -54,9 +54,11 @@ from tests.actors.turn.scenes import (
     SPENT,
     STREAMING,
     TURN,
+    USED,
     answered,
     ask,
     called,
+    charged,
     executing,
     failed,
     plan,
@@ -115,7 +117,10 @@ def test_calls_are_born_with_the_round() -> None:
     plans = (plan("a"), plan("b", hold=True))
 
     assert turn.due == [ReceiveCalls(FIRST)]
-    assert turn.when(TakeCalls(plans)) == [ToolCallsReceived(("a", "b"), 0), *plans]
+    assert turn.when(TakeCalls(plans)) == [
+        ToolCallsReceived(("a", "b"), 0, trigger="tool_calls"),
+        *plans,
+    ]
 
 
 def test_calls_that_were_taken_are_not_taken_again() -> None:
@@ -171,7 +176,8 @@ def test_nobody_goes_before_the_first_if_all_are_on_hold() -> None:
 def test_the_last_result_closes_the_round() -> None:
     """Once every call is back that is recorded, whatever the results, and the model asked again."""
     turn = Given(LIFECYCLE, *EXECUTING, result("b", "unknown"))
-    closed = ToolsFinished((Summary("a", "denied"), Summary("b", "unknown")))
+    results = (Summary("a", "denied"), Summary("b", "unknown"))
+    closed = ToolsFinished(results, trigger="tools_finished")
 
     assert turn.due == [EnsureTool("a")]
     with pytest.raises(Refused):
@@ -230,7 +236,28 @@ def test_an_answer_that_asks_for_nothing_completes_the_turn() -> None:
     used = Amounts(tokens=20, tool_calls=2)
 
     assert turn.due == [FinishTurn("turn_1-r1-a0")]
-    assert turn.when(Complete("4")) == [Completed("4", used, "turn_1")]
+    assert turn.when(Complete("4")) == [
+        Completed("4", used, "turn_1", trigger="response_done"),
+    ]
+
+
+def test_only_what_was_begun_is_in_the_sum() -> None:
+    """Of three calls that the model asks for, the one that is charged counts, and counts once."""
+    turn = Given(LIFECYCLE, *executing(plan("a"), plan("b"), plan("c")))
+    over = turn.having(result("a", "error"), result("b", "denied"), result("c"), charged("c"))
+    others = over.having(charged("call_of_another_turn"))
+
+    assert turn.state.used == USED
+    assert over.state.used == others.state.used == replace(USED, tool_calls=1)
+
+
+def test_a_turn_that_ends_with_its_tools_says_so() -> None:
+    """Where nobody asks the model again, the results are what completed the turn."""
+    used = replace(USED, tool_calls=2)
+
+    assert Given(LIFECYCLE, *BACK).when(Complete("4")) == [
+        Completed("4", used, "turn_1", trigger="tools_finished")
+    ]
 
 
 def test_what_a_failed_attempt_used_is_in_the_sum() -> None:
@@ -260,16 +287,17 @@ def test_a_long_list_of_what_goes_on_is_cut() -> None:
         turn.when(Interrupt("steer"))
 
 
-def test_an_interrupt_goes_the_way_of_what_it_cancelled() -> None:
-    """Whoever was killed in between, the reason is in the log, and so the end is the same."""
-    stopped = model.Cancelled(model_call_id=FIRST, reason="steer")
+@pytest.mark.parametrize("actor", ["user", "system"])
+def test_an_interrupt_goes_the_way_of_what_it_cancelled(actor: Actor) -> None:
+    """Whoever was killed in between, why and who are in the log, and so the end is the same."""
+    stopped = model.Cancelled(model_call_id=FIRST, reason="steer", actor=actor)
     streaming = Given(LIFECYCLE, *STREAMING, stopped)
-    tools = Given(LIFECYCLE, *EXECUTING, result("b"), result("a", "cancelled", "steer"))
+    tools = Given(LIFECYCLE, *EXECUTING, result("b"), result("a", "cancelled", "steer", actor))
 
     for turn in (streaming, tools):
-        assert turn.due == [FinishEarly(FIRST, "steer", "user")]
-        assert turn.when(Interrupt("steer", "4 is")) == [
-            Interrupted("steer", "4 is", "turn_1", trigger="steer", actor="user")
+        assert turn.due == [FinishEarly(FIRST, "steer", actor)]
+        assert turn.when(Interrupt("steer", "4 is", actor)) == [
+            Interrupted("steer", "4 is", "turn_1", trigger="steer", actor=actor)
         ]
     with pytest.raises(Refused):
         tools.when(CloseRound())
@@ -279,7 +307,10 @@ def test_an_interrupt_goes_the_way_of_what_it_cancelled() -> None:
 
 def test_the_first_reason_to_stop_is_the_reason() -> None:
     """A turn that is stopped twice ends for what stopped it first."""
-    stops = (result("b", "cancelled", "steer"), result("a", "cancelled", "timeout"))
+    stops = (
+        result("b", "cancelled", "steer", "user"),
+        result("a", "cancelled", "timeout", "timeout"),
+    )
     turn = Given(LIFECYCLE, *EXECUTING, *stops)
 
     assert turn.due == [FinishEarly(FIRST, "steer", "user")]

@@ -32,8 +32,8 @@ def build_hurried(directory: Path) -> Runtime:
     """Open the same with a clock on which time flies: for scenarios in which it must pass."""
     clock = SkewedClock()
     clock.hurry()
-    options = {"tools": tools(FileTill(directory)), "providers": PROVIDERS, "clock": clock}
-    return Runtime.open(directory / "log", **options)
+    till = FileTill(directory)
+    return Runtime.open(directory / "log", tools=tools(till), providers=PROVIDERS, clock=clock)
 
 
 def build_warm(directory: Path) -> Runtime:
@@ -44,9 +44,9 @@ def build_warm(directory: Path) -> Runtime:
 
 def build_kept(directory: Path) -> Runtime:
     """Open the same so that states are kept as often as can be, and believed after a kill."""
-    options = {"tools": tools(FileTill(directory)), "providers": PROVIDERS, "snapshot_every": 1}
+    found = tools(FileTill(directory))
     with walking_inside():
-        return Runtime.open(directory / "log", **options)
+        return Runtime.open(directory / "log", tools=found, providers=PROVIDERS, snapshot_every=1)
 
 
 def till_of(runtime: Runtime) -> FileTill:

@@ -169,10 +169,10 @@ def _half_an_answer() -> None:
     """Take an answer that a crash cut off for the whole answer."""
     fail = model._fail
 
-    def finish(state: model.State, error_type: str, *rest: Any, **more: Any) -> list[Rune]:  # noqa: ANN401 -- as above
-        if error_type == model.CRASH:
+    def finish(state: model.State, fault: model.Fail, settled: Settled) -> list[Rune]:
+        if fault.error_type == model.CRASH:
             return model._finish(state, (), None, "stop")
-        return fail(state, error_type, *rest, **more)
+        return fail(state, fault, settled)
 
     _put(model, "_fail", finish)
 

@@ -35,6 +35,32 @@ def test_waiting_for_a_human_outlives_any_number_of_processes() -> None:
     assert len(rig.till.entries()) == 1
 
 
+def test_what_is_queued_behind_a_human_outlives_them_too() -> None:
+    """A message that waits behind the approval is no work under way: both are answered."""
+    rig = Rig(None)
+    app = App(rig.runtime, rig.till)
+    app.send("refund", "m1")
+    app.send("hello", "m2")
+    until(rig.runtime, lambda: bool(folded(rig.log).approvals))
+    for _ in range(OPENS):
+        rig.crash()
+        rig.again(None)
+        rig.advance(1)
+        rig.log.flush()
+    state = folded(rig.log)
+    session = rig.runtime.session(NAME)
+    for approval in session.approvals():
+        session.approve(approval.call_id, approver="ada")
+    answers = [
+        session.send(text, message_id=name).result(PATIENCE).status
+        for text, name in (("refund", "m1"), ("hello", "m2"))
+    ]
+
+    assert (state.phase, state.unclean) == (Phase.ACTIVE, 0)
+    assert answers == ["completed", "completed"]
+    assert len(rig.till.entries()) == 1
+
+
 def test_a_turn_that_gets_further_each_time_is_not_given_up() -> None:
     """Cut off in each of the charges of one round, a turn makes them all, each once."""
     rig = Rig(None)

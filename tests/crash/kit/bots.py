@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from unittest import mock
 
 from actors.model.providers.scripted import Scripted, call
+from actors.tool import lifecycle, moves
 from actors.tool.adapters.function import tool
-from actors.tool.context import CallId
+from actors.tool.context import CallId, progress
 from actors.tool.outcome import Happened
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
@@ -17,8 +21,7 @@ from runefold.testing import CrashApp
 from runelog.errors import UnknownConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from runefold.sessions import Session
     from runefold.testing import Effects
@@ -46,13 +49,13 @@ class Bank:
         return self._book.read_text("utf-8").splitlines() if self._book.exists() else []
 
 
-def talk(runtime: Runtime) -> Session:
+def talk(runtime: Runtime, name: str = NAME) -> Session:
     """Return the conversation; begin it if it is not there."""
     try:
-        return runtime.session(NAME)
+        return runtime.session(name)
     except UnknownConversation:
         spec = AgentSpec(role="bot", model="bot", tools=["pay"])
-        return runtime.create_session(spec, conversation_id=NAME)
+        return runtime.create_session(spec, conversation_id=name)
 
 
 def open_with(directory: Path, **options: Any) -> Runtime:  # noqa: ANN401 -- those of a tool
@@ -93,6 +96,28 @@ def build_blind(directory: Path) -> Runtime:
     return open_with(directory)
 
 
+def build_repeating(directory: Path) -> Runtime:
+    """Open a bot that says something on the way, in a runtime with a bug: doubts are run again."""
+    bank = Bank(directory)
+    opened: list[Runtime] = []
+
+    def run_again(state: Any, now: int) -> list[Any]:  # noqa: ANN401 -- a call, and what follows
+        return [moves.retried(state, now, "why not", "in_doubt")]
+
+    @tool
+    def pay(cents: int, key: CallId) -> str:  # noqa: ARG001 -- what a model would say
+        """Pay somebody, and do not come back before that is known."""
+        bank.pay(key)
+        progress("paid")
+        opened[0].wait_for(NAME, "tool.progress", PATIENCE)
+        return "paid"
+
+    # Nobody takes it out again: it is put in where the app lives, and dies with it.
+    mock.patch.object(lifecycle, "in_doubt", run_again).start()
+    opened.append(Runtime.open(directory, tools=[pay], providers={"bot": MODEL}))
+    return opened[0]
+
+
 def scenario(runtime: Runtime) -> None:
     """Have one payment made."""
     talk(runtime).send("pay", message_id="m1").result(PATIENCE)
@@ -123,6 +148,26 @@ def scenario_twice(runtime: Runtime) -> None:
     talk(runtime).send("pay").result(PATIENCE)
 
 
+def remembered(runtime: Runtime, make: Callable[[], str]) -> str:
+    """Return an id that is made up once and kept in a file."""
+    file: Path = runtime.log.directory / "name"  # type: ignore[attr-defined]  # wherever it is
+    if not file.exists():
+        file.write_text(make(), "utf-8")
+    return file.read_text("utf-8")
+
+
+def scenario_own_id(runtime: Runtime) -> None:
+    """Have a payment made in a conversation whose id is another one in each run."""
+    name = remembered(runtime, lambda: f"conv_{uuid.uuid4().hex}")
+    talk(runtime, name).send("pay", message_id="m1").result(PATIENCE)
+
+
+def scenario_nowhere(runtime: Runtime) -> None:
+    """Do the same under a name by which nobody can find it again."""
+    name = remembered(runtime, lambda: "conv_" + "".join(secrets.choice("ghij") for _ in range(20)))
+    talk(runtime, name).send("pay", message_id="m1").result(PATIENCE)
+
+
 def scenario_anew(runtime: Runtime) -> None:
     """Begin the conversation, whether it is there or not."""
     spec = AgentSpec(role="bot", model="bot", tools=["pay"])
@@ -145,5 +190,17 @@ def check(runtime: Runtime, effects: Effects) -> None:
     assert effects.count("pay") >= 1
 
 
+def check_undisturbed(_runtime: Runtime, effects: Effects) -> None:
+    """Find fault with every run but the undisturbed one."""
+    assert not effects.point, "something is wrong here"
+
+
+def check_where(_runtime: Runtime, effects: Effects) -> None:
+    """Say in which process it was looked at."""
+    if effects.point:
+        Path(os.environ["KIT_PLACES"], str(os.getpid())).touch()
+
+
 SOUND: Final = CrashApp(build, scenario, check, "a sound bot")
 LIAR: Final = CrashApp(build_lying, scenario, check, "a lying bot")
+LOST: Final = CrashApp(build, scenario_nowhere, name="a bot that is nowhere met")

@@ -76,9 +76,10 @@ def test_the_double_refund_is_caught(folder: Path) -> None:
 
 
 def test_the_mended_bot_survives(folder: Path) -> None:
-    """It survives everything in one process, and as a test some real kills."""
-    quick = run(folder, "runefold.cli", "crash-test", "bot:app", "--in-process", "--kills", "every")
-    tested = run(folder, "pytest", "-q", "-p", "no:cacheprovider", "--crash-sample=4")
+    """It survives kills and faults of all kinds in one process, and as a test some real kills."""
+    options = ("--in-process", "--kills=all", "--sample=100", "--seed=1")
+    quick = run(folder, "runefold.cli", "crash-test", "bot:app", *options)
+    tested = run(folder, "pytest", "-q", "-p", "no:cacheprovider", "--crash-sample=2")
 
     assert quick.returncode == 0, quick.stdout + quick.stderr
     assert tested.returncode == 0, tested.stdout + tested.stderr

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from actors.tool.runes import Progress
 from runefold.testing.crash import modes
-from runefold.testing.crash.points import KINDS, Boundary, Effect, Message, Point, aims, parse
+from runefold.testing.crash.journal import Memory
+from runefold.testing.crash.names import Names
+from runefold.testing.crash.points import KINDS, Aim, Boundary, Effect, Message, Point, aims, parse
+from runefold.testing.crash.watch import StageLog, Watch
 from runelog.errors import Refused
+from runelog.rune import Change
 
 TOOL = Effect("tool", "pay", "call_1")
 MODEL = Effect("model", "bot", "turn_1-r0-a0")
@@ -128,9 +133,58 @@ def test_a_point_is_aimed_at_by_its_mark() -> None:
     """In another run the commit may have another number: it is told by what it is."""
     aim, then = aims(Point(2, "after-commit", then=Point(3, "before-commit")), BOUNDARIES)
 
-    assert aim.is_at("conv_a turn_1 model.called", 1, number=99)
-    assert not aim.is_at("conv_a turn_1 model.called", 2, number=2)
-    assert then.is_at("whatever", 7, number=3)
+    assert aim.is_at([("conv_a turn_1 model.called", 1)], number=99)
+    assert not aim.is_at([("conv_a turn_1 model.called", 2)], number=2)
+    assert then.is_at([("whatever", 7)], number=3)
+
+
+def test_a_commit_is_met_whatever_is_written_with_it() -> None:
+    """What is written together is a matter of time: it is told by one rune, wherever that is."""
+    (aim,) = aims(Point(2, "after-commit"), BOUNDARIES)
+
+    assert aim.is_at([("conv_a call#1 tool.result", 1), ("conv_a turn_1 model.called", 1)], 7)
+
+
+def test_an_effect_is_aimed_at_by_what_began_it() -> None:
+    """Whichever commit that was in, and the how manieth of its effects it is there."""
+    begun = Effect("tool", "pay", "call_1", mark="conv_a pay#1 tool.started")
+    at = Boundary(1, "conv_a", ("tool.started",), "conv_a turn_1 x", 1, 1, 0, (MODEL, begun))
+    effect, fault = (aims(Point(1, kind, 2), [at])[0] for kind in ("after-effect", "tool-hangs"))
+
+    assert effect.mark == fault.mark == "conv_a pay#1 tool.started"
+    assert aims(Point(1, "after-commit"), [at])[0].mark == "conv_a turn_1 x"
+
+
+def test_ids_that_are_made_up_are_numbered() -> None:
+    """Others are kept: of two that begin beside each other, the first is a matter of time."""
+    names = Names()
+
+    assert names.talk("conv_0123456789abcdef") == "conversation#1"
+    assert names.talk("2026-11-16T170102Z") == "conversation#2"
+    assert names.talk("conv_0123456789abcdef") == "conversation#1"
+    assert names.talk("conv_refund") == "conv_refund"
+
+
+@pytest.mark.parametrize("by", ["a flush", "an append"])
+def test_before_a_sync_all_is_hit_that_it_takes_along(by: str) -> None:
+    """Not only the last commit that nobody had waited for, and by whatever it gets to disk."""
+    log = StageLog(lambda: 0)
+    struck: list[str] = []
+    aim = Aim("before-sync", mark="conv_a call_1 tool.progress")
+    log.watch = Watch(1, Memory(), aim, lambda kind, _log: struck.append(kind))
+    for call in ("call_1", "call_2"):
+        log.append("conv_a", _said(call), durable=False)
+    assert not struck
+    if by == "a flush":
+        log.flush("conv_a")
+    else:
+        log.append("conv_a", _said("call_3"))
+
+    assert struck == ["before-sync"]
+
+
+def _said(call: str) -> list[Change]:
+    return [Change(call, 0, [Progress(call_id=call, stream="stdout", chunk="x")])]
 
 
 def test_a_message_is_aimed_at_by_its_own_number() -> None:

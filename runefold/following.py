@@ -1,0 +1,117 @@
+"""What happens, live, to iterate over with `for` and with `async for`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from runefold.watching import aside
+from runelog.errors import Closed
+from runelog.rune import Gap
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from runefold.runtime import Runtime
+    from runelog.rune import Envelope
+
+PORTION: Final = 256
+"""How many runes are taken out of the log at a time."""
+STRETCH: Final = 4_096
+"""How many runes are looked at for that before others get their turn."""
+
+
+class Following:
+    """What happened from a cursor on and what is yet to happen, for `for` or for `async for`.
+
+    Either way it reads from the log at its own pace: a slow reader costs no memory, and one that
+    waits in an event loop holds no thread.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        conversation: str | None,
+        after: int,
+        *,
+        kinds: Collection[str] | None = None,
+        max_behind: int | None = None,
+        wait: float | None = None,
+    ) -> None:
+        """Begin behind `after`; what cannot be followed is refused here."""
+        self._log = runtime.log
+        self._scheduler = runtime.scheduler
+        self._watch = runtime.watcher
+        self._conversation = conversation
+        self._kinds = kinds
+        self._max_behind = max_behind
+        self._wait = wait
+        self._cursor = after
+        self._portion: deque[Envelope | Gap] = deque()
+        self._live = self._log.follow(
+            conversation, after, kinds=kinds, max_behind=max_behind, wait=wait
+        )
+
+    # -- for ----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Envelope | Gap]:
+        """Give each once."""
+        return self._live
+
+    def __next__(self) -> Envelope | Gap:
+        """Wait for the next."""
+        return next(self._live)
+
+    # -- async for ----------------------------------------------------------------------------
+
+    def __aiter__(self) -> Following:
+        """Give each once."""
+        return self
+
+    async def __anext__(self) -> Envelope | Gap:
+        """Wait for the next, without holding the event loop up."""
+        if not self._portion:
+            try:
+                await self._fill()
+            except Closed:
+                # As with `for`: it was open when it began, and nothing more will come.
+                raise StopAsyncIteration from None
+        if not self._portion:
+            raise StopAsyncIteration
+        return self._portion.popleft()
+
+    async def _fill(self) -> None:
+        """Take what comes next out of the log; nothing if nothing came in time."""
+        loop = asyncio.get_running_loop()
+        until = None if self._wait is None else loop.time() + self._wait
+        with self._watch.bell(self._conversation) as bell:
+            while True:
+                # First, so that it rings for whatever is not read now.
+                self._watch.keep()
+                bell.hush()
+                found, self._cursor, is_all = await aside(
+                    self._scheduler, "follow", partial(self._read, self._cursor)
+                )
+                self._portion.extend(found)
+                if found:
+                    return
+                left = None if until is None else until - loop.time()
+                if is_all and not await bell.rings(left):
+                    return
+
+    def _read(self, cursor: int) -> tuple[list[Envelope | Gap], int, bool]:
+        """Return what comes behind `cursor`, up to where that was looked for, and if it is all."""
+        found: list[Envelope | Gap] = []
+        there = self._log.follow(self._conversation, cursor, max_behind=self._max_behind, wait=0)
+        for number, item in enumerate(there, 1):
+            if isinstance(item, Gap):
+                cursor = item.last
+            else:
+                cursor = item.position if self._conversation is None else item.event_id
+            if isinstance(item, Gap) or self._kinds is None or item.kind in self._kinds:
+                found.append(item)
+            if len(found) >= PORTION or number >= STRETCH:
+                return found, cursor, False
+        return found, cursor, True
