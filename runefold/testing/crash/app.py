@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from runefold.naming import imported
 from runefold.runtime import Runtime
 from runelog.errors import Refused
 
@@ -137,20 +138,7 @@ def _is_from(module: ModuleType, file: str) -> bool:
 
 def named(reference: str) -> CrashApp:
     """Import an app by its name, `package.module:app`; the current directory counts too."""
-    module_name, colon, name = reference.partition(":")
-    if not colon or not module_name or not name:
-        msg = f"{reference!r} names no app: write it as package.module:app"
-        raise Refused(msg)
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: Any = importlib.import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        msg = f"{reference} cannot be imported: {error}"
-        raise Refused(msg) from error
-    return as_app(found, reference)
+    return as_app(imported(reference, "app"), reference)
 
 
 def as_app(found: Any, reference: str) -> CrashApp:  # noqa: ANN401 -- whatever was found under a name
