@@ -265,7 +265,7 @@ class Case(NamedTuple):
 
 
 def cases(root: str, changes: Sequence[Change], durable: Sequence[int], seed: int) -> list[Case]:
-    """Return every state the disk can be left in, each once, with the strictest demands on it.
+    """Return the states the disk can be left in, each once, with the strictest demands on it.
 
     `durable` tells for each change the last step acknowledged as durable before it.
     """

@@ -94,7 +94,7 @@ def test_no_power_cut_loses_what_was_acknowledged(
 def test_no_power_cut_at_all_loses_what_was_acknowledged(
     pool: ProcessPoolExecutor, name: str, part: int
 ) -> None:
-    """In every state there can be, all that was acknowledged is there, and nothing by halves."""
+    """In every state that is tried, all that was acknowledged is there, and nothing by halves."""
     story = STORIES[name]
     found = power_cuts(story, pool.submit(record, story).result(), SEED)
 
@@ -120,5 +120,5 @@ def test_a_power_cut_takes_at_most_the_last_commit_of_a_relaxed_log(
 @pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("part", range(4))
 def test_no_power_cut_at_all_damages_a_relaxed_log(pool: ProcessPoolExecutor, part: int) -> None:
-    """In every state there can be, all is there but for the last commit."""
+    """In every state that is tried, all is there but for the last commit."""
     assert open_all(pool, PATIENT, relaxed(pool)[part::4], inside=True) == []
