@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from actors.album import SNAPSHOT_EVERY, Album, Standing
 from actors.door import Door
 from actors.errors import Dead
-from actors.page import Page
+from actors.page import Page, head_of
 from actors.redaction.redactor import DEFAULT
 from actors.report import log as operator
 from actors.tray import Trays
-from runelog.errors import UnknownConversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,7 +146,7 @@ class Hall:
         self.trays = Trays()
         """What one actor lays out for another."""
         self.page = Page(log, conversation, self._fall)
-        self.found = _head(log, conversation)
+        self.found = head_of(log, conversation)
         """The last event there was before anybody was here."""
         self._album = Album(log, conversation, self.found, offices.snapshot_every)
         self.active_at = offices.clock.now()
@@ -339,10 +338,3 @@ class Hall:
             return
         for give, _ in answers:
             give()
-
-
-def _head(log: Log, conversation: str) -> int:
-    try:
-        return log.conversation(conversation).head
-    except UnknownConversation:
-        return 0

@@ -117,7 +117,7 @@ class Page:
     def _flush(self) -> None:
         self._log.flush(self._conversation)
         if self._last is not None:
-            self._check_kept(_head(self._log, self._conversation))
+            self._check_kept(head_of(self._log, self._conversation))
 
     def _check_kept(self, head: int) -> None:
         """Raise if the log has less than it took: of that it tells but once, and perhaps others."""
@@ -141,7 +141,8 @@ class Page:
             self._on_failure()
 
 
-def _head(log: Log, conversation: str) -> int:
+def head_of(log: Log, conversation: str) -> int:
+    """Return the last event that a log has of a conversation; 0 if it knows of none."""
     try:
         return log.conversation(conversation).head
     except UnknownConversation:

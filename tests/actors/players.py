@@ -37,7 +37,11 @@ class Sign:
 
     def must_come(self) -> None:
         """Wait until it has come, on another thread."""
-        assert self._event.wait(PATIENCE)
+        assert self.comes()
+
+    def comes(self) -> bool:
+        """Wait until it has come, on another thread, but not for ever; tell whether it has."""
+        return self._event.wait(PATIENCE)
 
 
 def rest(scheduler: Scheduler, lane: Lane) -> None:

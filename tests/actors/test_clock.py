@@ -197,8 +197,10 @@ def test_an_alarm_rings_although_the_clock_is_set_back(monkeypatch: pytest.Monke
     done = Sign()
     clock.at(clock.now() + SECOND // 50, done.give)
     machine.wrong_by = -HOUR
-    done.must_come()
+    rang = done.comes()
     clock.close()
+
+    assert rang
 
 
 @pytest.mark.parametrize("error", [ValueError(), SystemExit(), KeyboardInterrupt()])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from actors.hand import HandScheduler
     from actors.ports import Scheduler
+    from actors.process import Exit
     from actors.threads import ThreadScheduler
 
 
@@ -250,8 +251,10 @@ def outcome(answer: Answer) -> str:
     return "handled"
 
 
-def storm(threads: ThreadScheduler, end: Callable[[Scribe], None]) -> None:
-    """Ask, watch and end one actor from five threads at once, and count."""
+def storm(
+    threads: ThreadScheduler, end: Callable[[Scribe], None]
+) -> tuple[list[str], int, list[Exit], Exit | None]:
+    """Ask, watch and end one actor from five threads at once; return what each was told."""
     lane = threads.lane("lane")
     actor = Scribe("actor", lane)
     ref = actor.launch()
@@ -268,11 +271,8 @@ def storm(threads: ThreadScheduler, end: Callable[[Scribe], None]) -> None:
     together(ask, ask, watch, watch, lambda: end(actor))
     rest(threads, lane)
     outcomes = [outcome(answer) for answer in answers]
-
-    assert len(outcomes) == 60
-    assert outcomes.count("killed") <= 1
-    assert len(actor.heard) == 60 - outcomes.count("dead")
-    assert [down.exit for down in downs] == [actor.exit] * 10
+    told = [down.exit for down in downs]
+    return outcomes, len(actor.heard), told, actor.exit
 
 
 @pytest.mark.parametrize("end", [Scribe.stop, Scribe.kill])
@@ -281,7 +281,12 @@ def test_every_question_is_answered_however_it_ends(
 ) -> None:
     """Asked, watched and ended at once: handled or dead, nobody is forgotten or told twice."""
     for _ in range(40):
-        storm(threads, end)
+        outcomes, heard, told, how = storm(threads, end)
+
+        assert len(outcomes) == 60
+        assert outcomes.count("killed") <= 1
+        assert heard == 60 - outcomes.count("dead")
+        assert told == [how] * 10
 
 
 def test_launched_and_killed_at_once_it_ends_once(threads: ThreadScheduler) -> None:

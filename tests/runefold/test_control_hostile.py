@@ -124,9 +124,13 @@ def test_a_frame_that_is_too_large_is_not_read(place: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x01\x00half"])
 def test_a_client_may_go_away_at_any_time(place: Path, data: bytes) -> None:
-    """Nobody is left to be told, and nothing else follows."""
+    """Nobody is left to be told; the next one is answered as if nobody had been there."""
     with connected(place) as peer:
         peer.sendall(data)
+    with connected(place) as peer:
+        peer.sendall(frame({"do": "send", "session": SESSION, "content": "Hi", "message_id": "m"}))
+
+        assert answer(peer).value["message_id"] == "m"
 
 
 def test_a_client_may_go_away_before_its_answer(place: Path) -> None:

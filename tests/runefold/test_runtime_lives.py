@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
+    from runefold.sessions import Approval
 
 LIVES = 6
 """More processes than a session that fails to recover is given."""
@@ -200,8 +201,8 @@ def test_actors_that_die_while_turns_complete_suspend_nothing() -> None:
     assert (state.phase, state.restarts) == (Phase.ACTIVE, 0)
 
 
-def test_no_tool_runs_in_a_session_that_kept_failing() -> None:
-    """Who approves is told to unsuspend it first; then it runs, and the model hears of it."""
+def kept_failing() -> tuple[Talk, Approval]:
+    """Return a session that was suspended, as its turn's actor kept dying, and what waits there."""
     there = office()
     there.session.send("pay", message_id="m1")
     there.stage.advance(1)
@@ -209,6 +210,12 @@ def test_no_tool_runs_in_a_session_that_kept_failing() -> None:
         kill(there, "turn_1")
         there.stage.advance(10)
     [approval] = there.session.approvals()
+    return there, approval
+
+
+def test_no_tool_runs_in_a_session_that_kept_failing() -> None:
+    """Who approves is told to unsuspend it first; then it runs, and the model hears of it."""
+    there, approval = kept_failing()
     with pytest.raises(Refused, match=r"session is suspended.* unsuspended"):
         there.session.approve(approval.call_id, approver="ada")
     there.stage.advance(1)
@@ -224,13 +231,7 @@ def test_no_tool_runs_in_a_session_that_kept_failing() -> None:
 
 def test_a_human_may_say_no_in_a_session_that_kept_failing() -> None:
     """To deny runs nothing; the model hears of it once somebody has unsuspended the session."""
-    there = office()
-    there.session.send("pay", message_id="m1")
-    there.stage.advance(1)
-    for _ in range(5):
-        kill(there, "turn_1")
-        there.stage.advance(10)
-    [approval] = there.session.approvals()
+    there, approval = kept_failing()
     there.session.deny(approval.call_id, reason="too much")
     there.session.unsuspend("mended")
     result = there.session.send("", message_id="m1").result(10)

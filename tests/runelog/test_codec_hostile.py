@@ -180,20 +180,21 @@ def test_a_stored_rune_that_is_too_deep_is_corrupt(payload: bytes) -> None:
         _ = opened(CODEC, forged(payload)).payload
 
 
-def read_anyway(codec: Codec, body: bytes) -> None:
+def read_anyway(codec: Codec, body: bytes) -> Rune | None:
     """Read a body in full, taking every error that a reader is told to expect."""
     try:
-        _ = opened(codec, body).payload
+        return opened(codec, body).payload
     except (Corrupt, NewerFormat):
-        return
+        return None
 
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_rune_are_corrupt(data: bytes) -> None:
     """Whatever the bytes, reading them gives a rune or a typed error."""
-    read_anyway(CODEC, data)
-    read_anyway(CODEC, b"\x99" + data)
-    read_anyway(CODEC, forged(data))
+    for body in (data, b"\x99" + data, forged(data)):
+        found = read_anyway(CODEC, body)
+
+        assert found is None or isinstance(found, Rune)
 
 
 NOT_TEXT = b"\xa1\xff"
