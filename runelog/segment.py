@@ -117,16 +117,6 @@ class Environment:
             msg = f"{self.path.name} is closed"
             raise Closed(msg)
 
-    @property
-    def last_transaction(self) -> int:
-        """The number of the last commit, by whichever process.
-
-        Tells a reader whether to look again.
-        """
-        self._check()
-        with _gate:
-            return self._env.info()["last_txnid"]
-
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         try:
@@ -222,11 +212,6 @@ class Environment:
     def digest(self) -> tuple[str, int]:
         """Return the SHA-256 and the length of the file as it is."""
         return digest(self.path)
-
-    def check_readers(self) -> int:
-        """Give back the reader slots of processes that died; return how many."""
-        with _gate:
-            return self._env.reader_check()
 
     def close(self) -> None:
         """Unmap the file. No view may be open."""

@@ -36,18 +36,6 @@ Verdict = Literal[
     "finished", "state", "invariant", "acknowledged", "effect", "hang", "check", "died", "actor"
 ]
 
-QUESTIONS: Final[dict[Verdict, str]] = {
-    "finished": "Did the scenario come to its end?",
-    "state": "Is the final state that of the undisturbed run, up to recovery runes?",
-    "invariant": "Does every invariant hold?",
-    "acknowledged": "Is everything there that was acknowledged?",
-    "effect": "Was every effect executed, and none twice?",
-    "hang": "Did it end in time?",
-    "check": "Do the app's own checks hold?",
-    "died": "Did the process live?",
-    "actor": "Did nothing fail on the way that nobody was told of?",
-}
-
 
 class Finding(msgspec.Struct, frozen=True):
     """Something that is wrong."""

@@ -123,11 +123,6 @@ class Point(msgspec.Struct, frozen=True):
         first = f"{self.number}:{self.kind}" + (f".{self.which}" if self.which > 1 else "")
         return first if self.then is None else f"{first}+{self.then}"
 
-    @property
-    def is_kill(self) -> bool:
-        """Whether the process is killed, rather than something in it disturbed."""
-        return self.kind in MOMENTS
-
 
 def parse(text: str) -> Point:
     """Read a point as it is written on a command line.

@@ -186,8 +186,12 @@ def check(runtime: Runtime, effects: Effects) -> None:
     """Hold the bank to one payment."""
     paid = Bank(runtime.log.directory).paid()  # type: ignore[attr-defined]  # wherever it is
 
+    per_call = effects.per_call("pay")
+
     assert len(paid) == len(set(paid)) == 1, paid
-    assert effects.count("pay") >= 1
+    assert effects.count("pay") == sum(per_call.values()) >= 1
+    assert [*per_call] == paid
+    assert effects.twice() == {key: count for key, count in per_call.items() if count > 1}
 
 
 def check_undisturbed(_runtime: Runtime, effects: Effects) -> None:
