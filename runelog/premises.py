@@ -1,14 +1,13 @@
 """The premises of a log: its directory, and everything that is in it.
 
-Knows how a log is made, how to tell in what state it was left, and how a segment follows another.
-What is in the directory is described in docs/FORMAT.md.
+Knows how to tell in what state a log was left, and how a segment follows another. What is in the
+directory is described in docs/FORMAT.md; `founding` makes it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,12 +17,12 @@ from runelog.blobs import FileBlobs
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.cold import Archives, LayeredBlobs
-from runelog.errors import Corrupt, NotALog, ReadOnly, Refused
-from runelog.files import make_directory, sync_directory
+from runelog.errors import Corrupt, ReadOnly, Refused
+from runelog.files import sync_directory
 from runelog.index import NUMBER
 from runelog.inscribe import Armed
 from runelog.lookup import Lookup, last_position, last_time
-from runelog.manifest import Clean, Lock, Manifest, SegmentInfo
+from runelog.manifest import Clean, SegmentInfo
 from runelog.owner import Owner
 from runelog.reader import Reader
 from runelog.rune import State
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runelog.codec import Codec
+    from runelog.manifest import Lock
     from runelog.segment import Environment
 
 SEAL_AT_CLOSE: Final = 32 << 20
@@ -334,67 +334,3 @@ def check_absent(lookup: Lookup, conversations: Iterable[str]) -> None:
             what = "was erased from" if head.state is State.ERASED else "is already in"
             msg = f"{name} {what} this log: take it into another one"
             raise Refused(msg)
-
-
-def acquire(directory: Path, *, create: bool, take_over: bool) -> Lock:
-    """Become the writer of the log in a directory, or of the one that is to be made there."""
-    if directory.exists() and not directory.is_dir():
-        msg = f"{directory} is a file: name the directory of a log"
-        raise NotALog(msg)
-    if not (directory / "MANIFEST").exists():
-        if not create:
-            msg = f"{directory} holds no log (it has no MANIFEST)"
-            raise NotALog(msg)
-        if _holds_segments(directory) and not (directory / "CREATING").exists():
-            msg = (
-                f"{directory} has segments and no MANIFEST: "
-                "`runefold log repair` can rebuild it from them"
-            )
-            raise Corrupt(msg)
-        if directory.exists() and (others := manifest.foreign(directory)):
-            msg = (
-                f"{directory} holds other files ({', '.join(sorted(others)[:3])}) and no log: "
-                "name an empty directory, or one that does not exist yet"
-            )
-            raise NotALog(msg)
-        take_over = False  # whoever is making it may do so still
-        try:
-            make_directory(directory)
-        except OSError as error:
-            msg = f"{directory} cannot be made: {error.strerror}"
-            raise ReadOnly(msg) from error
-    lock = Lock(directory)
-    lock.acquire(take_over=take_over)
-    return lock
-
-
-def _holds_segments(directory: Path) -> bool:
-    folder = directory / "segments"
-    return folder.is_dir() and any(path.suffix == ".mdb" for path in folder.iterdir())
-
-
-def create_log(directory: Path, segment_size: int) -> None:
-    """Make an empty log. Its manifest comes last: before that there is no log, only leftovers.
-
-    CREATING tells leftovers of this from a log that lost its manifest.
-    """
-    (directory / "CREATING").touch(mode=0o600)
-    sync_directory(directory)
-    make_directory(directory / "segments")
-    info = SegmentInfo(number=1, first=1, map_size=segment_size)
-    path = directory / "segments" / info.name
-    catalog_path = directory / "catalog.0.mdb"
-    rewrite.discard(catalog_path)
-    with contextlib.ExitStack() as stack:
-        env = rewrite.create(path, info, 0)
-        stack.callback(env.close)
-        catalog = Catalog(catalog_path, create=True)
-        stack.callback(catalog.close)
-        env.trim()
-        catalog.env.trim()
-        vouched = Clean(env.digest(), catalog.env.digest(), 0)
-    manifest.write_clean(directory, vouched)
-    manifest.write_manifest(
-        directory, Manifest(log=f"log_{secrets.token_hex(8)}", segments=(info,))
-    )
-    (directory / "CREATING").unlink()

@@ -20,9 +20,10 @@ from runelog.codec import Codec
 from runelog.commit import Writer
 from runelog.errors import Closed, Fault, Forked, LogFull, ReadOnly, Refused, RunefoldError
 from runelog.files import sound_disk
+from runelog.founding import acquire, create_log
 from runelog.holdings import Holdings, dropped
 from runelog.keeper import Keeper
-from runelog.premises import Premises, acquire, create_log
+from runelog.premises import Premises
 from runelog.takeover import wait_for_writer
 
 if TYPE_CHECKING:
