@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.model.providers.scripted import Scripted, call, fail, pause
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId
 from actors.tool.outcome import Happened
+from tests.scenarios.labour import LONG, labours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from actors.model.provider import Request
@@ -19,63 +20,16 @@ if TYPE_CHECKING:
     from actors.tool.runes import Result
     from actors.tool.spec import Tool
 
-LONG: Final = 30.0
-"""Seconds that the model thinks where it is meant to be cut short: nobody ever waits for them."""
-
 MANY: Final = 5
 """How many customers there are."""
 
 
-class Till(Protocol):
-    """Counts what was done outside, and outlives every crash."""
-
-    def book(self, call_id: str) -> None:
-        """Note that a call took effect."""
-        ...
-
-    def entries(self) -> list[str]:
-        """Return the calls that took effect, as often as they did."""
-        ...
-
-    def promise(self, what: str) -> None:
-        """Note what the app was told: from then on it counts on it."""
-        ...
-
-    def promises(self) -> list[str]:
-        """Return what the app was told."""
-        ...
-
-
-class MemoryTill:
-    """A till for runtimes in this process: they come and go, it stays."""
-
-    def __init__(self) -> None:
-        """Begin with nothing in it."""
-        self._entries: list[str] = []
-        self._promises: list[str] = []
-
-    def book(self, call_id: str) -> None:
-        """Note that a call took effect."""
-        self._entries.append(call_id)
-
-    def entries(self) -> list[str]:
-        """Return the calls that took effect."""
-        return list(self._entries)
-
-    def promise(self, what: str) -> None:
-        """Note what the app was told."""
-        self._promises.append(what)
-
-    def promises(self) -> list[str]:
-        """Return what the app was told."""
-        return list(self._promises)
-
-
-class FileTill:
-    """A till on disk, for processes that are killed."""
+class Till:
+    """Counts what was done outside, on disk: it outlives every crash."""
 
     def __init__(self, path: Path) -> None:
         """Keep it in this directory."""
+        self.place = path
         self._entries = path / "entries"
         self._promises = path / "promises"
 
@@ -110,20 +64,14 @@ def _noted(path: Path) -> list[str]:
     return path.read_text("utf-8").splitlines() if path.exists() else []
 
 
-def _nothing(_when: str) -> None:
-    """Let it be."""
-
-
-def tools(till: Till, mishap: Callable[[str], None] = _nothing) -> list[Tool]:
-    """Return tools that reach a till; `mishap` is told `before` and `after` each effect."""
+def tools(till: Till) -> list[Tool]:
+    """Return tools that reach a till."""
 
     def took_effect(call_id: str, _arguments: Mapping[str, Any]) -> Happened | None:
         return Happened("charged") if call_id in till.entries() else None
 
     def book(call_id: str) -> str:
-        mishap("before")
         till.book(call_id)
-        mishap("after")
         return "charged"
 
     @tool(in_doubt="probe", probe=took_effect)
@@ -156,7 +104,8 @@ def tools(till: Till, mishap: Callable[[str], None] = _nothing) -> list[Tool]:
         """Look a customer up."""
         return f"customer {number}"
 
-    return [charge, charge_blindly, charge_by_key, charge_by_hand, refund, look_up]
+    charges: list[Tool] = [charge, charge_blindly, charge_by_key, charge_by_hand, refund, look_up]
+    return [*charges, *labours(till)]
 
 
 def is_charge(result: Result) -> bool:
@@ -179,6 +128,17 @@ WORDS: Final[Mapping[str, Reply]] = {
     ],
     "charge all": ["I charge all. ", *[call("charge", cents=each) for each in range(MANY)]],
     "refund": ["I ask. ", call("refund", cents=5)],
+    "dig until interrupted": ["I dig. ", call("dig", until="interrupted")],
+    "dig until steered": ["I dig. ", call("dig", until="steered")],
+    "dig until dismissed": ["I dig. ", call("dig", until="dismissed")],
+    "churn until interrupted": ["I churn. ", call("churn", until="interrupted")],
+    "haul": ["I haul. ", call("haul")],
+    "write": ["I write. ", call("write", receipt="one"), call("write", receipt="two")],
+    "ask": ["I ask. ", call("ask_expert", question="charge")],
+    "ask in vain": ["I ask. ", call("ask_expert", question="dig until dismissed")],
+    "hand over": ["I go. ", call("hand_over", to="deputy")],
+    "hand back": ["I go. ", call("hand_over", to="clerk")],
+    "refund soon": ["I ask. ", call("refund_soon")],
     "think": ["Let me think. ", pause(LONG), "I thought."],
 }
 """What the model says to a message; after tools it repeats what they told it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from actors.agent.history import History
+from actors.album import Album
 from actors.budget.runes import Settled
 from actors.hall import Hall
 from actors.model import lifecycle as model_law
@@ -26,9 +27,11 @@ from actors.tool import runes as tools
 from supervisors.recovery import Recovery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pytest
+
+    from actors.album import Standing
 
     Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -176,6 +179,16 @@ def two_turns_at_once(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "can_begin", can_begin)
 
 
+def snapshot_ahead(patch: pytest.MonkeyPatch) -> None:
+    """Keep states that have taken in one rune more than is said of them."""
+    keep = Album.keep
+
+    def ahead(self: Album, standings: Sequence[Standing]) -> None:
+        keep(self, [each._replace(version=each.version - 1) for each in standings])
+
+    patch.setattr(Album, "keep", ahead)
+
+
 COMMON: Final[tuple[Plant, ...]] = (
     forgotten_due,
     effect_before_append,
@@ -191,6 +204,7 @@ COMMON: Final[tuple[Plant, ...]] = (
     lost_page_unnoticed,
     history_without_results,
     two_turns_at_once,
+    snapshot_ahead,
 )
 """Bugs that show within a few seeds."""
 RARE: Final[tuple[Plant, ...]] = (blind_rerun, recovered_by_nobody, no_alarm_after_a_restart)

@@ -9,9 +9,11 @@ from runefold.testing.stage import PowerCut
 from runelog.errors import LogFailed, LogFull
 from runelog.memory import MemoryLog
 from runelog.rune import Gap
+from runelog.snapshot import Snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from runelog.rune import Appended, Change, Envelope
     from runelog.shelf import Stored
@@ -43,6 +45,8 @@ class Disk(MemoryLog):
         """Begin whole and empty."""
         super().__init__(CODEC, machine.now, hold=True)
         self._machine = machine
+        self.place: Path | None = None
+        """Where snapshots are kept, if they are: real files, as beside any log."""
         self.is_cut = False
         self.cut_in: int | None = None
         """How many appends from now on the power fails."""
@@ -191,6 +195,12 @@ class Disk(MemoryLog):
         self._lost.clear()
         self._waiting.clear()
         super().lose_pending()
+        # Whoever opens a log knows nothing of what the one before it knew of them.
+        self.snapshots = None if self.place is None else Snapshots(self.place)
+
+    def snapshot_files(self) -> list[Path]:
+        """Return the files that snapshots are kept in, in order."""
+        return [] if self.place is None else sorted(self.place.iterdir())
 
     def calm(self) -> None:
         """Let nothing befall it any more."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final, get_args
 
+from msgspec.structs import replace
+
 from runefold.testing.simulation.plans import (
     Act,
     ActKind,
@@ -79,15 +81,33 @@ LINES: Final[tuple[LineKind, ...]] = (
 )
 
 
+THEMES: Final[tuple[tuple[ActKind, ...], ...]] = (
+    ("cut_in_tool", "send", "send"),
+    ("send", "cut_in_tool", "answer", "cut_in_tool", "send"),
+    ("spawn", "hand_over", "send", "hand_over", "send"),
+    ("send", "doze", "send", "doze", "wait"),
+    ("send", "pause", "reopen", "resume", "send"),
+    ("send", "close", "archive", "send"),
+    ("overload", "send", "interrupt", "send"),
+)
+"""What happens in this order in some plans: each makes sense only after the one before it."""
+
+
 def draw(seed: int) -> Plan:
     """Draw a plan."""
-    dice = _Dice(f"plan of {seed}")
+    dice, more = _Dice(f"plan of {seed}"), _Dice(f"more of {seed}")
     world = dice.world()
+    acts = dice.acts(world)
+    disorder = dice.choice((0, 5, 20, 60, 100, 100))
     return Plan(
         seed=seed,
-        world=world,
-        acts=dice.acts(world),
-        disorder=dice.choice((0, 5, 20, 60, 100, 100)),
+        world=replace(
+            world,
+            snapshot_every=more.choice((0, 0, 1, 1, 3, 10)),
+            stalls=more.choice((0, 0, 0, 5, 30)),
+        ),
+        acts=more.themed(acts) if more.sometimes(2) else acts,
+        disorder=disorder,
     )
 
 
@@ -200,6 +220,16 @@ class _Dice(Random):
             found.insert(self.randint(1, len(found)), self._act("close"))
             if self.sometimes(4):
                 found.append(self._act("archive"))
+        return tuple(found)
+
+    def themed(self, acts: Sequence[Act]) -> tuple[Act, ...]:
+        """Add what happens in one order, at the beginning or somewhere in between."""
+        found = [*acts]
+        self._gaps = self.choice(GAPS)
+        at = 0 if self.sometimes(2) else self.randint(0, len(found))
+        for kind in self.choice(THEMES):
+            found.insert(at, self._act(kind))
+            at = self.randint(at + 1, min(at + 3, len(found)))
         return tuple(found)
 
     def _act(self, kind: ActKind) -> Act:

@@ -128,6 +128,10 @@ class World(msgspec.Struct, frozen=True, omit_defaults=True):
     idle_after: int = 60
     lazy_disk: bool = False
     """Whether what nobody waits for gets to disk only when time passes."""
+    snapshot_every: int = 0
+    """How many runes of a conversation are between two snapshots; nought is none at all."""
+    stalls: int = 0
+    """How many steps apart, at least, the next alarm rings though others could take a step."""
 
 
 class Act(msgspec.Struct, frozen=True, omit_defaults=True):

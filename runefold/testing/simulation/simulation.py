@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from actors.album import SNAPSHOT_EVERY
 from actors.clock import SECOND
 from actors.invariants import Auditor
 from actors.tool.policy import Policy
@@ -25,7 +30,7 @@ from runefold.testing.simulation.users import Users
 from runefold.testing.stage import PowerCut, SeededChance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from actors.hall import Hall
     from runefold.testing.simulation.plans import Act
@@ -39,6 +44,8 @@ NESTED: Final = 5
 """How many things users do at most before the first of them has been answered."""
 RUN_ON: Final = 500
 """For so many steps, or seconds, it goes on after the last thing that is done."""
+SPOILT: Final = 4
+"""One in so many files of snapshots is gone after a power cut, and one is half there."""
 LAST_STEPS: Final = 20
 """How many steps are still taken on a log that has failed."""
 
@@ -104,7 +111,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Play to the end."""
         ears = Ears(self.books)
-        with ears.listening():
+        with ears.listening(), self._place_for_snapshots():
             self._open()
             while self._acts and not self.books.wrong:
                 self.drive()
@@ -123,6 +130,16 @@ class Simulation:
             trace=self.tape.trace,
             story=tuple(self.story),
         )
+
+    @contextlib.contextmanager
+    def _place_for_snapshots(self) -> Iterator[None]:
+        """Have a directory for snapshots while it runs, if there are to be any."""
+        if self.world.snapshot_every <= 0:
+            yield
+            return
+        with tempfile.TemporaryDirectory(prefix="runefold-simulation-") as place:
+            self.disk.place = Path(place)
+            yield
 
     def _run_on(self) -> None:
         """Go on for a while as things are: what is to go wrong still does."""
@@ -152,6 +169,8 @@ class Simulation:
         """Open the runtime on what is on disk, as often as that takes."""
         while not self.books.wrong:
             self.reopens = False
+            if self.disk.is_cut:
+                self._spoil_snapshots()
             self.disk.mend()
             # No process comes back in the very moment in which the one before it went.
             self.clock = SimClock(self.clock.now() + 1, self)
@@ -172,8 +191,18 @@ class Simulation:
             if not self.disk.is_cut:
                 return
 
+    def _spoil_snapshots(self) -> None:
+        """Have a power cut take some of the snapshots, or a part: nobody ever syncs them."""
+        for file in self.disk.snapshot_files():
+            match self.tape.randrange(SPOILT):
+                case 1:
+                    os.truncate(file, file.stat().st_size // 2)
+                case 2:
+                    file.unlink()
+
     def _opened(self) -> Runtime:
         self.lacks_something = self.forgotten is not None
+        every = self.world.snapshot_every
         return Runtime(
             self.disk,
             tools=tools(self.world, self, self.forgotten),
@@ -183,6 +212,7 @@ class Simulation:
             chance=self._chance,
             scheduler=self.conductor,
             idle_after=max(self.world.idle_after, 1),
+            snapshot_every=every if every > 0 else SNAPSHOT_EVERY,
         )
 
     # -- what happens between two steps -------------------------------------------------------
@@ -210,6 +240,16 @@ class Simulation:
             act = self._acts[0]
             if self.conductor.steps - self._last_act >= act.after and self._may(act):
                 self._do()
+        if self.world.stalls > 0 and not self._calm:
+            self._stall()
+
+    def _stall(self) -> None:
+        """Have the next alarm ring before others get to take a step, if that is how it falls."""
+        when = self.clock.next_alarm
+        if when is None or self._opening or self.is_over():
+            return
+        if self.tape.randrange(self.world.stalls + 1) == 1:
+            self.clock.move_to(when)
 
     def _may(self, act: Act) -> bool:
         """Tell whether something can be done just now."""

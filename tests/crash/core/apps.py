@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from actors.tool.runes import Result
+from actors.album import SNAPSHOT_EVERY
+from actors.clock import SystemClock
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp
 from runefold.testing.crash.clock import SkewedClock
 from tests.crash.warm import walking_inside
-from tests.scenarios.judge import broken_promises
-from tests.scenarios.plays import ALL, NAME
-from tests.scenarios.world import PROVIDERS, FileTill, is_charge, tools
+from tests.scenarios.judge import broken_promises, misdeeds, misplaced, misprints, stutters
+from tests.scenarios.plays import ALL
+from tests.scenarios.world import PROVIDERS, Till, tools
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from actors.ports import Clock
     from runefold.testing import Effects
-
-SLOW: Final = frozenset({"timed"})
-"""Scenarios in which minutes pass."""
 
 
 def build(directory: Path) -> Runtime:
     """Open a runtime whose tools reach a till in the same directory."""
-    return Runtime.open(directory / "log", tools=tools(FileTill(directory)), providers=PROVIDERS)
-
-
-def build_hurried(directory: Path) -> Runtime:
-    """Open the same with a clock on which time flies: for scenarios in which it must pass."""
-    clock = SkewedClock()
-    clock.hurry()
-    till = FileTill(directory)
-    return Runtime.open(directory / "log", tools=tools(till), providers=PROVIDERS, clock=clock)
+    return Runtime.open(directory / "log", tools=tools(Till(directory)), providers=PROVIDERS)
 
 
 def build_warm(directory: Path) -> Runtime:
@@ -42,17 +34,38 @@ def build_warm(directory: Path) -> Runtime:
         return build(directory)
 
 
-def build_kept(directory: Path) -> Runtime:
-    """Open the same so that states are kept as often as can be, and believed after a kill."""
-    found = tools(FileTill(directory))
-    with walking_inside():
-        return Runtime.open(directory / "log", tools=found, providers=PROVIDERS, snapshot_every=1)
+@dataclass(frozen=True)
+class Build:
+    """Opens a runtime as a scenario needs it."""
+
+    name: str
+    warm: bool = False
+    """Without a process to look at its files first: for very many points."""
+    kept: bool = False
+    """So that states are kept as often as can be, and believed after a kill."""
+
+    def __call__(self, directory: Path) -> Runtime:
+        """Open it."""
+        scenario = ALL[self.name]
+        clock: Clock = SystemClock()
+        if scenario.hurried:
+            clock = SkewedClock()
+            clock.hurry()
+        with walking_inside() if self.warm else contextlib.nullcontext():
+            return Runtime.open(
+                directory / "log",
+                tools=tools(Till(directory)),
+                providers=PROVIDERS,
+                clock=clock,
+                idle_after=scenario.idle_after,
+                snapshot_every=1 if self.kept else SNAPSHOT_EVERY,
+            )
 
 
-def till_of(runtime: Runtime) -> FileTill:
+def till_of(runtime: Runtime) -> Till:
     """Return the till of a runtime."""
     directory: Path = runtime.log.directory  # type: ignore[attr-defined]  # all have one here
-    return FileTill(directory.parent)
+    return Till(directory.parent)
 
 
 @dataclass(frozen=True)
@@ -72,23 +85,20 @@ class Check:
 
     name: str
 
-    def __call__(self, runtime: Runtime, _effects: Effects) -> None:
-        """Look at the till: what was charged, and what the app was told."""
-        till = till_of(runtime)
-        entries = till.entries()
-        found = [rune.payload for rune in runtime.log.read(NAME, kinds={"tool.result"})]
-        results = {rune.call_id: rune for rune in found if isinstance(rune, Result)}
-        unknown = [call for call, result in results.items() if result.status == "unknown"]
-        done = {call for call, result in results.items() if is_charge(result)}
+    def __call__(self, runtime: Runtime, effects: Effects) -> None:
+        """Look at what was charged and written outside, what was said, what the app was told."""
+        log, till, blind = runtime.log, till_of(runtime), ALL[self.name].blind
+        wrong = [
+            *misdeeds(log, till, blind=blind),
+            *misprints(log, till.place),
+            *([] if effects.fault else stutters(log)),
+            *misplaced(log),
+            *broken_promises(log, till),
+        ]
 
-        assert len(entries) == len(set(entries)), "something was charged twice"
-        assert set(entries) <= set(results), "something was charged that the log does not know"
-        assert done <= set(entries), "something was said to be charged that was not"
-        assert not unknown or ALL[self.name].blind, "unknown although there is a probe"
-        assert list(broken_promises(runtime.log, till)) == []
+        assert wrong == []
 
 
 def app(name: str, *, warm: bool = False, kept: bool = False) -> CrashApp:
     """Return a scenario as an app."""
-    opened = build_kept if kept else build_warm if warm else build
-    return CrashApp(build_hurried if name in SLOW else opened, Play(name), Check(name), name)
+    return CrashApp(Build(name, warm or kept, kept), Play(name), Check(name), name)

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
 from actors.budget.runes import Amounts, Settled
-from actors.hall import Hall, Newborn
+from actors.hall import Hall
 from actors.model import lifecycle as model
-from actors.page import Page
+from actors.page import Page, head_of
 from actors.session.actor import SessionActor
 from actors.shell import Shell
 from actors.tool import lifecycle as tool
 from actors.tool import moves
 from actors.tool.runes import Result
+from runefold.runtime import Runtime
 from runefold.testing import CrashApp
+from runelog.replay import remember
+from runelog.snapshot import Snapshots
 from supervisors import house
 from supervisors.strategy import Restart
 from tests.crash.core import apps
@@ -27,10 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from actors.entity import Entity
     from actors.tool.commands import Probed
     from actors.tool.state import State
-    from runefold.runtime import Runtime
     from runelog.rune import Change, Rune
 
 
@@ -82,23 +83,28 @@ def _nothing_due() -> None:
 
 
 def _snapshot_first() -> None:
-    """Keep states before the log has what led to them, and believe them more than the log."""
-    kept: dict[tuple[int, str, str], Newborn] = {}
-    commit, replayed = Shell._commit, Hall.replayed
+    """Keep states before the log has what led to them, as if they were all that it has."""
+    opened, dry = Runtime.__init__, Hall._dry
 
-    def keep(shell: Shell, runes: Sequence[Rune]) -> bool:
-        done = commit(shell, runes)
-        place = (id(shell.hall.log), shell.hall.conversation, shell.me)
-        kept[place] = Newborn(shell.state, shell.version, shell.event)
-        return done
+    def with_files(runtime: Runtime, log: Any, **options: Any) -> None:  # noqa: ANN401 -- as given
+        if log.snapshots is None:
+            # One in memory has no place for snapshots: it is given the same files.
+            log.snapshots = Snapshots(log.directory / "snapshots")
+        opened(runtime, log, **options)
 
-    def believe(hall: Hall, kind: Entity, entity: str) -> Newborn:
-        found = replayed(hall, kind, entity)
-        ahead = kept.get((id(hall.log), hall.conversation, entity), found)
-        return ahead if ahead.version > found.version else found
+    def too_early(hall: Hall) -> None:
+        snapshots = hall.log.snapshots
+        assert snapshots is not None
+        for kind, name, state, _ in (
+            hall._standing() if head_of(hall.log, hall.conversation) else ()
+        ):
+            runes = [*hall.log.stream(hall.conversation, name)]
+            if runes:
+                remember(snapshots, kind.lifecycle, runes[-1], len(runes), state, entity=name)
+        dry(hall)
 
-    _put(Shell, "_commit", keep)
-    _put(Hall, "replayed", believe)
+    _put(Runtime, "__init__", with_files)
+    _put(Hall, "_dry", too_early)
 
 
 def _torn_append() -> None:
@@ -171,7 +177,7 @@ def _half_an_answer() -> None:
 
     def finish(state: model.State, fault: model.Fail, settled: Settled) -> list[Rune]:
         if fault.error_type == model.CRASH:
-            return model._finish(state, (), None, "stop")
+            return model.decide(state, model.Finish(stop_reason="stop"))
         return fail(state, fault, settled)
 
     _put(model, "_fail", finish)
@@ -203,24 +209,92 @@ class Mutant(NamedTuple):
     scenario: str
     mode: str
     caught: str
-    """The verdict that names it."""
+    """The verdict that names it when the runtime is cut off within one process,"""
+    killed: str
+    """and in processes that are really killed. What never ends is a hang there."""
+    moment: str
+    """At which moment; empty if it is found before anything is swept."""
+    of: str
+    """Of the commit with this rune, or of this message of an actor."""
 
 
 MUTANTS: Final = {
-    "effect before its intent": Mutant(_effect_first, "charges", "every", "effect"),
-    "told before it is on disk": Mutant(_told_early, "queue", "every", "acknowledged"),
-    "nothing due after replay": Mutant(_nothing_due, "charges", "every", "finished"),
-    "snapshot before the log": Mutant(_snapshot_first, "charges", "every", "finished"),
-    "torn append": Mutant(_torn_append, "charges", "every", "invariant"),
-    "settled twice": Mutant(_settled_twice, "charges", "every", "state"),
-    "reservation lost": Mutant(_unsettled, "blind charges", "every", "invariant"),
-    "result without a call": Mutant(_strange_result, "blind charges", "every", "finished"),
-    "in doubt, so run again": Mutant(_run_again, "blind charges", "every", "effect"),
-    "in doubt, so it was done": Mutant(_believes_in_it, "charges", "every", "check"),
-    "half an answer": Mutant(_half_an_answer, "plain", "every", "state"),
-    "forgotten message ids": Mutant(_forgets_ids, "plain", "every", "state"),
-    "nobody restarts": Mutant(_nobody_restarts, "plain", "actor", "finished"),
-    "waits in vain": Mutant(_waits_in_vain, "plain", "actor", "finished"),
+    "effect before its intent": Mutant(
+        _effect_first, "charges", "every", "effect", "effect", "after-effect", "tool.started"
+    ),
+    "told before it is on disk": Mutant(
+        _told_early,
+        "queue",
+        "every",
+        "acknowledged",
+        "acknowledged",
+        "before-sync",
+        "session.input_accepted",
+    ),
+    "nothing due after replay": Mutant(
+        _nothing_due, "plain", "every", "finished", "hang", "after-commit", "model.called"
+    ),
+    "snapshot before the log": Mutant(
+        _snapshot_first,
+        "charges",
+        "every",
+        "finished",
+        "finished",
+        "before-commit",
+        "turn.completed",
+    ),
+    "torn append": Mutant(
+        _torn_append,
+        "charges",
+        "every",
+        "invariant",
+        "invariant",
+        "before-commit",
+        "turn.completed",
+    ),
+    "settled twice": Mutant(
+        _settled_twice, "charges", "every", "state", "state", "after-effect", "tool.started"
+    ),
+    "reservation lost": Mutant(
+        _unsettled,
+        "blind charges",
+        "every",
+        "invariant",
+        "invariant",
+        "after-effect",
+        "tool.started",
+    ),
+    "result without a call": Mutant(
+        _strange_result,
+        "blind charges",
+        "every",
+        "finished",
+        "hang",
+        "after-effect",
+        "tool.started",
+    ),
+    "in doubt, so run again": Mutant(
+        _run_again, "blind charges", "every", "effect", "effect", "after-effect", "tool.started"
+    ),
+    "in doubt, so it was done": Mutant(
+        _believes_in_it, "charges", "every", "check", "check", "after-commit", "tool.started"
+    ),
+    "half an answer": Mutant(
+        _half_an_answer, "plain", "every", "state", "state", "after-effect", "model.called"
+    ),
+    "forgotten message ids": Mutant(_forgets_ids, "plain", "every", "state", "state", "", ""),
+    "nobody restarts": Mutant(
+        _nobody_restarts,
+        "plain",
+        "actor",
+        "finished",
+        "hang",
+        "actor-before-effect",
+        "model.called",
+    ),
+    "waits in vain": Mutant(
+        _waits_in_vain, "plain", "actor", "finished", "hang", "actor-before-message", "session Wake"
+    ),
 }
 
 
@@ -235,7 +309,7 @@ class Build:
         if self.name not in _on:
             _on.add(self.name)
             MUTANTS[self.name].bug()
-        return apps.build(directory)
+        return apps.build_warm(directory)
 
 
 _on: set[str] = set()

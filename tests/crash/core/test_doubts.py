@@ -1,4 +1,4 @@
-"""A charge that nobody can ask about and that a crash caught: told to everybody, made by nobody."""
+"""A charge that nobody can ask about and that a kill caught: told to everybody, made by nobody."""
 
 from __future__ import annotations
 
@@ -8,56 +8,76 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from actors.agent.history import History
-from tests.crash.core.cuts import CUT_OFF, Cut, Rig
+from runefold.testing import CrashApp, SweepOptions, sweep
+from tests.crash.core.apps import Play, build_warm, till_of
 from tests.scenarios.judge import UNKNOWN
-from tests.scenarios.plays import ALL, NAME, folded
+from tests.scenarios.plays import NAME, folded
 
 if TYPE_CHECKING:
-    from runefold.sessions import Session
+    from pathlib import Path
 
-BLIND: Final = ALL["blind charges"]
+    from runefold.runtime import Runtime
+    from runefold.testing import Effects
 
-
-def caught(*, after: bool) -> tuple[Rig, Session]:
-    """Return a conversation whose second charge was caught by a power cut, played to its end."""
-    rig = Rig(None)
-    with pytest.raises(CUT_OFF):
-        BLIND.play(rig.again(Cut(2, after, "tool")), rig.till)
-    BLIND.play(rig.again(None), rig.till)
-    return rig, rig.runtime.session(NAME)
+TOLD: Final = "operator"
+"""The file in which an operator finds what was said."""
 
 
-@pytest.mark.parametrize(("after", "made"), [(False, 2), (True, 3)])
-def test_a_charge_in_doubt_is_not_made_again(*, after: bool, made: int) -> None:
-    """Whether it was made or not, nobody makes it again, and the others are made once."""
-    rig, _ = caught(after=after)
+class Notes(logging.Handler):
+    """Writes down which calls an operator was warned of."""
 
-    assert len(rig.till.entries()) == len(set(rig.till.entries())) == made
+    def __init__(self, path: Path) -> None:
+        """Write into a file, which outlives the process."""
+        super().__init__(logging.WARNING)
+        self._path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take note of a warning, if it is about a doubt."""
+        if record.msg == "outcome_unknown":
+            told = vars(record)
+            with self._path.open("a", encoding="utf-8") as notes:
+                notes.write(f"{told['conversation']} {told['call']}\n")
 
 
-def test_the_app_is_told_of_a_doubt() -> None:
-    """The session lists the calls whose outcome nobody knows, and none else."""
-    rig, session = caught(after=True)
+def build(directory: Path) -> Runtime:
+    """Open as usual, with an operator who listens."""
+    logging.getLogger("runefold").handlers[:] = [Notes(directory / TOLD)]
+    return build_warm(directory)
 
-    assert session.in_doubt() == [rig.till.entries()[1]]
 
-
-def test_the_model_is_told_of_a_doubt() -> None:
-    """In the history that the model is shown, the call has a result that says nobody knows."""
-    rig, _ = caught(after=True)
-    head = rig.log.conversation(NAME).head
-    history = History.read(rig.log, NAME, folded(rig.log).root, head)
+def check(runtime: Runtime, effects: Effects) -> None:
+    """Hold that each charge was made once, and who was told of the second one."""
+    till = till_of(runtime)
+    made = till.entries()
+    calls = [each.owner for each in runtime.log.read(NAME, kinds={"tool.call"})]
+    doubts = [calls[1]] if effects.point else []
+    head = runtime.log.conversation(NAME).head
+    history = History.read(runtime.log, NAME, folded(runtime.log).root, head)
     results = [message for message in history.messages if message.role == "tool"]
+    unknown = [each.call_id for each in results if each.status == "unknown"]
+    operator = runtime.log.directory.parent / TOLD  # type: ignore[attr-defined]  # all have one
+    told = operator.read_text("utf-8").splitlines() if operator.exists() else []
+    never = effects.point.endswith("after-commit")
 
-    assert [message.status for message in results] == ["success", "unknown", "success"]
-    assert results[1].text.startswith(UNKNOWN)
+    assert made == [call for call in calls if not never or call not in doubts]
+    assert runtime.session(NAME).in_doubt() == doubts, "the app is not told"
+    assert unknown == doubts, "the model is not told"
+    assert all(each.text.startswith(UNKNOWN) for each in results if each.status == "unknown")
+    assert len(results) == len(calls)
+    assert told == [f"{NAME} {call}" for call in doubts], "the operator is not told"
 
 
-def test_the_operator_is_told_of_a_doubt(caplog: pytest.LogCaptureFixture) -> None:
-    """A warning names the call: whoever runs the process need not ask for it."""
-    caplog.set_level(logging.WARNING, "runefold")
-    rig, _ = caught(after=True)
-    told = [vars(record) for record in caplog.records if record.msg == "outcome_unknown"]
+@pytest.mark.parametrize(
+    ("moment", "staged"), [("after-commit", True), ("after-effect", True), ("after-effect", False)]
+)
+def test_a_charge_in_doubt_is_told_to_everybody_and_not_made_again(
+    moment: str, *, staged: bool
+) -> None:
+    """Whether it was made or not: app, model and operator hear of it, and the others are made."""
+    app = CrashApp(build, Play("blind charges"), check, "doubts")
+    report = sweep(app, SweepOptions(staged=staged, jobs=1, sample=1))
+    tools = [at for at in report.boundaries if [each.what for each in at.effects] == ["tool"]]
+    report = sweep(app, SweepOptions(staged=staged, jobs=1, point=f"{tools[1].number}:{moment}"))
 
-    assert [each["call"] for each in told] == [rig.till.entries()[1]]
-    assert [each["conversation"] for each in told] == [NAME]
+    assert report.ok, "\n".join(report.lines())
+    assert [result.status for result in report.results] == ["survived"]

@@ -15,7 +15,7 @@ from runefold.spec import AgentSpec
 from runelog.rune import SYSTEM
 from runelog.store import Runelog
 from tests.scenarios.plays import EVERYTHING, PATIENCE
-from tests.scenarios.world import PROVIDERS, FileTill, is_charge, tools
+from tests.scenarios.world import PROVIDERS, Till, is_charge, tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def everything(log: Runelog) -> Iterator[Envelope]:
 
 def wrong_under_load(directory: Path, sessions: int, turns: int, threads: int) -> list[str]:
     """Have many conversations at once; return what is wrong afterwards."""
-    till = FileTill(directory)
+    till = Till(directory)
     with (
         Runtime.open(directory / "log", tools=tools(till), providers=PROVIDERS) as runtime,
         ThreadPoolExecutor(threads) as app,

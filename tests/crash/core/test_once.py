@@ -1,0 +1,41 @@
+"""Moments at which something was lost once, each with the scenario in which it showed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from runefold.testing import SweepOptions, sweep
+from tests.crash.core.apps import app
+from tests.scenarios.plays import NAME
+
+DEATHS: Final = [
+    ("held", "turn_1 Stop", "actor-before-message"),
+    ("progress", "tool#1 Report", "actor-before-message"),
+]
+"""A turn that dies of being told to stop, though it is told nothing more before the pause is over;
+and a tool's actor that dies of what the tool says on the way."""
+
+
+def survives(name: str, mark: str, moment: str) -> None:
+    """Hit a scenario at the first such moment, in one process."""
+    found = app(name)
+    report = sweep(found, SweepOptions(staged=True, jobs=1, sample=1))
+    seen = report.messages if moment.startswith("actor") else report.boundaries
+    number = next(each.number for each in seen if each.mark == f"{NAME} {mark}")
+    again = sweep(found, SweepOptions(staged=True, jobs=1, point=f"{number}:{moment}"))
+
+    assert again.ok, "\n".join(again.lines())
+    assert again.results[0].status == "survived"
+
+
+@pytest.mark.parametrize(("name", "mark", "moment"), DEATHS)
+def test_what_an_actor_dies_of_hearing_is_told_again(name: str, mark: str, moment: str) -> None:
+    """Its successor hears it, and nothing of it twice."""
+    survives(name, mark, moment)
+
+
+def test_a_full_disk_is_waited_for() -> None:
+    """An agent is not told that another one failed when there was merely no room for a moment."""
+    survives("expert", "turn_2-r0-a0 model.called", "disk-full")

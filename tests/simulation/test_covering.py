@@ -1,0 +1,183 @@
+"""Rules about what seeds really play: whatever a runtime does and what befalls it, in any order.
+
+That something can be drawn does not mean that it ever comes to pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from actors.catalogue import RUNES
+from actors.hand import HandLane, HandScheduler
+from actors.session.runes import InputAccepted, Suspended
+from actors.tool.runes import Result
+from runefold.testing.simulation.conductor import Conductor
+from runefold.testing.simulation.disk import Disk
+from runefold.testing.simulation.drawing import draw
+from runefold.testing.simulation.simulation import Simulation
+from runelog.errors import LogFailed, LogFull
+from runelog.rune import kind_of
+from runelog.snapshot import Snapshots
+from supervisors.passivation import Bedtime
+
+if TYPE_CHECKING:
+    import pytest
+
+    from actors.hand import HandJob
+    from runelog.rune import Envelope
+    from runelog.snapshot import Key, Snapshot
+    from supervisors.house import House
+
+SEEDS: Final = 400
+"""Within so many seeds everything has happened; as a rule within some fifty."""
+RARE: Final = frozenset({"agent.failed"})
+"""What happens too seldom to be waited for here."""
+SITUATIONS: Final = frozenset(
+    {
+        "a message that steers",
+        "a call whose outcome nobody knows",
+        "a call that takes too long",
+        "a call that is cancelled",
+        "a session without means",
+        "a session that got nowhere",
+        "a conversation that sleeps",
+        "a conversation that is woken",
+        "a snapshot that is believed",
+        "a snapshot that is torn",
+        "a snapshot that is gone",
+        "a disk without room",
+        "a disk that fails",
+        "a power cut",
+        "an end in order",
+        "an alarm that rings before others take a step",
+    }
+)
+"""What no rune has a name of its own for."""
+
+
+class Counted(Simulation):
+    """A run in which is counted what comes to pass."""
+
+    seen: Counter[str]
+
+    def committed(self, envelope: Envelope) -> None:
+        """Count a rune."""
+        self.seen[envelope.kind] += 1
+        match envelope.payload:
+            case InputAccepted(mode="steer"):
+                self.seen["a message that steers"] += 1
+            case Result(status="unknown"):
+                self.seen["a call whose outcome nobody knows"] += 1
+            case Result(status="timeout"):
+                self.seen["a call that takes too long"] += 1
+            case Result(status="cancelled"):
+                self.seen["a call that is cancelled"] += 1
+            case Suspended(reason="budget_exhausted"):
+                self.seen["a session without means"] += 1
+            case Suspended(reason="error_threshold"):
+                self.seen["a session that got nowhere"] += 1
+            case _:
+                pass
+        super().committed(envelope)
+
+    def _open(self) -> None:
+        self.seen["a power cut"] += self.disk.is_cut and not self.disk.has_failed
+        self.seen["an end in order"] += self.reopens
+        super()._open()
+
+    def _spoil_snapshots(self) -> None:
+        before = [file.stat().st_size for file in self.disk.snapshot_files()]
+        super()._spoil_snapshots()
+        after = [file.stat().st_size for file in self.disk.snapshot_files()]
+        self.seen["a snapshot that is torn"] += len(before) == len(after) and before != after
+        self.seen["a snapshot that is gone"] += len(before) > len(after)
+
+    def _stall(self) -> None:
+        before, busy = self.clock.now(), bool(self.conductor._line)
+        super()._stall()
+        rang = busy and self.clock.now() > before
+        self.seen["an alarm that rings before others take a step"] += rang
+
+
+def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
+    """Have counted what only those within see."""
+    load, check, asleep, woken = Snapshots.load, Disk._check, Bedtime.asleep, Bedtime.woken
+    slept: set[tuple[Bedtime, str]] = set()
+
+    def loads(self: Snapshots, conversation: str, key: Key, until: int) -> Snapshot | None:
+        found = load(self, conversation, key, until)
+        seen["a snapshot that is believed"] += found is not None
+        return found
+
+    def checks(self: Disk, conversation: str | None) -> None:
+        try:
+            check(self, conversation)
+        except LogFull:
+            seen["a disk without room"] += 1
+            raise
+        except LogFailed:
+            seen["a disk that fails"] += 1
+            raise
+
+    def sleeps(self: Bedtime, conversation: str) -> None:
+        seen["a conversation that sleeps"] += 1
+        slept.add((self, conversation))
+        asleep(self, conversation)
+
+    def wakes(self: Bedtime, house: House) -> None:
+        seen["a conversation that is woken"] += (self, house.hall.conversation) in slept
+        woken(self, house)
+
+    patch.setattr(Snapshots, "load", loads)
+    patch.setattr(Disk, "_check", checks)
+    patch.setattr(Bedtime, "asleep", sleeps)
+    patch.setattr(Bedtime, "woken", wakes)
+
+
+def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind of rune is written by some seed, and every situation is met."""
+    seen: Counter[str] = Counter()
+    count_within(monkeypatch, seen)
+    wanted = {kind_of(rune) for rune in RUNES} - RARE | SITUATIONS
+    for seed in range(SEEDS):
+        simulation = Counted(draw(seed))
+        simulation.seen = seen
+        assert simulation.run().wrong == ()
+        if wanted <= set(+seen):
+            break
+
+    assert wanted - set(+seen) == set()
+
+
+def _what(who: HandLane | HandJob) -> str:
+    """Say what a step of somebody is about."""
+    if isinstance(who, HandLane):
+        return "message"
+    return "append" if who.name == "disk" else "tool" if "/call_" in who.name else "fragment"
+
+
+def test_messages_appends_fragments_and_tools_overtake_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever could take a step, be it what it may: now it goes first, now another does."""
+    step, overtaken = HandScheduler.step, set[tuple[str, str]]()
+
+    def watched(self: HandScheduler) -> bool:
+        line = [*self._line]
+        done = step(self)
+        if isinstance(self, Conductor):
+            left = set(map(id, self._line))
+            gone = [number for number, who in enumerate(line) if id(who) not in left]
+            for number in gone[:1]:
+                overtaken.update((_what(line[number]), _what(who)) for who in line[:number])
+        return done
+
+    monkeypatch.setattr(HandScheduler, "step", watched)
+    for seed in range(40):
+        Simulation(draw(seed)).run()
+
+    kinds = ("message", "append", "fragment", "tool")
+    assert {one for one, _ in overtaken} == set(kinds)
+    assert {other for _, other in overtaken} == set(kinds)
+    assert {("message", "fragment"), ("fragment", "message"), ("append", "message")} <= overtaken
