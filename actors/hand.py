@@ -108,6 +108,8 @@ class HandJob:
 class HandScheduler:
     """Runs one step at a time; `choice` picks who is next, the first in line if there is none."""
 
+    goes_on: Final = False
+
     def __init__(
         self,
         clock: HandClock,

@@ -82,6 +82,11 @@ class Awaited(Protocol):
 class Scheduler(Protocol):
     """Decides who runs when."""
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on by itself; otherwise only while somebody waits with `wait`."""
+        ...
+
     def lane(self, name: str) -> Lane:
         """Begin a lane."""
         ...

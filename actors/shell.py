@@ -7,7 +7,7 @@ understood as a command, and how an effect is performed.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from actors.commands import Recover, TimeUp
 from actors.draft import Draft
 from actors.process import NORMAL, Process
 from actors.report import log
-from actors.telling import Telling
+from actors.telling import Telling, tell_of_haste
 from runelog.errors import Refused, WrongVersion
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 MAX_TRIES = 100
 """How often a decision is made anew because others were faster: more would be a live-lock."""
+
+NEAR: Final = 5
+"""Operators are warned when this part of a limit is left: a fifth, so that 80 % have passed."""
 
 
 class Wake:
@@ -57,6 +60,8 @@ class Shell(Process):
         """What is due in a state, the last that was asked."""
         self._timer: Timer | None = None
         self._alarm: int | None = None
+        self._warned: int | None = None
+        """When operators were warned last that time runs short."""
         self.noted: tuple[bool, int | None] | None = None
         """What the index says of this entity: whether it has work left, and its deadline.
 
@@ -84,6 +89,13 @@ class Shell(Process):
 
     def believed(self, rune: Rune) -> None:
         """Take notice of a rune that was folded here and now, not in a replay."""
+
+    def near(self) -> int | None:
+        """Return when most of the time that it has will have passed; None if that worries nobody.
+
+        Operators are warned then. It is asked for with each new deadline, and so has to be quick.
+        """
+        return None
 
     def answered(self) -> object:
         """Return what whoever asked is told once their command was carried out."""
@@ -214,10 +226,16 @@ class Shell(Process):
             self.carry_out(Recover(now=self.hall.offices.clock.now()))
 
     def _if_due(self, message: TimeUp) -> TimeUp | None:
-        """Pass a time that is up on to the law, unless the deadline was moved meanwhile."""
+        """Pass a time that is up on to the law, unless the deadline was moved or is only near."""
         when = self.entity.deadline(self.state)
+        # It may have waited here for a while: one that was only near then may be up now.
+        message = TimeUp(now=max(message.now, self.hall.offices.clock.now()))
         if when is None or when > message.now:
             self._alarm = None
+            near = self.near()
+            if when is not None and near is not None and self._warned != near <= message.now:
+                self._warned = near
+                tell_of_haste(self.hall, self.entity, self.me, self.state, when)
             return None
         # One that is past is not armed again: what follows from it is under way by then.
         return message
@@ -341,7 +359,10 @@ class Shell(Process):
         self._disarm()
         self._alarm = when
         if when is not None:
-            self._timer = self.later(when, lambda now: TimeUp(now=now))
+            near = self.near()
+            # One alarm for both: mostly it is over before either.
+            first = when if near is None or near == self._warned else min(near, when)
+            self._timer = self.later(first, lambda now: TimeUp(now=now))
 
     def later(self, when: int, message: Callable[[int], object]) -> Timer:
         """Have a message sent to this actor at a time."""

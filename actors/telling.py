@@ -3,13 +3,13 @@
 A transition is a rune for which a table has a row, whoever decided it: a parent that gave birth, a
 child that was observed, or the entity itself. It is told where it is folded, so that each is told
 once. What an actor reads from the log when it comes, it tells of if nobody in its conversation was
-there to do so before.
+there to do so before. Time that runs short is told of as well, and it is no transition.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.report import log, talkative
 from actors.tray import Tray
@@ -49,7 +49,7 @@ class Course:
             now = self._hall.offices.clock.now()
             log.info(
                 "transition",
-                time=datetime.fromtimestamp(now / 1e9, UTC).isoformat(),
+                time=_moment(now),
                 conversation=self._hall.conversation,
                 entity=self._me,
                 lifecycle=self._entity.name,
@@ -93,6 +93,32 @@ class Telling:
     def no_more(self) -> None:
         """Forget what was told of an entity that is over."""
         self._hall.trays[TOLD].pop(self._me, None)
+
+
+def tell_of_haste(
+    hall: Hall,
+    entity: Entity,
+    name: str,
+    state: Any,  # noqa: ANN401 -- of whichever law
+    by: int,
+    of: str = "",
+) -> None:
+    """Warn that most of the time has passed that somebody has; `of` says which, if not its own."""
+    log.warning(
+        "time_runs_short",
+        time=_moment(hall.offices.clock.now()),
+        conversation=hall.conversation,
+        entity=name,
+        lifecycle=entity.name,
+        agent=entity.context(state)[0],
+        phase=state.phase.value,
+        of=of or state.phase.value,
+        by=_moment(by),
+    )
+
+
+def _moment(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).isoformat()
 
 
 def tell_of_birth(hall: Hall, entity: Entity, name: str) -> None:

@@ -263,6 +263,8 @@ class ThreadJob:
 class ThreadScheduler:
     """Lanes and work on real threads."""
 
+    goes_on: Final = True
+
     def __init__(self, clock: Clock, *, lanes: int = MAX_LANES, work: int = MAX_WORK) -> None:
         """Begin without any thread."""
         self._clock = clock

@@ -23,16 +23,18 @@ from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
 from actors.tool.spec import ToolSpec
 from actors.turn import runes as turns
-from runelog.errors import Refused, RunefoldError
+from runelog.errors import LogFull, Refused, RunefoldError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from actors.tool.context import Call
+    from actors.tool.context import Call, Cancellation
     from runefold.spec import AgentSpec
     from supervisors.tree import Tree
 
 DAY = 24 * 3600.0
+PAUSE = 5.0
+"""Seconds until something is tried again for which there was no room on the disk."""
 
 
 class Bound:
@@ -53,11 +55,45 @@ class Bound:
         """Return the arguments as they are taken, or raise `Unfit`."""
         return self._parameters.fit(arguments)
 
+    def _patiently(self, call: Call, work: Callable[[], Outcome]) -> Outcome:
+        """Do what is asked for; while the disk is full, again: nothing is lost, and it is harmless.
+
+        What is full may be where the answer was to go. The turn that was asked goes on all the
+        same as soon as there is room.
+        """
+        while True:
+            try:
+                return work()
+            except RunefoldError as error:
+                if not _is_full(error) or self._is_told_in(PAUSE, call):
+                    return Outcome("error", error=str(error))
+
+    def _is_told_in(self, seconds: float, call: Call) -> bool:
+        """Wait a while; tell whether the call should stop."""
+        return self._reached().offices.scheduler.wait(_Told(call.cancellation), seconds)
+
     def _reached(self) -> Tree:
         if self._tree is None:
             msg = f"{self.spec.name} is not registered: pass it in tools=[...] to Runtime.open"
             raise Refused(msg)
         return self._tree
+
+
+def _is_full(error: RunefoldError) -> bool:
+    """Tell whether there was no room on the disk, or for something before it."""
+    return isinstance(error, LogFull) or isinstance(error.__cause__, LogFull)
+
+
+class _Told:
+    """That a call should stop, to wait for."""
+
+    def __init__(self, cancellation: Cancellation) -> None:
+        self.wait = cancellation.wait
+        self._cancellation = cancellation
+
+    def is_there(self) -> bool:
+        """Tell whether it should."""
+        return self._cancellation.cancelled
 
 
 class AgentTool(Bound):
@@ -93,10 +129,7 @@ class AgentTool(Bound):
 
     def run(self, call: Call) -> Outcome:
         """Ask, and wait for the answer."""
-        try:
-            return self._ask(call, self.fit(call.arguments)["question"])
-        except RunefoldError as error:
-            return Outcome("error", error=str(error))
+        return self._patiently(call, lambda: self._ask(call, self.fit(call.arguments)["question"]))
 
     def _ask(self, call: Call, question: str) -> Outcome:
         tree = self._reached()
@@ -211,12 +244,12 @@ class HandOver(Bound):
 
     def run(self, call: Call) -> Outcome:
         """Hand over."""
-        try:
-            tree = self._reached()
-            to, role = _meant(tree, call.conversation, self.fit(call.arguments)["to"])
-            tree.ask(call.conversation, ask.HandOver(to))
-        except RunefoldError as error:
-            return Outcome("error", error=str(error))
+        return self._patiently(call, lambda: self._hand_over(call))
+
+    def _hand_over(self, call: Call) -> Outcome:
+        tree = self._reached()
+        to, role = _meant(tree, call.conversation, self.fit(call.arguments)["to"])
+        tree.ask(call.conversation, ask.HandOver(to))
         return Outcome("success", f"{role} takes over")
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from runefold.choosing import wanted
 from runefold.watching import aside
 from runelog.errors import Closed
 from runelog.rune import Gap
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from runefold.runtime import Runtime
-    from runelog.rune import Envelope
+    from runelog.rune import Envelope, Visibility
 
 PORTION: Final = 256
 """How many runes are taken out of the log at a time."""
@@ -37,6 +39,8 @@ class Following:
         after: int,
         *,
         kinds: Collection[str] | None = None,
+        entities: Collection[str] | None = None,
+        visibility: Visibility | None = None,
         max_behind: int | None = None,
         wait: float | None = None,
     ) -> None:
@@ -45,14 +49,13 @@ class Following:
         self._scheduler = runtime.scheduler
         self._watch = runtime.watcher
         self._conversation = conversation
-        self._kinds = kinds
+        self._wanted = wanted(kinds, entities, visibility)
         self._max_behind = max_behind
         self._wait = wait
         self._cursor = after
         self._portion: deque[Envelope | Gap] = deque()
-        self._live = self._log.follow(
-            conversation, after, kinds=kinds, max_behind=max_behind, wait=wait
-        )
+        live = self._log.follow(conversation, after, kinds=kinds, max_behind=max_behind, wait=wait)
+        self._live = self._narrowed() if self._wanted.is_narrow else live
 
     # -- for ----------------------------------------------------------------------------------
 
@@ -63,6 +66,24 @@ class Following:
     def __next__(self) -> Envelope | Gap:
         """Wait for the next."""
         return next(self._live)
+
+    def _narrowed(self) -> Iterator[Envelope | Gap]:
+        """Yield what is asked for; what is not does not count as something that came in time."""
+        cursor, since = self._cursor, time.monotonic()
+        try:
+            while True:
+                found, cursor, is_all = self._read(cursor)
+                for item in found:
+                    yield item
+                    since = time.monotonic()
+                if not is_all:
+                    continue
+                left = None if self._wait is None else max(since + self._wait - time.monotonic(), 0)
+                # Anything at all: whether it is asked for shows when it is read.
+                if next(self._log.follow(self._conversation, cursor, wait=left), None) is None:
+                    return
+        except Closed:
+            return
 
     # -- async for ----------------------------------------------------------------------------
 
@@ -110,7 +131,7 @@ class Following:
                 cursor = item.last
             else:
                 cursor = item.position if self._conversation is None else item.event_id
-            if isinstance(item, Gap) or self._kinds is None or item.kind in self._kinds:
+            if isinstance(item, Gap) or self._wanted.takes(item):
                 found.append(item)
             if len(found) >= PORTION or number >= STRETCH:
                 return found, cursor, False

@@ -11,6 +11,7 @@ from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
 from actors.clock import SystemClock
 from actors.errors import Unanswered
 from actors.hall import Offices
+from actors.model.provider import Price
 from actors.process import ASK_TIMEOUT
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.report import keep_out
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from actors.ports import Chance, Clock, Scheduler
     from actors.tool.spec import Tool
     from runelog.log import Log
+    from runelog.rune import Visibility
 
 _FULL_ACCESS = Policy(mode="full_access")
 
@@ -118,7 +120,7 @@ class Runtime:
                 tool.bind(self.tree_of_actors)
         self._recovery.recover(self.tree_of_actors)
         self._control: Control | None = None
-        if isinstance(log, Runelog) and isinstance(self.scheduler, ThreadScheduler):
+        if isinstance(log, Runelog) and self.scheduler.goes_on:
             self._control = open_beside(log.directory, carrier(self))
 
     @classmethod
@@ -211,14 +213,26 @@ class Runtime:
         after: int = 0,
         kinds: Collection[str] | None = None,
         *,
+        entities: Collection[str] | None = None,
+        visibility: Visibility | None = None,
         max_behind: int | None = None,
         wait: float | None = None,
     ) -> Following:
         """Give what happens in all conversations, live, from a position of the log on.
 
-        To iterate over with `for`, or with `async for`.
+        To iterate over with `for`, or with `async for`. `entities` are those of any conversation
+        that own a rune or observe it; with `visibility`, only what may be seen with so much.
         """
-        return Following(self, None, after, kinds=kinds, max_behind=max_behind, wait=wait)
+        return Following(
+            self,
+            None,
+            after,
+            kinds=kinds,
+            entities=entities,
+            visibility=visibility,
+            max_behind=max_behind,
+            wait=wait,
+        )
 
     def tree(self) -> Node:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
@@ -319,7 +333,18 @@ def _checked(providers: Mapping[str, Provider]) -> dict[str, Provider]:
                 "that has a stream(request), such as those in runefold.providers"
             )
             raise Refused(msg)
+        price = getattr(provider, "price", None)
+        if price is not None:
+            _check_price(name, price)
     return dict(providers)
+
+
+def _check_price(name: str, price: object) -> None:
+    if not isinstance(price, Price):
+        msg = f"the price of {name!r} is {checks.shown(price)}: give a Price of runefold.providers"
+        raise Refused(msg)
+    for what in ("input", "output"):
+        checks.number(getattr(price, what), f"the {what} price of {name!r}", zero=True)
 
 
 def _no_secret(name: str) -> str:

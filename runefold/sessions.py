@@ -13,6 +13,7 @@ from actors.session import commands as ask
 from actors.session.actor import Forward, Interrupt, Look, Send
 from actors.tool.actor import Word
 from runefold import checks
+from runefold.choosing import wanted
 from runefold.following import Following
 from runefold.turns import Turn
 from runelog.errors import Refused
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from actors.session.fold import State
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
-    from runelog.rune import Envelope
+    from runelog.rune import Envelope, Visibility
 
 MODES: Final = ("queue", "steer")
 
@@ -228,24 +229,46 @@ class Session:
 
     # -- runes --------------------------------------------------------------------------------
 
-    def runes(self, after: int = 0, kinds: Collection[str] | None = None) -> Iterator[Envelope]:
-        """Yield what happened in this conversation, from a cursor on, to its end as of now."""
-        return self._runtime.log.read(self.id, after, kinds=kinds)
+    def runes(
+        self,
+        after: int = 0,
+        kinds: Collection[str] | None = None,
+        *,
+        entities: Collection[str] | None = None,
+        visibility: Visibility | None = None,
+    ) -> Iterator[Envelope]:
+        """Yield what happened in this conversation, from a cursor on, to its end as of now.
+
+        Only of some `kinds`, only what some `entities` own or observe, or only what may be seen
+        with some `visibility`: `PUBLIC` is what any client may.
+        """
+        asked = wanted(kinds, entities, visibility)
+        found = self._runtime.log.read(self.id, after, kinds=kinds)
+        return filter(asked.takes, found) if asked.is_narrow else found
 
     def follow(
         self,
         after: int = 0,
         kinds: Collection[str] | None = None,
         *,
+        entities: Collection[str] | None = None,
+        visibility: Visibility | None = None,
         max_behind: int | None = None,
         wait: float | None = None,
     ) -> Following:
         """Give what happened and what is yet to happen here, live, from a cursor on.
 
-        To iterate over with `for`, or with `async for`. A reader that falls more than `max_behind`
-        runes back is given a `Gap` and goes on behind it. Ends when the runtime is closed, or when
-        nothing came for `wait` seconds.
+        To iterate over with `for`, or with `async for`. What is asked for is as in `runes`. A
+        reader that falls more than `max_behind` runes back is given a `Gap` and goes on behind it.
+        Ends when the runtime is closed, or when nothing came for `wait` seconds.
         """
         return Following(
-            self._runtime, self.id, after, kinds=kinds, max_behind=max_behind, wait=wait
+            self._runtime,
+            self.id,
+            after,
+            kinds=kinds,
+            entities=entities,
+            visibility=visibility,
+            max_behind=max_behind,
+            wait=wait,
         )

@@ -10,8 +10,8 @@ from actors.errors import Unanswered
 from actors.session.actor import Await, Ended, Refusal, ended
 from actors.session.lifecycle import message_entity
 from actors.session.runes import InputRefused
-from actors.threads import ThreadScheduler
 from actors.turn import runes as turns
+from runefold.choosing import wanted
 from runefold.following import Following
 from runelog.errors import Refused
 from runelog.rune import Gap
@@ -19,8 +19,9 @@ from runelog.rune import Gap
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator
 
+    from runefold.choosing import Wanted
     from runefold.runtime import Runtime
-    from runelog.rune import Envelope, Rune
+    from runelog.rune import Envelope, Rune, Visibility
 
 _END_KINDS: Final = frozenset({"turn.completed", "turn.interrupted", "turn.error"})
 _NEWS: Final = _END_KINDS | {"turn.started", "session.input_refused"}
@@ -70,8 +71,6 @@ class Turn:
         self._after = after
         self._fresh = after > 0
         self._id = ""
-        self._found: Ended | Refusal | None = None
-        """How it ended, for whoever is about to be told."""
 
     def __repr__(self) -> str:
         """Show which turn of which conversation it is."""
@@ -99,9 +98,14 @@ class Turn:
         Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and can be
         asked again. Raises `Refused` if the message never became a turn.
         """
-        found = self._runtime.ask(
-            self.conversation, Await(self.message_id), timeout, before=self._known
-        )
+        return self._told(timeout, self._known)
+
+    def _told(self, timeout: float | None, known: Callable[[], object]) -> TurnResult:
+        """Ask how it ended, unless that is `known`. Whoever takes note of what an app is told can.
+
+        Those who are told by the log itself come this way too.
+        """
+        found = self._runtime.ask(self.conversation, Await(self.message_id), timeout, before=known)
         match found:
             case Ended(turn_id, rune):
                 self._id = turn_id
@@ -115,10 +119,9 @@ class Turn:
 
     def _known(self) -> Ended | Refusal | None:
         """Return how it ended, if that is known without asking; None if it is not."""
-        found, self._found = self._found, None
         # Of a message that was just sent the session knows more than the log.
         fresh, self._fresh = self._fresh, False
-        return self._ended() if found is None and not fresh else found
+        return None if fresh else self._ended()
 
     def _ended(self) -> Ended | Refusal | None:
         """Return how it ended, as the log has it; None if it has not."""
@@ -129,11 +132,10 @@ class Turn:
         return self._result().__await__()
 
     async def _result(self) -> TurnResult:
-        if isinstance(self._runtime.scheduler, ThreadScheduler):
-            found = await self._end()
-            # Whoever takes note of what an app is told does so as if it had asked.
-            self._found = found
-        return self.result()
+        if not self._runtime.scheduler.goes_on:
+            return self.result()
+        found = await self._end()
+        return self._told(None, lambda: found)
 
     async def _end(self) -> Ended | Refusal:
         """Wait until the log has it how it ended. Nobody is woken for that, and nobody asked."""
@@ -155,12 +157,19 @@ class Turn:
 
     # -- live ---------------------------------------------------------------------------------
 
-    def runes(self, kinds: Collection[str] | None = None) -> TurnRunes:
+    def runes(
+        self,
+        kinds: Collection[str] | None = None,
+        *,
+        entities: Collection[str] | None = None,
+        visibility: Visibility | None = None,
+    ) -> TurnRunes:
         """Give the runes of this turn as they are committed; ends with the turn.
 
-        To iterate over with `for`, or with `async for`.
+        To iterate over with `for`, or with `async for`. What is asked for is as in
+        `Session.runes`.
         """
-        return TurnRunes(self, kinds, self._live)
+        return TurnRunes(self, wanted(kinds, entities, visibility), self._live)
 
     def follow(self, kinds: Collection[str] | None) -> Iterator[Envelope]:
         """Yield the turn's runes, live."""
@@ -173,9 +182,9 @@ class Turn:
 class _Sieve:
     """Tells the runes of a turn from others of its conversation."""
 
-    def __init__(self, message_id: str, kinds: Collection[str] | None) -> None:
+    def __init__(self, message_id: str, asked: Wanted) -> None:
         self._message_id = message_id
-        self._kinds = kinds
+        self._wanted = asked
         self._turn_id = ""
         self.is_over = False
 
@@ -192,23 +201,21 @@ class _Sieve:
         if not self._turn_id or item.turn != self._turn_id:
             return False
         self.is_over = item.owner == self._turn_id and item.kind in _END_KINDS
-        return self._kinds is None or item.kind in self._kinds
+        return self._wanted.takes(item)
 
 
 class TurnRunes:
     """The runes of a turn, for `for` and for `async for`."""
 
-    def __init__(
-        self, turn: Turn, kinds: Collection[str] | None, live: Callable[[], Following]
-    ) -> None:
+    def __init__(self, turn: Turn, asked: Wanted, live: Callable[[], Following]) -> None:
         """Begin at the turn's beginning, each time."""
         self._message_id = turn.message_id
-        self._kinds = kinds
+        self._wanted = asked
         self._live = live
 
     def __iter__(self) -> Iterator[Envelope]:
         """Yield them as they come."""
-        sieve = _Sieve(self._message_id, self._kinds)
+        sieve = _Sieve(self._message_id, self._wanted)
         for item in self._live():
             if sieve.lets_through(item):
                 yield item
@@ -217,7 +224,7 @@ class TurnRunes:
 
     async def __aiter__(self) -> AsyncIterator[Envelope]:
         """Yield them as they come, without holding the event loop up, or a thread."""
-        sieve = _Sieve(self._message_id, self._kinds)
+        sieve = _Sieve(self._message_id, self._wanted)
         async for item in self._live():
             if sieve.lets_through(item):
                 yield item

@@ -13,7 +13,6 @@ import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from actors.errors import Overloaded
-from actors.threads import ThreadScheduler
 from runelog.errors import Closed
 from runelog.rune import Gap
 
@@ -185,7 +184,7 @@ class Watch:
 
 async def aside(scheduler: Scheduler, name: str, call: Callable[[], T]) -> T:
     """Have something short done on a thread of the runtime's own, so that the loop goes on."""
-    if not isinstance(scheduler, ThreadScheduler):
+    if not scheduler.goes_on:
         return call()
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

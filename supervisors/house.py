@@ -55,6 +55,8 @@ class House:
         """Under which agent an entity's actor lives."""
         self.left = False
         """Whether it was told to end; otherwise its end is a fall."""
+        self._last = 0
+        """The last event there was when it was told so."""
         self._noted = 0
         """When an actor was last started again."""
         self.session: Ref
@@ -74,7 +76,13 @@ class House:
     def leave(self) -> None:
         """Have everybody stop, in order."""
         self.left = True
+        self._last = self.hall.page.last
         self.supervisor.ref.stop()
+
+    @property
+    def stirred(self) -> bool:
+        """Whether something was decided here after everybody was told to stop."""
+        return self.left and self.hall.page.last > self._last
 
     # -- children -----------------------------------------------------------------------------
 

@@ -139,12 +139,14 @@ def _waits(
     if not works(state):
         return True
 
-    def is_held_up(call: Call) -> bool:
+    def is_asked_about(call: Call) -> bool:
         asked = answers.get(call.call_id)
-        if call.asked or call.hold or asked is None:
-            return call.asked or call.hold
+        if call.asked or asked is None:
+            return call.asked
         # Two that wait for each other wait for nobody.
         return asked not in above and _waits(asked, turns, answers, above)
 
     left = [call for call in state.calls if call.status is None]
-    return bool(left) and all(map(is_held_up, left))
+    asked = [call for call in left if is_asked_about(call)]
+    # One on hold waits for those before it: if no human is asked about any of them, for nobody.
+    return bool(asked) and all(call.hold or call in asked for call in left)

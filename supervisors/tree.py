@@ -17,7 +17,7 @@ from actors.errors import Crashed, Dead, Unanswered
 from actors.hall import Hall, Offices
 from actors.process import ASK_TIMEOUT
 from actors.report import log as operator
-from runelog.errors import Closed, LogFull, Refused, WrongVersion
+from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
 from supervisors.errors import NotDone, Why
 from supervisors.house import SESSION, Gone, House
@@ -111,32 +111,48 @@ class Tree:
         if not self._closed and self.house(conversation) is None:
             self._sessions.ref.notify(StartDynamic(conversation))
 
+    def _rouse_later(self, conversation: str) -> None:
+        clock = self.offices.clock
+        clock.at(clock.now() + RETRY, lambda: self._rouse(conversation))
+
     def _down(self, conversation: str, house: House, down: Down) -> None:
         with self._lock:
             if self._houses.get(conversation) is house:
                 del self._houses[conversation]
+        page = house.hall.page
         try:
-            # What was decided last. Nobody is left who could decide more.
-            house.hall.page.hand_in()
+            # What was decided last. Nobody is left who could decide more, or hear that it is lost.
+            (page.hand_in if self._closed else page.settle)()
         except Exception as error:  # noqa: BLE001 -- as if it had been killed a moment before
             operator.warning("not_kept", conversation=conversation, reason=str(error))
         if self._closed:
             return
+        broken = house.hall.broken
         if house.left:
             self._bedtime.asleep(conversation)
+            missed = house.stirred if broken is None else isinstance(broken, LogFull)
+            if missed and self._has_work(conversation):
+                # A deadline came as it fell asleep, or there was no room for what it had decided:
+                # whoever has to hear of that was gone.
+                self._rouse_later(conversation)
             return
-        broken = house.hall.broken
         reason = str(down.exit if broken is None else broken)
         operator.error("session_fell", conversation=conversation, reason=reason)
         if isinstance(broken, LogFull):
             # Nothing is wrong with it. It goes on as soon as there is room.
-            clock = self.offices.clock
-            clock.at(clock.now() + RETRY, lambda: self._rouse(conversation))
+            self._rouse_later(conversation)
         elif isinstance(broken, WrongVersion):
             # Somebody else wrote to it. It begins anew from what is there.
             self._rouse(conversation)
         elif broken is None or isinstance(broken, Refused):
             self._fallen(conversation, down.exit.error)
+
+    def _has_work(self, conversation: str) -> bool:
+        """Tell whether the log says that something is left to do in a conversation."""
+        try:
+            return any(True for _ in self.log.open_work(conversation))
+        except UnknownConversation:
+            return False
 
     # -- reaching a conversation ----------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from actors.agent.lifecycle import (
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
 from actors.clock import SECOND
+from actors.model.provider import price_of
 from actors.shell import Shell
 from actors.tool import runes as tool
 from actors.tool.moves import cost
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from actors.tool.spec import ToolSpec
 
 
+Ruling: TypeAlias = tuple[tool.Rule, bool]
+"""What is to become of a call, and whether it waits for the others."""
+
+
 class Kit:
     """What the turns of an agent work with: its model, its tools, its prompt material."""
 
@@ -53,6 +58,7 @@ class Kit:
         self.missing = ""
         self.tools: Sequence[dict[str, Any]] = ()
         self.provider: Provider | None = offices.models.get(state.model)
+        self.price = price_of(self.provider)
         if self.provider is None:
             known = ", ".join(sorted(offices.models)) or "none"
             self.missing = f"there is no model {state.model!r} here; registered: {known}"
@@ -72,13 +78,26 @@ class Kit:
         self.characters = len(self.system) + len(shown)
         """How long the prompt material is, as every model call of the agent has it."""
 
-    def rulings(
-        self, asked: Sequence[AskedCall], turn_id: str, now: int, account: ledger.State
+    @property
+    def judged_by_hand(self) -> bool:
+        """Whether a function of the app's says what may be called: that may take its time."""
+        return self._policy.function is not None
+
+    def rules(self, asked: Sequence[AskedCall]) -> tuple[Ruling, ...]:
+        """Say of each call what is to become of it. Of use on any thread."""
+        return tuple(self._rule(call) for call in asked)
+
+    def plans(
+        self,
+        asked: Sequence[AskedCall],
+        rules: Sequence[Ruling],
+        turn_id: str,
+        now: int,
+        account: ledger.State,
     ) -> tuple[tool.Called, ...]:
         """Return the birth of each call, with everything that its law must know of its tool."""
         plans = []
-        for call in asked:
-            rule, hold = self._rule(call)
+        for call, (rule, hold) in zip(asked, rules, strict=True):
             afford = None
             if rule.verdict in {"allow", "ask"}:
                 # One after the other, so that several calls at once do not all take the last coin.
@@ -104,7 +123,7 @@ class Kit:
             )
         return tuple(plans)
 
-    def _rule(self, call: AskedCall) -> tuple[tool.Rule, bool]:
+    def _rule(self, call: AskedCall) -> Ruling:
         checked = self._toolbox.check(call.tool_name, call.raw or call.arguments)
         match checked:
             case UnknownTool(message):
@@ -137,7 +156,7 @@ class Kit:
     def _judged(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Verdict:
         try:
             verdict = judge(self._policy, spec, arguments)
-        except Exception as error:  # noqa: BLE001 -- a policy may be anybody's function
+        except BaseException as error:  # noqa: BLE001 -- a policy may be anybody's function
             # What nobody could judge is not let through.
             reason = f"the policy failed: {in_words(error)}"
             verdict = Verdict("deny", reason, self._policy.hash)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from actors.budget.sums import length_of
 from actors.model import runes as model
 from actors.model.provider import Asked, Message
 from actors.tool import runes as tool
@@ -46,7 +47,7 @@ class History:
         """Begin before the first message."""
         self.messages: list[Message] = []
         self.characters = 0
-        """How long all texts are together: what an estimate of tokens starts from."""
+        """How long everything is together: what an estimate of tokens starts from."""
         self._answered = True
         """Whether the model's last words are among the messages."""
         self._said: Message | None = None
@@ -83,9 +84,10 @@ class History:
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
-        self.characters += len(message.text)
+        self.characters += length_of(message.text)
         for asked in message.calls:
-            self.characters += len(asked.raw) or 4 * len(asked.arguments)
+            shown = length_of(asked.raw) or len(msgspec.json.encode(asked.arguments))
+            self.characters += length_of(asked.name) + shown
 
     @classmethod
     def read(cls, log: Log, conversation: str, agent: str, until: int) -> History:

@@ -12,12 +12,21 @@ CHARACTERS: Final = 4
 
 
 def tokens_of(characters: int) -> int:
-    """Return about how many tokens so many characters are.
+    """Return about how many tokens so many characters are: where there are any, not none.
 
-    >>> tokens_of(4_000)
-    1000
+    >>> tokens_of(4_000), tokens_of(1), tokens_of(0)
+    (1000, 1, 0)
     """
-    return characters // CHARACTERS
+    return -(-characters // CHARACTERS)
+
+
+def length_of(text: str) -> int:
+    """Return how long a text is, as an estimate of tokens counts: letters of far alphabets more.
+
+    >>> length_of("cat"), length_of("猫")
+    (3, 3)
+    """
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def plus(one: Amounts, other: Amounts) -> Amounts:

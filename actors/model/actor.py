@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
+from actors.budget.sums import tokens_of
 from actors.commands import Cancel, TimeUp
 from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
 from actors.model.prompted import PROMPTS
+from actors.model.provider import price_of
 from actors.model.runes import AssistantDelta
 from actors.model.stream import STREAMS, Flush, Stream
-from actors.shell import Shell
+from actors.shell import NEAR, Shell
+from actors.telling import tell_of_haste
 
 if TYPE_CHECKING:
     from actors.budget.runes import Amounts
     from actors.hall import Hall
+    from actors.model.provider import Price
     from actors.ports import Job, Timer
     from runelog.rune import Rune
 
@@ -34,7 +38,9 @@ class ModelActor(Shell):
         super().__init__(hall, me)
         self._stream: Stream | None = None
         self._job: Job | None = None
+        self._first_byte = 0
         self._patience = 0
+        self._price: Price | None = None
         self._watch_alarm: Timer | None = None
         self._rest = ""
         """The last words, on their way into the log together with how it ended."""
@@ -57,12 +63,9 @@ class ModelActor(Shell):
                 return None
             case Silence():
                 return self._if_silent()
-            case Finish(usage=usage):
+            case Finish(usage=usage) | Fail(usage=usage):
                 self._end_stream()
-                return replace(message, usage=self._spent(usage))
-            case Fail(usage=usage):
-                self._end_stream()
-                return replace(message, usage=self._spent(usage), said=self._said())
+                return replace(message, usage=self._spent(usage), **self._guess())
             case TimeUp() if not self.state.begun:
                 if self._stream is not None and self._stream.heard:
                     self._stream.begin()
@@ -72,17 +75,28 @@ class ModelActor(Shell):
             case Cancel(reason, actor):
                 self._end_stream()
                 usage = self._spent(self._stream.usage if self._stream else None)
-                return BreakOff(reason, usage, self._said(), actor)
+                return BreakOff(reason, usage, actor=actor, **self._guess())
             case _:
                 return super().understand(message)
 
     def _spent(self, usage: Amounts | None) -> Amounts | None:
-        """Add what only we know: whether the call was a retry."""
-        return None if usage is None else replace(usage, retries=self.state.reserved.retries)
+        """Add what only we know: whether the call was a retry, and what it costs by its price."""
+        if usage is None:
+            return None
+        cost = usage.cost
+        if not cost and self._price is not None and self._stream is not None:
+            used = self._stream.used
+            cost = self._price.of(used.input_tokens, used.output_tokens)
+        return replace(usage, retries=self.state.reserved.retries, cost=cost)
 
-    def _said(self) -> int | None:
-        """Say how much of the answer came; None if it was not we who asked."""
-        return None if self._stream is None else self._stream.length
+    def _guess(self) -> dict[str, int | None]:
+        """Say how much of the answer came and about what that costs, as far as we know."""
+        if self._stream is None:
+            # It was not we who asked.
+            return {}
+        said, price = self._stream.length, self._price
+        cost = None if price is None else price.of(self.state.sent, tokens_of(said))
+        return {"said": said, "cost": cost}
 
     def perform(self, effect: CallProvider) -> None:
         """Ask the provider, on a thread of its own."""
@@ -95,7 +109,8 @@ class ModelActor(Shell):
     def _call(self) -> None:
         offices = self.hall.offices
         prompted = self.hall.trays[PROMPTS].pop(self.me)
-        self._patience = prompted.silence
+        self._first_byte, self._patience = prompted.first_byte, prompted.silence
+        self._price = price_of(prompted.provider)
         self._stream = stream = Stream(
             self.hall.append_fragment,
             self.me,
@@ -129,26 +144,32 @@ class ModelActor(Shell):
             # It would keep the whole answer in memory until it rings.
             self._watch_alarm.cancel()
 
+    def near(self) -> int:
+        """Return when most of the time has passed that the first byte has."""
+        return int(self.state.first_byte_by) - self._first_byte // NEAR
+
     def _watch(self) -> None:
         assert self._stream is not None
-        self._watch_from(self._stream.heard_at)
+        self._watch_until(self._stream.heard_at + self._patience - self._patience // NEAR)
 
     def _if_silent(self) -> Fail | None:
         stream = self._stream
         if stream is None or stream.closed:
             return None
         now = self.hall.offices.clock.now()
-        if now < stream.heard_at + self._patience or not self.state.begun:
-            # The first byte has a deadline of its own, in the log.
-            self._watch_from(now)
+        # The first byte has a deadline of its own, in the log.
+        by = (stream.heard_at if self.state.begun else now) + self._patience
+        if now < by:
+            near = by - self._patience // NEAR
+            if now >= near:
+                tell_of_haste(self.hall, self.entity, self.me, self.state, by, "silence")
+            self._watch_until(near if now < near else by)
             return None
         self._end_stream()
-        usage, said = self._spent(stream.usage), stream.length
-        return Fail("timeout", "the stream fell silent", retryable=True, usage=usage, said=said)
+        silent = Fail("timeout", "the stream fell silent", retryable=True)
+        return replace(silent, usage=self._spent(stream.usage), **self._guess())
 
-    def _watch_from(self, now: int) -> None:
-        assert self._stream is not None
-        when = max(self._stream.heard_at, now) + self._patience
+    def _watch_until(self, when: int) -> None:
         self._watch_alarm = self.later(when, lambda _: Silence())
 
     def on_stop(self) -> None:

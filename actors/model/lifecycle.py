@@ -11,14 +11,14 @@ Every ending settles what was reserved, in the same append, so that a call is ch
 once. Where the provider says what was used, that counts. Where it does not:
 
 * it refused before it had said anything: nothing was used;
-* it broke off, or was stopped: about what was sent to it and what it had said, as estimated;
+* it answered, broke off, or was stopped: about what was sent to it and what it said, as estimated;
 * nobody knows, as after a crash: all that was reserved, as estimated.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -29,9 +29,6 @@ from actors.entity import Actor, Entity, Place
 from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
 from runelog.lifecycle import Lifecycle, Table, refusal
 from runelog.rune import Rune, is_id
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NAME: Final = "model"
 
@@ -96,6 +93,10 @@ class Finish(msgspec.Struct, frozen=True):
     usage: Amounts | None = None
     """What it used; None if the provider did not say."""
     stop_reason: str = ""
+    said: int | None = None
+    """How many characters have come, calls included; None if nobody knows."""
+    cost: int | None = None
+    """What that costs, about; None if the model has no price."""
 
 
 class Fail(msgspec.Struct, frozen=True):
@@ -108,6 +109,8 @@ class Fail(msgspec.Struct, frozen=True):
     """What it used until then; None if the provider did not say."""
     said: int | None = None
     """How many characters had come, calls included; None if nobody knows."""
+    cost: int | None = None
+    """What that costs, about; None if the model has no price."""
 
 
 class BreakOff(msgspec.Struct, frozen=True):
@@ -118,6 +121,8 @@ class BreakOff(msgspec.Struct, frozen=True):
     """What it used until then; None if the provider did not say."""
     said: int | None = None
     """How many characters had come, calls included; None if nobody knows."""
+    cost: int | None = None
+    """What that costs, about; None if the model has no price."""
     actor: Actor = "user"
 
 
@@ -148,8 +153,8 @@ def decide(state: State, command: Command) -> list[Rune]:
     match state.phase, command:
         case Phase.CALLING, _ if not state.model_call_id:
             raise refusal(NAME, state.phase, command)
-        case Phase.CALLING, Finish(calls, usage, stop_reason):
-            return _finish(state, calls, usage, stop_reason)
+        case Phase.CALLING, Finish():
+            return _finish(state, command)
         case Phase.CALLING, Fail():
             return _fail(state, command, _left_off(state, command))
         case Phase.CALLING, BreakOff():
@@ -158,13 +163,13 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _cancel(state, BreakOff(reason, actor=actor))
         case Phase.CALLING, Recover():
             crash = Fail(CRASH, "the process ended while the model answered", retryable=True)
-            return _fail(state, crash, _settled(state, None))
+            return _fail(state, crash, _settled(state, crash))
         case Phase.CALLING, TimeUp(now):
             if state.begun or now < state.first_byte_by:
                 return []
-            late = Fail(TIMEOUT, "no first byte came in time", retryable=True)
             # What was sent is with the provider, who may be at work on it.
-            return _fail(state, late, _settled(state, None, 0))
+            late = Fail(TIMEOUT, "no first byte came in time", retryable=True, said=0)
+            return _fail(state, late, _settled(state, late))
         case _, Recover() | TimeUp():
             # Nothing is in doubt any more, and the deadline was met.
             return []
@@ -172,21 +177,19 @@ def decide(state: State, command: Command) -> list[Rune]:
             raise refusal(NAME, state.phase, command)
 
 
-def _finish(
-    state: State, calls: Sequence[AskedCall], usage: Amounts | None, stop_reason: str
-) -> list[Rune]:
-    ids = [call.call_id for call in calls]
+def _finish(state: State, command: Finish) -> list[Rune]:
+    ids = [call.call_id for call in command.calls]
+    settled = _settled(state, command)
     if len(set(ids)) < len(ids) or not all(map(is_id, ids)):
         # Each call becomes an entity of its own: two of one id would share one result.
         message = "the calls that the model asks for have no ids of their own"
         bad = Fail(BAD_RESPONSE, message, retryable=True)
-        return _fail(state, bad, _settled(state, usage))
-    settled = _settled(state, usage)
+        return _fail(state, bad, settled)
     rune = Completed(
         model_call_id=state.model_call_id,
-        calls=tuple(calls),
+        calls=command.calls,
         usage=settled.used,
-        stop_reason=stop_reason,
+        stop_reason=command.stop_reason,
         trigger="response_done",
     )
     return [rune, settled]
@@ -206,7 +209,7 @@ def _fail(state: State, fault: Fail, settled: Settled) -> list[Rune]:
 
 
 def _cancel(state: State, command: BreakOff) -> list[Rune]:
-    settled = _settled(state, command.usage, command.said)
+    settled = _settled(state, command)
     rune = Cancelled(
         model_call_id=state.model_call_id,
         reason=command.reason,
@@ -223,18 +226,19 @@ def _left_off(state: State, fault: Fail) -> Settled:
         # All the same it was a retry, if it was one.
         used = Amounts(retries=state.reserved.retries)
         return Settled(key=state.model_call_id, used=used)
-    return _settled(state, fault.usage, fault.said)
+    return _settled(state, fault)
 
 
-def _settled(state: State, usage: Amounts | None, said: int | None = None) -> Settled:
-    """Settle at what was used, or else by what was `said`, or else at all that was reserved."""
+def _settled(state: State, end: Finish | Fail | BreakOff) -> Settled:
+    """Settle at what was used, or else by what was said, or else at all that was reserved."""
     key, reserved = state.model_call_id, state.reserved
-    if usage is not None and _is_known(usage):
-        return Settled(key=key, used=usage)
-    if said is not None:
+    if end.usage is not None and _is_known(end.usage):
+        return Settled(key=key, used=end.usage)
+    if end.said is not None:
         # What is only guessed at does not go past what was set aside for it.
-        guess = min(state.sent + tokens_of(said), reserved.tokens)
-        reserved = msgspec.structs.replace(reserved, tokens=guess)
+        guess = min(state.sent + tokens_of(end.said), reserved.tokens)
+        cost = reserved.cost if end.cost is None else min(end.cost, reserved.cost)
+        reserved = msgspec.structs.replace(reserved, tokens=guess, cost=cost)
     return Settled(key=key, used=reserved, estimated=True)
 
 

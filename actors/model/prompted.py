@@ -25,14 +25,17 @@ class Told(Protocol):
 class Prompted:
     """A request that is laid out for the model call that sends it."""
 
-    __slots__ = ("_facts", "_history", "provider", "silence")
+    __slots__ = ("_facts", "_history", "first_byte", "provider", "silence")
 
     def __init__(
-        self, provider: Provider, history: Told, silence: int, facts: dict[str, Any]
+        self, provider: Provider, history: Told, waits: tuple[int, int], facts: dict[str, Any]
     ) -> None:
-        """Keep what is sent until it is sent."""
+        """Keep what is sent until it is sent; `waits` is how long for a first byte, and the next.
+
+        In nanoseconds.
+        """
         self.provider = provider
-        self.silence = silence
+        self.first_byte, self.silence = waits
         self._history = history
         self._facts = facts
 

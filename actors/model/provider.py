@@ -6,6 +6,7 @@ turns or logs; it may block, and it runs on a thread where that hurts nobody.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -33,6 +34,21 @@ class Used(msgspec.Struct, frozen=True):
     output_tokens: int = 0
     cost: int = 0
     """In millionths of the currency."""
+
+
+class Price(msgspec.Struct, frozen=True):
+    """What a model costs, in the app's currency for a million tokens.
+
+    >>> Price(input=3, output=15).of(1_000, 200)
+    6000
+    """
+
+    input: float = 0
+    output: float = 0
+
+    def of(self, input_tokens: int, output_tokens: int) -> int:
+        """Return what so many tokens cost, in millionths; a part of one counts as one."""
+        return math.ceil(input_tokens * self.input + output_tokens * self.output)
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -100,8 +116,18 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Provider(Protocol):
-    """Something that answers requests."""
+    """Something that answers requests.
+
+    One that has a `price` is charged for by that where it does not say itself what a call cost; and
+    so much is set aside before the call. Without one, nobody knows beforehand what it will cost.
+    """
 
     def stream(self, request: Request) -> Iterable[Event]:
         """Yield the answer as it comes. An exception counts as a failure that is not retryable."""
         ...
+
+
+def price_of(provider: object) -> Price | None:
+    """Return what a model costs, None if it does not say."""
+    price = getattr(provider, "price", None)
+    return price if isinstance(price, Price) else None

@@ -159,6 +159,11 @@ class Stream:
         used = self._used
         return Amounts(tokens=used.input_tokens + used.output_tokens, cost=used.cost)
 
+    @property
+    def used(self) -> Used:
+        """What the provider said of it so far."""
+        return self._used or Used()
+
     # -- on a thread of its own ---------------------------------------------------------------
 
     def steps(self, provider: Provider, request: Request) -> Steps:

@@ -104,8 +104,8 @@ class SessionActor(Shell):
         self._waiting: dict[str, list[Answer]] = {}
         self._turns: dict[str, str] = {}
         """Which message a turn answers, of those that are running."""
-        self._interrupted: dict[str, Stop] = {}
-        """Turns that somebody wanted stopped, why and who, until they have ended."""
+        self._halts: dict[str, Stop] = {}
+        """Turns that were told to stop, why and by whom, until they have ended."""
 
     def on_start(self) -> None:
         """Take over, with the turns that are running."""
@@ -184,7 +184,6 @@ class SessionActor(Shell):
                 stop = Stop(self.hall.offices.redactor.text(reason), actor)
                 running = [each for each in self.state.running if not only or each.turn_id in only]
                 for each in running:
-                    self._interrupted[each.turn_id] = stop
                     self._stop_turn(each.turn_id, stop)
                 return [each.message_id for each in running]
             case Forward():
@@ -247,7 +246,7 @@ class SessionActor(Shell):
         self._approvals.take(rune)
         match rune:
             case turns.Completed() | turns.Interrupted() | turns.Error():
-                self._interrupted.pop(rune.turn_id, None)
+                self._halts.pop(rune.turn_id, None)
                 message_id = self._turns.pop(rune.turn_id, None)
                 if message_id is not None:
                     self._tell_all(message_id, Ended(rune.turn_id, rune))
@@ -296,14 +295,15 @@ class SessionActor(Shell):
         """Stop a turn anew that was to stop and begins anew."""
         super().missed(entity)
         if any(each.turn_id == entity for each in self.state.running):
-            stop = self._interrupted.get(entity)
+            stop = self._halts.get(entity)
             if stop is not None:
                 self._stop_turn(entity, stop)
 
     def _stop_turn(self, turn_id: str, stop: Stop) -> None:
         agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)
+        # The first reason counts, also if whoever hears it dies of it and it is due no more.
         self.hall.children.ensure("turn", turn_id, agent)
-        self.hall.tell(turn_id, stop)
+        self.hall.tell(turn_id, self._halts.setdefault(turn_id, stop))
 
 
 def ended(log: Log, conversation: str, message_id: str) -> Ended | Refusal | None:

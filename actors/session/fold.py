@@ -120,6 +120,8 @@ class State(msgspec.Struct, frozen=True):
     """Whether turns may finish while the session is paused."""
     suspension: str = ""
     """Why the session is suspended."""
+    broke: bool = False
+    """Whether it is for want of money that it is: then more of that is all it needs."""
     exhausted: BudgetInfo | None = None
     """The limit that refused a call and was not raised since."""
     failures: int = 0
@@ -236,10 +238,10 @@ def _evolve_rarely(state: State, rune: Rune) -> State:
             return replace(state, conversation_id=conversation_id, config=config)
         case Paused(finish=finish):
             return replace(state, finish=finish)
-        case Suspended(reason):
-            return replace(state, suspension=reason)
+        case Suspended(reason, budget_info):
+            return replace(state, suspension=reason, broke=budget_info is not None)
         case Unsuspended():
-            state = replace(state, suspension="", exhausted=None)
+            state = replace(state, suspension="", broke=False, exhausted=None)
             return replace(state, failures=0, unclean=0, restarts=0)
         case HandedOver(to=to):
             return replace(state, front=to)

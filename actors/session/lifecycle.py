@@ -141,7 +141,7 @@ def _at_once(state: State) -> list[Inward]:
             found += _activation(state)
         case Phase.ACTIVE:
             found += _suspension(state)
-        case Phase.SUSPENDED if state.suspension == BUDGET:
+        case Phase.SUSPENDED if state.broke:
             if state.exhausted is None and has_root(state):
                 found.append(ask.Unsuspend(reason="budget_replenished", actor="system"))
         case Phase.CLOSING if not (state.members or state.running or found):
@@ -273,7 +273,7 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
-    version=3,
+    version=4,
 )
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,

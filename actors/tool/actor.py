@@ -11,7 +11,7 @@ from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
 from actors.commands import Cancel, Recover, TimeUp
 from actors.report import log as operator
-from actors.shell import Shell
+from actors.shell import NEAR, Shell
 from actors.tool.commands import (
     Abandon,
     Answer,
@@ -25,14 +25,17 @@ from actors.tool.commands import (
     HumanWord,
     Probe,
     Probed,
+    Report,
     RunTool,
 )
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import ENTITY, is_running
 from actors.tool.moves import cost
+from actors.tool.outcome import Outcome, in_words
 from actors.tool.runes import Result
 from actors.tool.runs import Run
 from actors.tool.spec import asked
+from actors.tool.state import Phase
 from actors.tool.voice import Voice
 
 if TYPE_CHECKING:
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from actors.budget.runes import Exhausted
     from actors.hall import Hall
     from actors.ports import Steps
-    from actors.tool.outcome import Outcome
     from actors.tool.runs import Runs
     from actors.tool.spec import Tool
     from actors.tool.state import State
@@ -138,6 +140,21 @@ class ToolActor(Shell):
                 return Go(now, _afford(self.state, self.hall.ward("budget").state))
         return super().understand(message)
 
+    def near(self) -> int | None:
+        """Return when most of the time has passed that a human, the tool or its probe has."""
+        by, rule = self.state.deadline, self.state.call.rule
+        waits = self.state.phase is Phase.AWAITING_APPROVAL
+        length = rule.approval_timeout if waits else rule.timeout
+        return None if by is None else by - length // NEAR
+
+    def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
+        """Carry out a command; what a run says is heard once it is decided on."""
+        answer = super().on_receive(message)
+        run = self._runs.find(self.hall.conversation, self.me)
+        if run is not None and isinstance(message, Report):
+            run.heard(message)
+        return answer
+
     def _ends_by_itself(self) -> bool:
         """Tell whether something runs that is being stopped, and will say when it has ended."""
         runs = any(isinstance(effect, RunTool) for effect in self._under_way)
@@ -160,7 +177,7 @@ class ToolActor(Shell):
         """Do what is due, on a thread of its own: a tool may block, and a probe as well."""
         match effect:
             case RunTool(attempt=attempt):
-                self._run(lambda tool, call: self._ran(tool.run(call), attempt), attempt)
+                self._run(lambda tool, call: self._ran(_outcome(tool, call), attempt), attempt)
             case Probe(attempt=attempt):
                 self._run(lambda tool, call: self._probed(tool, call, attempt), None)
             case Begin():
@@ -181,7 +198,8 @@ class ToolActor(Shell):
         self._cancellation = Cancellation()
         deadline = self.state.deadline
         redactor = offices.redactor
-        voice = Voice(redactor, self.ref.notify)
+        run = Run(attempt, self._cancellation, self.ref.notify)
+        voice = Voice(redactor, self.ref.notify if attempt is None else run.say)
         left = None if deadline is None else max(0.0, (deadline - offices.clock.now()) / SECOND)
         call = Call(
             call_id=self.me,
@@ -194,8 +212,6 @@ class ToolActor(Shell):
             agent_id=what.agent_id,
             redactor=redactor,
         )
-
-        run = Run(attempt, self._cancellation, self.ref.notify)
 
         def steps() -> Steps:
             yield None
@@ -236,3 +252,11 @@ class ToolActor(Shell):
         """Have whatever still runs stop: nobody waits for it."""
         self._cancellation.cancel()
         super().on_stop()
+
+
+def _outcome(tool: Tool, call: Call) -> Outcome:
+    """Run a tool; one that raises, which none should, has failed, and that is told like any end."""
+    try:
+        return tool.run(call)
+    except Exception as error:  # noqa: BLE001 -- an app's own code: nobody else would hear of it
+        return Outcome("error", error=in_words(error))

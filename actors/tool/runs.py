@@ -2,12 +2,13 @@
 
 An actor that crashes leaves its tool running: a function cannot be stopped from outside. That is no
 doubt yet. Whoever takes over waits for the same run, as asking a probe about it, or running it once
-more, would be too early.
+more, would be too early. What it said meanwhile is not lost either.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,17 +28,34 @@ class Run:
         self.cancellation = cancellation
         self._tell = tell
         self._lock = threading.Lock()
+        self._words: deque[object] = deque()
+        """What it said on the way and nobody has on record yet."""
         self._outcome: object = None
         self.is_late = False
         """Whether the call has its result already, so that nobody waits for it any more."""
 
     def take_over(self, tell: Callable[[object], None]) -> None:
-        """Tell somebody else from now on; at once, if it is over."""
+        """Tell somebody else from now on: what is not on record yet, and how it came out."""
         with self._lock:
             self._tell = tell
+            for word in self._words:
+                tell(word)
             outcome = self._outcome
         if outcome is not None:
             tell(outcome)
+
+    def say(self, word: object) -> None:
+        """Say something on the way, in order: whoever comes next must not hear it twice."""
+        with self._lock:
+            if not self.is_late:
+                self._words.append(word)
+            self._tell(word)
+
+    def heard(self, word: object) -> None:
+        """Take note that something is on record: nobody has to hear it again."""
+        with self._lock:
+            if self._words and self._words[0] is word:
+                self._words.popleft()
 
     def over(self, outcome: object) -> None:
         """Be over: whoever waits is told, and whoever comes next."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from actors.agent.actor import KITS
 from actors.agent.history import HISTORIES, History
@@ -16,7 +17,7 @@ from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.prompted import PROMPTS, Prompted
 from actors.model.stream import STREAMS
-from actors.shell import Shell
+from actors.shell import NEAR, Shell
 from actors.telling import tell_of_birth
 from actors.tool.commands import Go
 from actors.tool.lifecycle import ENTITY as TOOL
@@ -51,8 +52,11 @@ from actors.turn.lifecycle import ENTITY, time_limit
 from actors.turn.state import Phase, under_way
 
 if TYPE_CHECKING:
-    from actors.agent.actor import Kit
+    from collections.abc import Sequence
+
+    from actors.agent.actor import Kit, Ruling
     from actors.hall import Hall
+    from actors.ports import Steps
     from runelog.rune import Rune
 
 FIRST_PAUSE: Final = 0.5
@@ -62,6 +66,13 @@ LONGEST_PAUSE: Final = 30.0
 
 class Stop(Cancel, frozen=True):
     """Stop the turn at the next safe boundary; answered once it has ended."""
+
+
+class Judged(NamedTuple):
+    """It was said of each call that the model asks for what is to become of it."""
+
+    effect: ReceiveCalls
+    rules: Sequence[Ruling]
 
 
 class TurnActor(Shell):
@@ -138,8 +149,17 @@ class TurnActor(Shell):
                 self._cancel(late)
                 self._halting = self._halting or late
                 return None
+            case Judged(effect, rules):
+                self._take(effect, rules)
+                return None
             case _:
                 return super().understand(message)
+
+    def near(self) -> int | None:
+        """Return when most of the turn's time has passed."""
+        by, kit = time_limit(self.state), self.hall.trays[KITS].get(self.state.agent_id)
+        # Without its agent it is about to be stopped anyway.
+        return None if by is None or kit is None else by - kit.config.turn_timeout // NEAR
 
     def _is_late(self, now: int) -> bool:
         limit = time_limit(self.state)
@@ -154,9 +174,8 @@ class TurnActor(Shell):
 
     def _cancel(self, wish: Cancel) -> bool:
         """Cancel what is under way; tell whether anything was."""
-        going = under_way(self.state)
         kind = "model" if self.state.phase is Phase.STREAMING else "tool"
-        for entity in going:
+        for entity in (going := under_way(self.state)):
             # After a restart we may be asked to stop before they are there.
             self.hall.children.ensure(kind, entity, self.state.agent_id)
             self.hall.tell(entity, wish)
@@ -173,7 +192,7 @@ class TurnActor(Shell):
         self._halting = None
         text = self._text_so_far()
         now = self._now()
-        if wish.reason == TIMEOUT:
+        if wish.actor == "timeout":
             self.carry_out(Fail(TIMEOUT, "the turn took longer than it may", text, now))
         else:
             self.carry_out(Interrupt(wish.reason, text, wish.actor, now))
@@ -187,12 +206,16 @@ class TurnActor(Shell):
     def perform(self, effect: Effect) -> None:
         """Do what is due."""
         match effect:
+            case AskModel() | ReceiveCalls() if self.state.agent_id not in self.hall.trays[KITS]:
+                # Its agent is not there: gone, and it is about to be stopped; or yet to come.
+                clock = self.hall.offices.clock
+                clock.at(clock.now() + round(FIRST_PAUSE * SECOND), lambda: self.again(effect))
             case AskModel():
                 self._ask(effect)
             case EnsureModel(model_call_id):
                 self.hall.children.ensure("model", model_call_id, self.state.agent_id)
-            case ReceiveCalls(model_call_id):
-                self._receive(model_call_id)
+            case ReceiveCalls():
+                self._receive(effect)
             case EnsureTool(call_id):
                 self.hall.children.ensure("tool", call_id, self.state.agent_id)
             case Release(call_id):
@@ -256,7 +279,7 @@ class TurnActor(Shell):
         reserved = Amounts(
             tokens=sent + kit.config.max_output_tokens,
             retries=1 if effect.attempt else 0,
-            cost=self._least_cost(),
+            cost=self._cost(sent, kit),
         )
         exhausted, warnings = self._afford(effect.model_call_id, reserved)
         now = clock.now()
@@ -271,7 +294,8 @@ class TurnActor(Shell):
             "round": effect.round,
             "attempt": effect.attempt,
         }
-        prompted = Prompted(provider, history, kit.config.silence_timeout, facts)
+        waits = kit.config.first_byte_timeout, kit.config.silence_timeout
+        prompted = Prompted(provider, history, waits, facts)
         self.hall.trays[PROMPTS][effect.model_call_id] = prompted
         self.carry_out(
             Ask(
@@ -288,8 +312,10 @@ class TurnActor(Shell):
             )
         )
 
-    def _least_cost(self) -> int:
-        """Return what a call costs at least, where that is limited: its price is not known yet."""
+    def _cost(self, sent: int, kit: Kit) -> int:
+        """Return what a call may cost; without a price, something where cost is limited."""
+        if kit.price is not None:
+            return kit.price.of(sent, kit.config.max_output_tokens)
         accounts = ledger.lineage(self.hall.ward("budget").state, self.state.agent_id)
         return int(any(account.limits.cost is not None for account in accounts))
 
@@ -301,15 +327,36 @@ class TurnActor(Shell):
         assert all(isinstance(rune, Reserved | Warning) for rune in found)
         return None, tuple(rune for rune in found if isinstance(rune, Warning))
 
-    def _receive(self, model_call_id: str) -> None:
+    def _receive(self, effect: ReceiveCalls) -> None:
+        """Have it judged what may be called; by a function of the app's beside the lane.
+
+        That may take its time, and the turn can be stopped meanwhile.
+        """
+        kit, asked = self._kit, self._asked_for(effect.model_call_id)
+        if not kit.judged_by_hand:
+            self._take(effect, kit.rules(asked))
+            return
+
+        def steps() -> Steps:
+            yield None
+            return partial(self.ref.notify, Judged(effect, kit.rules(asked)))
+
+        self.hall.offices.scheduler.work(f"{self.name} policy", steps())
+
+    def _asked_for(self, model_call_id: str) -> tuple[model.AskedCall, ...]:
         asked = self._asked.get(model_call_id)
         if asked is None:
             self.hall.settle()
             runes = (e.payload for e in self.hall.log.stream(self.hall.conversation, model_call_id))
             asked = next(rune.calls for rune in runes if isinstance(rune, model.Completed))
-        plans = self._kit.rulings(
-            asked, self.me, self.hall.offices.clock.now(), self.hall.ward("budget").state
-        )
+        return asked
+
+    def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
+        """Have the calls made, by what was said of them; unless the turn has ended meanwhile."""
+        if effect not in self._due_now():
+            return
+        account, asked = self.hall.ward("budget").state, self._asked_for(effect.model_call_id)
+        plans = self._kit.plans(asked, rules, self.me, self._now(), account)
         refused = self.carry_out(TakeCalls(plans))
         assert refused is None, refused
         for call in self.state.calls:
@@ -334,7 +381,8 @@ class TurnActor(Shell):
 
     def is_idle(self) -> bool:
         """Tell whether it waits for nothing but a human, or others."""
-        return super().is_idle() and not any(isinstance(e, AskModel) for e in self._under_way)
+        at_work = any(isinstance(e, AskModel | ReceiveCalls) for e in self._under_way)
+        return super().is_idle() and not at_work
 
     def act(self) -> None:
         """Do what is due; once it is over, forget the words of its model calls."""

@@ -347,9 +347,10 @@ def _after(state: State, answer: Answer) -> Effect:
 
 
 def _stop(state: State, reason: str, actor: Actor) -> Effect:
-    if reason == TIMEOUT:
+    """Say how a turn ends that was stopped. What a user calls the reason is only a word."""
+    if actor == "timeout":
         return GiveUp(state.model_call_id, TIMEOUT, "the turn took longer than it may")
-    if reason == BUDGET_EXHAUSTED:
+    if actor == "system" and reason == BUDGET_EXHAUSTED:
         message = "the budget has no room for a call that the model asked for"
         return GiveUp(state.model_call_id, BUDGET_EXHAUSTED, message)
     return FinishEarly(state.model_call_id, reason, actor)

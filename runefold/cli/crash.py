@@ -69,14 +69,16 @@ Where = Annotated[
 ]
 Seed = Annotated[int | None, _number("What is chosen at random.")]
 Sample = Annotated[int | None, _number("So many points at most.", least=1)]
-Jobs = Annotated[int | None, _number("So many at once; as many as there are cores.", least=1)]
+Jobs = Annotated[int | None, _number("So many at once [two for each core].", least=1)]
 InProcess = Annotated[
     bool, typer.Option("--in-process", help="Have the log raise instead of a kill: quick, for CI.")
 ]
 Order = Annotated[int | None, _number("In process: a seed for another order of events.")]
-Snapshots = Annotated[
+FromTheTop = Annotated[
     bool,
-    typer.Option("--snapshots", help="Go on from copies of what a kill leaves: for long ones."),
+    typer.Option(
+        "--from-the-top", help="Kill at each point, and begin with no copies of what a kill leaves."
+    ),
 ]
 Patience = Annotated[
     float, typer.Option(min=1, metavar="SECONDS", help="After so long it is a hang.")
@@ -102,7 +104,7 @@ def crash_test(  # noqa: PLR0913 -- one for each option
     jobs: Jobs = None,
     in_process: InProcess = False,
     order: Order = None,
-    snapshots: Snapshots = False,
+    from_the_top: FromTheTop = False,
     patience: Patience = 60.0,
     allow_missed: AllowMissed = 0,
     keep: Keep = None,
@@ -122,6 +124,7 @@ def crash_test(  # noqa: PLR0913 -- one for each option
     # Other commands are to start without all of this.
     from runefold.testing import SweepOptions, sweep  # noqa: PLC0415 -- see above
     from runefold.testing.crash import html, xml  # noqa: PLC0415 -- see above
+    from runefold.testing.crash.sweep import Interrupted  # noqa: PLC0415 -- see above
 
     options = SweepOptions(
         mode=kills.value,
@@ -133,17 +136,22 @@ def crash_test(  # noqa: PLR0913 -- one for each option
         allow_missed=allow_missed,
         staged=in_process,
         order=order,
-        warm="snapshot" if snapshots else "fork",
+        warm="fork" if from_the_top else "snapshot",
         keep=None if keep is None else str(keep.absolute()),
         again=_again(app, order, in_process=in_process),
     )
-    with _bar() as move:
-        found = sweep(app, options, move)
+    try:
+        with _bar() as move:
+            found = sweep(app, options, move)
+    except Interrupted as interrupted:
+        found = interrupted.report
     _tell(found, json=json)
     if report is not None:
         report.write_text(html.page(found), encoding="utf-8")
     if junit is not None:
         junit.write_text(xml.junit(found), encoding="utf-8")
+    if found.interrupted:
+        raise typer.Exit(Exit.INTERRUPTED)
     if not found.ok:
         raise typer.Exit(Exit.PROBLEMS)
 

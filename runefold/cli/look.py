@@ -53,6 +53,14 @@ Entity = Annotated[
         metavar="ENTITY", help="Only what this entity owns or observes.", show_default=False
     ),
 ]
+Seen = Annotated[
+    showing.Eyes | None,
+    typer.Option(
+        "--visibility",
+        help="Only what may be seen with so much: public, what any client may.",
+        show_default=False,
+    ),
+]
 Limit = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Stop after so many runes.", show_default=False),
@@ -155,6 +163,7 @@ def show(  # noqa: PLR0913 -- each is an option of the command
     last: Last = None,
     kind: Kinds = None,
     entity: Entity = None,
+    visibility: Seen = None,
     limit: Limit = None,
     follow: Follow = False,
     full: Full = False,
@@ -168,7 +177,9 @@ def show(  # noqa: PLR0913 -- each is an option of the command
     """
     screen = Screen()
     families = tuple(given.removesuffix(".*") for given in kind or ())
-    query = showing.Query(conversation, after, until, families, entity, last, limit, follow)
+    query = showing.Query(
+        conversation, after, until, families, entity, last, limit, follow, visibility
+    )
     if entity is not None and conversation is None:
         msg = "an entity belongs to a conversation: name that too"
         raise Refused(msg)

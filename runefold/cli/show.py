@@ -6,6 +6,7 @@ its operator: a line says that there is one.
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runefold.cli.wording import SHORT, fields, moment, name, plain, safe
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from runelog.store import Runelog
 
 
+class Eyes(enum.StrEnum):
+    """How much somebody may see, as it is asked for."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    SECRET = "secret"  # noqa: S105 -- a name, and no password
+
+
 class Query(NamedTuple):
     """Which runes are asked for."""
 
@@ -30,6 +39,7 @@ class Query(NamedTuple):
     last: int | None = None
     limit: int | None = None
     follow: bool = False
+    eyes: Eyes | None = None
 
 
 def chosen(log: Runelog, query: Query) -> Iterator[Envelope | Gap]:
@@ -78,6 +88,8 @@ def _cursor(item: Envelope | Gap, query: Query) -> int:
 def _wanted(envelope: Envelope, query: Query) -> bool:
     entity = query.entity
     if entity is not None and entity != envelope.owner and entity not in envelope.observers:
+        return False
+    if query.eyes is not None and envelope.visibility > Visibility[query.eyes.name]:
         return False
     if not query.kinds:
         return True

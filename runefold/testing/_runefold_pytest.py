@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--crash-seed", type=int, metavar="N", help="what is chosen at random")
     group.addoption("--crash-sample", type=int, metavar="N", help="so many points at most")
-    group.addoption("--crash-jobs", type=int, metavar="N", help="so many at once [cores]")
+    group.addoption("--crash-jobs", type=int, metavar="N", help="so many at once")
     group.addoption("--crash-order", type=int, metavar="N", help="in process: the order of events")
     group.addoption("--crash-patience", type=float, metavar="SECONDS", help="when it is a hang")
     group.addoption("--crash-report", metavar="DIR", help="write an HTML page for each sweep there")
@@ -41,10 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="have the log raise instead of a kill: quick, on one thread",
     )
     group.addoption(
-        "--crash-snapshots",
+        "--crash-from-the-top",
         action="store_true",
         default=None,
-        help="run once and go on from copies of what a kill leaves: for long scenarios",
+        help="kill at each point, and begin with no copies of what a kill leaves",
     )
 
 

@@ -272,6 +272,19 @@ def test_an_operator_sees_what_is_internal(log: Path) -> None:
     assert 'internal  findings=["weak"]' in line
 
 
+def test_show_can_be_narrowed_to_what_somebody_may_see(log: Path) -> None:
+    """Whoever may see more sees that and all that others see; without a word, everything."""
+    everything = shown(log, "conv_hostile")
+    levels = ["public", "internal", "secret"]
+
+    assert {rune["visibility"] for rune in everything} == set(levels)
+    for at, level in enumerate(levels, 1):
+        want = [rune for rune in everything if rune["visibility"] in levels[:at]]
+        assert shown(log, "conv_hostile", "--visibility", level) == want
+        assert shown(log, "conv_hostile", "--visibility", level, "--kind", "no.such") == []
+    assert run("log", "show", log, "--visibility", "mine").exit_code == 2
+
+
 def test_looking_works_beside_a_writer(log: Path) -> None:
     """While an app writes, reading commands see what is committed, and who writes."""
     with opened(log) as writer:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.clock import SystemClock
+from actors.threads import ThreadScheduler
 from runefold.watching import LINGER
 from runelog.errors import Refused
 from tests.runefold.loops import (
@@ -26,6 +28,8 @@ from tests.runefold.loops import (
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from actors.ports import Clock
 
 
 @pytest.fixture(autouse=True)
@@ -196,3 +200,32 @@ def test_a_message_that_is_refused_is_told_of_in_a_loop_too(tmp_path: Path) -> N
             return [rune async for rune in second.runes()]
 
         assert asyncio.run(main()) == []
+
+
+class Mine:
+    """A scheduler of somebody's own, which has a thread for everything."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Do as ours does, without being one."""
+        self._ours = ThreadScheduler(clock)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever a scheduler has
+        """Have it done."""
+        return getattr(self._ours, name)
+
+
+def test_whose_scheduler_it_is_makes_no_difference(tmp_path: Path) -> None:
+    """As long as it goes on by itself, nobody holds an event loop up."""
+    held, clock = Held(), SystemClock()
+    with opened(tmp_path, providers={"quick": held}, clock=clock, scheduler=Mine(clock)) as runtime:
+        turn = runtime.create_session(QUICK).send("Hi")
+
+        async def main() -> str:
+            waits = asyncio.ensure_future(turn)
+            follows = asyncio.ensure_future(all_of(turn.runes()))
+            await asyncio.sleep(0)
+            held.go_on.set()
+            await in_time(follows)
+            return str((await in_time(waits)).output)
+
+        assert asyncio.run(main()) == "One, two."

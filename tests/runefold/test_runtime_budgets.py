@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -243,7 +244,8 @@ def test_a_provider_that_refuses_costs_nothing() -> None:
     assert not any(rune.estimated for rune in settled.values())
 
 
-BROKEN_OFF: Final[dict[str, tuple[Reply, int]]] = {
+ANSWERS: Final[dict[str, tuple[Reply | Raw, int]]] = {
+    "all of it": (Raw(lambda _: [Text("word" * 20), Done()]), 20),
     "text": (["word" * 20, fail("down")], 20),
     "calls": ([call("look", x=1), fail("down")], 3),
     "silence": (["word" * 20, pause(1_000)], 20),
@@ -251,14 +253,15 @@ BROKEN_OFF: Final[dict[str, tuple[Reply, int]]] = {
     "interrupt": (["a 0 ", pause(20), "more"], 1),
     "interrupt before a word": ([pause(20), "more"], 0),
 }
-"""Answers that do not come to their end, and about how many tokens they said until then."""
+"""Answers, most of which do not come to their end, and about how many tokens they have."""
 
 
-@pytest.mark.parametrize("how", BROKEN_OFF)
-def test_an_answer_that_broke_off_costs_what_was_sent_and_said(how: str) -> None:
+@pytest.mark.parametrize("how", ANSWERS)
+def test_an_answer_costs_what_was_sent_and_said(how: str) -> None:
     """About that, marked as estimated: nobody but the provider knows better, and it did not say."""
-    reply, said = BROKEN_OFF[how]
-    there = talk(lambda _: reply, look, retries=0, instructions="be kind " * 50)
+    reply, said = ANSWERS[how]
+    model = reply if isinstance(reply, Raw) else Scripted(lambda _: reply)
+    there = talk(model, look, retries=0, instructions="be kind " * 50)
     turn = there.session.send("go")
     there.stage.advance(10)
     if "interrupt" in how:
@@ -311,5 +314,5 @@ def test_the_tools_that_a_model_is_shown_are_part_of_the_estimate() -> None:
     tools = len(msgspec.json.encode(there.model.requests[0].tools))
     assert isinstance(called, models.Called)
 
-    assert called.sent == (8 + len("be kind") + tools) // 4
+    assert called.sent == math.ceil((8 + len("be kind") + tools) / 4)
     assert called.reserved.tokens == called.sent + 4096

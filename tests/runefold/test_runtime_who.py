@@ -8,6 +8,7 @@ import pytest
 
 from actors.entity import Moved
 from actors.model.providers.scripted import call, fail, pause
+from actors.session.fold import Phase
 from actors.tool.adapters.function import tool
 from runefold.spec import AgentSpec, Budget
 from tests.runefold.talks import Talk, talk
@@ -114,3 +115,32 @@ def test_whoever_stopped_a_turn_is_named(
     told = [(rune.trigger, rune.actor) for rune in stopped[:2]]
 
     assert told == [(reason, actor)] * (1 if word == "fail" else 2)
+
+
+@pytest.mark.parametrize("word", ["go", "pay", "fail"])
+@pytest.mark.parametrize("reason", ["timeout", "budget_exhausted", "crash", "steer"])
+def test_what_a_user_calls_the_reason_does_not_change_how_a_turn_ends(
+    word: str, reason: str
+) -> None:
+    """Whoever interrupts is told that it was interrupted, also in a word of the system's own."""
+    there = talk(slow, pay, retries=9)
+    turn = there.session.send(word)
+    there.stage.advance(1)
+    there.session.interrupt(reason)
+    result = turn.result(10)
+    [end] = there.runes("turn.interrupted", "turn.error")
+
+    assert (result.status, result.reason) == ("interrupted", reason)
+    assert isinstance(end, Moved)
+    assert (end.trigger, end.actor) == (reason, "user")
+
+
+@pytest.mark.parametrize("reason", ["budget_exhausted", "error_threshold", "root_agent_failed"])
+def test_what_a_user_calls_the_reason_does_not_end_a_suspension(reason: str) -> None:
+    """It lasts until somebody says so, also in a word of the system's own."""
+    there = talk(slow, pay)
+    there.session.suspend(reason)
+    there.stage.advance(1)
+    state = there.session.state
+
+    assert (state.phase, state.suspension) == (Phase.SUSPENDED, reason)

@@ -15,7 +15,7 @@ from runelog.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.model.provider import Request
+    from actors.model.provider import Price, Request
 
 Line: TypeAlias = str | Event
 Reply: TypeAlias = Sequence[Line] | str
@@ -52,6 +52,9 @@ class Scripted:
     >>> list(model.stream(Request("demo", "", [Message("user", "2 + 3?")])))[:2]
     [Text(text='It is '), Text(text='five.')]
     """
+
+    price: Price | None = None
+    """What it is charged at, if it is."""
 
     def __init__(self, script: Script) -> None:
         """Take the script."""

@@ -20,6 +20,7 @@ SPEED: Final = 200
 """How many seconds pass in one when there is a hurry."""
 _AT_MOST: Final = 60.0
 """Real seconds that a call hangs, whatever its time limit is."""
+_BLINK: Final = 0.005
 
 
 class _Armed:
@@ -114,6 +115,13 @@ class SkewedClock:
         """Wait until a call is told to stop, which is soon if its time limit is over by then."""
         self.hurry()
         call.cancellation.wait(_AT_MOST)
+
+    def hang(self, is_over: Callable[[], bool]) -> None:
+        """Hold this thread up until nobody waits for it, which is soon if there is a time limit."""
+        self.hurry()
+        end = time.monotonic() + _AT_MOST
+        while not is_over() and time.monotonic() < end:
+            time.sleep(_BLINK)
 
     def _set(self, by: int, speed: int) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -43,8 +44,17 @@ class Effects:
     (0, {})
     """
 
-    def __init__(self, lines: Sequence[Line], *, point: str = "", fault: str = "") -> None:
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        *,
+        point: str = "",
+        fault: str = "",
+        directory: Path | None = None,
+    ) -> None:
         """Read the ledger; `point` says where the app was hit, `fault` with what."""
+        self.directory = Path() if directory is None else directory
+        """Where the app lives: what `build` was given."""
         self.point = point
         """Where the app was hit, as on the command line; empty in the undisturbed run."""
         self.fault = fault

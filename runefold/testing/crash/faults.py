@@ -7,9 +7,12 @@ ends, nothing is done twice, and every invariant holds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+import copy
+import inspect
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
 
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall
+from actors.tool.adapters.function import FunctionTool
 from actors.tool.outcome import Outcome
 from actors.tool.spec import returned
 from runelog.errors import LogFailed, LogFull
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from actors.model.provider import Event, Request
     from actors.tool.context import Call
-    from actors.tool.spec import ToolSpec
+    from actors.tool.spec import Tool, ToolSpec
     from runelog.log import Log
 
 UNNOTICED: Final = frozenset(
@@ -29,12 +32,18 @@ UNNOTICED: Final = frozenset(
         "provider-timeout",
         "provider-cut",
         "provider-slow",
+        "provider-hangs",
         "disk-full",
         "sync-eio",
+        "sync-lost",
         "clock-back",
     }
 )
 """Faults after which everything comes to the same end."""
+
+RAISED: Final = frozenset({"tool-raises", "provider-raises", "provider-refuses"})
+"""Faults in which an app's own code raises: that must be told."""
+WORDS: Final = "made to fail by the crash kit"
 
 LONG: Final = 24 * 3600.0
 """Seconds for which nothing comes from a model that is timed out."""
@@ -44,6 +53,9 @@ JUMP: Final = 3600.0
 """Seconds by which a clock is set forward or back."""
 FLOOD: Final = 4 << 20
 """How many bytes a tool returns that floods; a limit of its own cuts most of them off."""
+
+
+_EIO: Final = "fdatasync failed with EIO (made up by the crash kit): open the log again"
 
 
 class Time(Protocol):
@@ -60,6 +72,14 @@ class Time(Protocol):
     def outlast(self, call: Call) -> None:
         """Come back when the time limit of a call is over, and somebody has been told so."""
         ...
+
+    def hang(self, is_over: Callable[[], bool]) -> None:
+        """Hold this thread up until nobody waits for it, if it can be held up."""
+        ...
+
+
+class MadeToFail(Exception):
+    """Raised by a tool or a model, as the crash kit had it."""
 
 
 class ActorKilled(Exception):
@@ -93,7 +113,17 @@ class Faults:
                 yield Pause(LONG)
                 yield Failure("timeout", "nobody waited for this", retryable=True)
             case "provider-cut":
-                yield from self._cut(list(real()))
+                yield from _half(real())
+            case "provider-hangs":
+                # In the middle, without a word: nobody can tell it from one that thinks.
+                yield from _half(real())
+                if self.time is not None:
+                    self.time.hang(request.cancelled)
+                yield Pause(LONG)
+                yield Failure("timeout", "nobody waited for this", retryable=True)
+            case "provider-raises":
+                yield from _half(real())
+                _fail()
             case "provider-slow":
                 self._hurry()
                 for event in real():
@@ -103,15 +133,15 @@ class Faults:
                 yield from self._garbage(request)
 
     @staticmethod
-    def _cut(events: list[Event]) -> Iterator[Event]:
-        kept = [event for event in events if not isinstance(event, Done | Failure)]
-        yield from kept[: max(1, len(kept) // 2)]
-
-    @staticmethod
     def _garbage(request: Request) -> Iterator[Event]:
         yield Text("\ud800 \x00 <|im_end|>")
         yield ToolCall("no such tool \x1b[2J", "{{{")
         yield cast("Event", object()) if request.round % 2 == 0 else Done("\x00")
+
+    @staticmethod
+    def refuse() -> NoReturn:
+        """Raise in place of a model, before there is anything to read."""
+        _fail()
 
     # -- tools --------------------------------------------------------------------------------
 
@@ -120,8 +150,6 @@ class Faults:
     ) -> Outcome:
         """Fail in place of a tool, or change what it returns."""
         match fault:
-            case "tool-raises":
-                return Outcome("error", error="RuntimeError: made to fail by the crash kit")
             case "tool-hangs":
                 if self.time is not None:
                     self.time.outlast(call)
@@ -142,13 +170,48 @@ class Faults:
                 msg = "no room for more (made up by the crash kit): nothing is lost"
                 raise LogFull(msg)
             case "sync-eio":
-                msg = "fdatasync failed with EIO (made up by the crash kit): open the log again"
-                failed = LogFailed(msg)
+                failed = LogFailed(_EIO)
                 cast("Any", log).fail(failed)
                 raise failed
+            case "sync-lost":
+                cast("Any", log).lose(LogFailed(_EIO))
             case "clock-forward" if self.time is not None:
                 self.time.jump(JUMP)
             case "clock-back" if self.time is not None:
                 self.time.jump(-JUMP)
             case _:
                 pass
+
+
+def raising(tool: Tool) -> Tool:
+    """Return a tool that raises when it is run, where its own code would: what it is stays."""
+    if not isinstance(tool, FunctionTool):
+        return _Raising(tool)
+    found = copy.copy(tool)
+    waits = inspect.iscoroutinefunction(inspect.unwrap(tool))
+    vars(found)["_function"] = _fail_later if waits else _fail
+    return found
+
+
+class _Raising:
+    """A tool that is no function, and raises."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.spec = tool.spec
+        self.fit = tool.fit
+
+    def run(self, call: Call) -> Outcome:
+        _fail(**call.arguments)
+
+
+def _fail(**_arguments: object) -> NoReturn:
+    raise MadeToFail(WORDS)
+
+
+async def _fail_later(**_arguments: object) -> NoReturn:
+    _fail()
+
+
+def _half(events: Iterator[Event]) -> list[Event]:
+    kept: list[Event] = [event for event in events if not isinstance(event, Done | Failure)]
+    return kept[: max(1, len(kept) // 2)]

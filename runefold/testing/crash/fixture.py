@@ -12,7 +12,7 @@ import pytest
 
 from runefold.testing.crash.app import CrashApp
 from runefold.testing.crash.html import page
-from runefold.testing.crash.sweep import Options, sweep
+from runefold.testing.crash.sweep import BESIDE, Options, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,16 +79,22 @@ class Sweeper:
         }
         if self._config.getoption("--crash-in-process"):
             given["staged"] = True
-        if self._config.getoption("--crash-snapshots"):
-            given["warm"] = "snapshot"
+        if self._config.getoption("--crash-from-the-top", False):  # noqa: FBT003 -- as pytest has it
+            given["warm"] = "fork"
         options = options._replace(**given)
-        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
         return options._replace(
             point=self._config.getoption("--crash-point") or options.point,
-            jobs=options.jobs or max(1, (os.cpu_count() or 1) // workers),
+            jobs=options.jobs or self._jobs(options),
             keep=self._kept(options),
             again=options.again or self._again(options),
         )
+
+    @staticmethod
+    def _jobs(options: Options) -> int:
+        """Return how many at once, if others test beside us."""
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        beside = 1 if options.staged else BESIDE
+        return max(1, beside * (os.cpu_count() or 1) // workers)
 
     def _kept(self, options: Options) -> str:
         place = self._config.getoption("--crash-keep") or options.keep

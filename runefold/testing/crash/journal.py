@@ -88,6 +88,8 @@ class Hit(msgspec.Struct, frozen=True, tag="hit"):
     at: float
     kind: str
     which: int = 1
+    stop: int = 0
+    """Of the moments at which it was told to halt, the how manieth, from nought."""
 
 
 class Execution(msgspec.Struct, frozen=True, tag="began"):

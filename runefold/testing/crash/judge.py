@@ -1,8 +1,6 @@
-"""Verdicts: in what a run that was disturbed came to something else, and whether it may.
+"""Verdicts on a run that was disturbed: what was lost, done twice, or told to nobody.
 
-After a crash everything is as without it, except what recovery is allowed: a turn that was stopped
-may have said less, and a call that nobody can ask about may be unknown. Then that must be told, to
-the model and to the app, and what the model makes of it may be something else.
+Whether it came to the same end is for `endings` to say.
 """
 
 from __future__ import annotations
@@ -13,10 +11,12 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
+from actors.model import runes as models
 from actors.session import runes as sessions
 from actors.session.actor import Ended, ended
 from actors.tool import runes as tools
-from runefold.testing.crash.journal import Committed, Opened, Synced, Told, Wrong
+from runefold.testing.crash.faults import RAISED, WORDS
+from runefold.testing.crash.journal import Committed, Hit, Opened, Synced, Told, Wrong
 from runefold.testing.crash.upshot import conversations, folded, nameless
 from runefold.turns import outcome
 from runelog.errors import UnknownConversation
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from runefold.runtime import Runtime
     from runefold.testing.crash.effects import Effects
     from runefold.testing.crash.journal import Line
-    from runefold.testing.crash.upshot import End, Talk, Upshot
     from runelog.log import Log
 
 Verdict = Literal[
@@ -46,73 +45,6 @@ class Finding(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Say it."""
         return f"{self.verdict}: {self.message}"
-
-
-# -- the final state -------------------------------------------------------------------------------
-
-
-def differences(want: Upshot, got: Upshot, *, strict: bool = True) -> Iterator[Finding]:
-    """Yield in what a disturbed run came to something else than the undisturbed one.
-
-    Without `strict`, only what must never be: after a fault, a turn may well end in an error.
-    """
-    for problem in (Counter(got.problems) - Counter(want.problems)).elements():
-        yield Finding("invariant", problem)
-    for name, talk in got.talks.items():
-        if talk.unknown != talk.doubts:
-            told = f"{talk.unknown} calls are unknown, and the app is told of {talk.doubts}"
-            yield Finding("effect", f"{name}: {told}")
-        if talk.unknown > talk.told_doubts:
-            told = f"{talk.unknown} calls are unknown, and the models know of {talk.told_doubts}"
-            yield Finding("effect", f"{name}: {told}")
-    if not strict:
-        return
-    if got.talks.keys() != want.talks.keys():
-        yield Finding("state", f"conversations: {sorted(got.talks)}, not {sorted(want.talks)}")
-    for name in sorted(got.talks.keys() & want.talks.keys()):
-        for what in _ended_differently(want.talks[name], got.talks[name]):
-            yield Finding("state", f"{name}: {what}")
-
-
-def _ended_differently(want: Talk, got: Talk) -> Iterator[str]:
-    in_doubt = bool(got.unknown)
-    if got.ends.keys() != want.ends.keys():
-        yield f"messages that came to an end: {sorted(got.ends)}, not {sorted(want.ends)}"
-    for message in sorted(got.ends.keys() & want.ends.keys()):
-        if not _is_same(want.ends[message], got.ends[message], in_doubt=in_doubt):
-            yield f"{message} ended as {got.ends[message]}, not as {want.ends[message]}"
-    for what, old in want.session.items():
-        if got.session[what] != old:
-            yield f"the session's {what}: {got.session[what]}, not {old}"
-    if got.spent != want.spent:
-        yield f"{got.spent} tool calls are spent, not {want.spent}"
-    if in_doubt:
-        return
-    if got.calls != want.calls:
-        yield f"the calls: {_listed(got.calls, want.calls)}"
-    if got.histories != want.histories and not _was_stopped(want):
-        yield f"the models are shown {got.histories}, not {want.histories}"
-
-
-def _is_same(want: End, got: End, *, in_doubt: bool) -> bool:
-    if (got.kind, got.reason) != (want.kind, want.reason):
-        return False
-    less = got.kind == "interrupted" and want.text.startswith(got.text)
-    # What a model makes of not knowing is its own affair.
-    return got.text == want.text or less or in_doubt
-
-
-def _was_stopped(talk: Talk) -> bool:
-    return any(end.kind == "interrupted" for end in talk.ends.values())
-
-
-def _listed(got: Sequence[object], want: Sequence[object]) -> str:
-    extra, less = Counter(map(str, got)), Counter(map(str, want))
-    more = ", ".join((extra - less).elements())
-    missing = ", ".join((less - extra).elements())
-    return "; ".join(
-        filter(None, [more and f"too many: {more}", missing and f"missing: {missing}"])
-    )
 
 
 # -- what was acknowledged -------------------------------------------------------------------------
@@ -276,6 +208,26 @@ def _too_often(known: _Known, begun: int, over: int) -> Iterator[Finding]:
     elif begun > 1 + known.retried:
         times = f"was executed {begun} times, and the log knows of {1 + known.retried}"
         yield Finding("effect", f"{label} {times}")
+
+
+def untold(log: Log, fault: str, lines: Iterable[Line]) -> Iterator[Finding]:
+    """Yield what an app's own code was made to raise if the log, which tells everybody, does not.
+
+    Of what was called off meanwhile nobody wants to know how it ended.
+    """
+    if fault not in RAISED or not any(isinstance(line, Hit) for line in lines):
+        return
+    for name in conversations(log):
+        for envelope in log.read(name):
+            match envelope.payload:
+                case tools.Result(error=words) | models.Failed(message=words) if WORDS in words:
+                    return
+                case models.Cancelled() | tools.Result(status="cancelled"):
+                    return
+                case _:
+                    pass
+    who = fault.partition("-")[0]
+    yield Finding("actor", f"a {who} has raised, and nobody was told")
 
 
 # -- what is alive ---------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import msgspec
 from actors.errors import Unanswered
 from actors.tool.output import plain
 from runefold import opening
-from runefold.testing.crash import judge, upshot
+from runefold.testing.crash import endings, judge, upshot, walkers
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import Faults
@@ -66,8 +66,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     life: int
     aim: Aim | None = None
-    stops: tuple[str, ...] = ()
-    """The moments at which to halt, each time."""
+    stops: tuple[Aim, ...] = ()
+    """The moments at which to halt, and to go on afterwards."""
     judged: bool = True
     """Whether to say what it came to, if it gets to the end."""
     baseline: str = ""
@@ -98,8 +98,7 @@ def live(app: CrashApp, order: Order) -> Report:
     clock = SkewedClock() if _fault(order) else None
     faults = Faults(clock)
     kill = Kill(faults, signal.SIGSTOP if order.stops else signal.SIGKILL)
-    stops = frozenset(order.stops)
-    watch = Watch(order.life, journal, order.aim, kill, stops, messages=order.messages)
+    watch = Watch(order.life, journal, order.aim, kill, order.stops, messages=order.messages)
     rig = DiskRig(watch, ledger, faults, clock)
     begun = time.monotonic()
     try:
@@ -121,7 +120,7 @@ def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
     directory = root / APP
     directory.mkdir(exist_ok=True)
     told = watch.journal.lines() if order.life > 1 else []
-    with opening.through(rig):
+    with opening.through(rig), walkers.forked():
         runtime = app.opened(directory)
     _check_watched(runtime, rig)
     for each in judge.forgotten(told, runtime.log):
@@ -134,15 +133,18 @@ def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
     ledger = Journal(root / LEDGER).lines()
     # A fault may have ended the life before this one: then it is still why things are as they are.
     kind = parse(order.point).kind if order.point else ""
-    effects = Effects(ledger, point=order.point, fault=kind if kind in FAULTS else "")
+    fault = kind if kind in FAULTS else ""
+    effects = Effects(ledger, point=order.point, fault=fault, directory=directory)
     wrong = verdicts(app, runtime, effects, check=order.check)
-    wrong += judge.lost(watch.journal.lines(), runtime.log)
-    wrong += judge.noted(watch.journal.lines())
+    lines = watch.journal.lines()
+    wrong += judge.lost(lines, runtime.log)
+    wrong += judge.noted(lines)
+    wrong += judge.untold(runtime.log, kind, lines)
     found = upshot.upshot(runtime.log)
     runtime.close()
     if order.baseline:
         want = upshot.decoded(Path(order.baseline).read_bytes())
-        wrong += judge.differences(want, found, strict=order.strict)
+        wrong += endings.differences(want, found, strict=order.strict)
     return Report(status="finished", wrong=wrong, upshot=found)
 
 

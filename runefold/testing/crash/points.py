@@ -44,10 +44,13 @@ MODEL_FAULTS: Final = (
     "provider-timeout",
     "provider-cut",
     "provider-slow",
+    "provider-hangs",
+    "provider-raises",
+    "provider-refuses",
     "provider-garbage",
 )
 TOOL_FAULTS: Final = ("tool-raises", "tool-hangs", "tool-floods")
-LOG_FAULTS: Final = ("disk-full", "sync-eio", "clock-forward", "clock-back")
+LOG_FAULTS: Final = ("disk-full", "sync-eio", "sync-lost", "clock-forward", "clock-back")
 FAULTS: Final = (*MODEL_FAULTS, *TOOL_FAULTS, *LOG_FAULTS)
 
 OF_EFFECTS: Final = frozenset({EFFECT, ACTOR_EFFECT, *MODEL_FAULTS, *TOOL_FAULTS})

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from runefold.testing.crash.endings import varied
 from runefold.testing.crash.journal import Execution, Journal
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
 from runefold.testing.crash.points import Boundary, Message
 from runefold.testing.crash.seen import boundaries, handled
 from runefold.testing.crash.trial import TAIL, lived, read, scratch
-from runefold.testing.crash.upshot import Upshot
+from runefold.testing.crash.upshot import Upshot, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0
     executions: int = 0
     varies: list[str] = []
-    """In what two undisturbed runs differ: then final states are not compared."""
+    """In what two undisturbed runs differ: that is not compared."""
     output: str = ""
     stacks: str = ""
 
@@ -48,24 +49,25 @@ def record(scene: Scene) -> Recording:
         found = _undisturbed(scene, root)
         if found.wrong or found.upshot is None:
             return found
-        scene.baseline.write_bytes(msgspec.json.encode(found.upshot))
+        other, wrong = _another(scene)
+        if other is None:
+            return msgspec.structs.replace(found, wrong=wrong)
+        want, varies = varied(found.upshot, other)
+        # On what it left itself, the ids are those that it drew.
+        scene.baseline.write_bytes(encoded(msgspec.structs.replace(want, drawn=False)))
         again = _again(scene, root)
+        scene.baseline.write_bytes(encoded(want))
+    return msgspec.structs.replace(found, wrong=[*again, *wrong], upshot=want, varies=varies)
+
+
+def _another(scene: Scene) -> tuple[Upshot | None, list[Finding]]:
+    """Run the app undisturbed once more, from nothing; return what that came to."""
     with scratch(scene.work) as root:
-        order = Order(
-            root=str(root),
-            life=1,
-            patience=scene.patience,
-            baseline=str(scene.baseline),
-            check=False,
-        )
+        order = Order(root=str(root), life=1, patience=scene.patience, check=False)
         how, report = lived(scene.app, order)
-        other = _unfinished(how, report) if report is None else list(report.wrong)
-        varies = [each.message for each in other if each.verdict == "state"]
-        wrong = [each for each in other if each.verdict != "state"]
-    if varies:
-        # Then it cannot be told whether playing it again or the model itself changed something.
-        again = [each for each in again if each.verdict != "state"]
-    return msgspec.structs.replace(found, wrong=[*again, *wrong], varies=varies)
+        if report is None or report.upshot is None:
+            return None, _unfinished(how, report)
+        return report.upshot, list(report.wrong)
 
 
 def _undisturbed(scene: Scene, root: Path) -> Recording:

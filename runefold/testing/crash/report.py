@@ -35,8 +35,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     staged: bool
     order: int | None
-    warm: str
     jobs: int
+    """How many processes there were at once,"""
+    cores: int
+    """and on how many cores."""
     boundaries: list[Boundary]
     messages: list[Message]
     runes: int
@@ -46,24 +48,31 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     wrong: list[Finding]
     """What is wrong with the undisturbed run already: then nothing was swept."""
     varies: list[str]
-    """In what two undisturbed runs differ: then final states were not compared."""
+    """In what two undisturbed runs differ: that was not compared."""
     output: str
     stacks: str
     results: list[Result]
     agreed: tuple[int, int] | None
-    """Of so many points that were both copied and killed, how many came to the same."""
+    """Of so many points that were both copied and killed, how many came to the same.
+
+    If not all did, no copy was used.
+    """
+    notes: list[str]
+    """What else is to be known of how it was swept."""
     swept: float
     """Seconds that all points took together."""
     seconds: float
     allow_missed: int = 0
     """So many points may go unmet."""
+    interrupted: bool = False
+    """Whether it was broken off: then these are the points that were done by then."""
     again: str = ""
 
     @property
     def ok(self) -> bool:
         """Whether everything was met and survived."""
-        agree = self.agreed is None or self.agreed[0] == self.agreed[1]
-        return not self.wrong and not self.failed and agree and not self.too_many_missed
+        whole = not self.interrupted and not self.too_many_missed
+        return whole and not self.wrong and not self.failed
 
     @property
     def too_many_missed(self) -> bool:
@@ -85,21 +94,32 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Points per second."""
         return len(self.results) / self.swept if self.swept else 0.0
 
+    @property
+    def way(self) -> str:
+        """How the points were come by: in one process, from the top, or from copies."""
+        if self.staged:
+            return "in one process"
+        copied = sum(result.warm for result in self.results)
+        if not copied:
+            return "each from the top"
+        same = "" if self.agreed is None else f" ({self.agreed[0]} of them killed as well)"
+        rest = len(self.results) - copied
+        return f"{copied} from copies{same}" + (f", {rest} from the top" if rest else "")
+
     def summary(self) -> str:
         """Say in one line what came of it."""
         counts = Counter(result.status for result in self.results)
-        where = "in one process" if self.staged else f"on {self.jobs} cores"
+        cores = f"{self.cores} core{'' if self.cores == 1 else 's'}"
         points = f"{len(self.results)} point{'' if len(self.results) == 1 else 's'}"
         parts = [
             f"{points} of {len(self.boundaries)} commits ({self.runes} runes)",
             f"{counts['survived']} survived",
             f"{counts['failed']} failed",
             *([f"{counts['missed']} not met"] if counts["missed"] else []),
-            f"{self.swept:.1f} s {where}, {self.rate:.1f} points/s",
+            f"{self.swept:.1f} s on {cores}, {self.rate:.1f} points/s",
+            self.way,
             f"seed {self.seed}",
         ]
-        if self.agreed is not None:
-            parts.append(f"{self.agreed[0]} of {self.agreed[1]} copies agree with a real kill")
         return ", ".join(parts)
 
     def lines(self) -> Iterator[str]:
@@ -120,7 +140,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if self.too_many_missed:
             yield from self._unmet()
         if self.varies:
-            yield f"two undisturbed runs differ, so states are not compared: {self.varies[0]}"
+            yield "two undisturbed runs differ in this, so it is not compared:"
+            yield from (f"  {each}" for each in self.varies[:_SHOWN])
+            if len(self.varies) > _SHOWN:
+                yield f"  and in {len(self.varies) - _SHOWN} more"
+        yield from self.notes
         yield self.summary()
 
     def _unmet(self) -> Iterator[str]:

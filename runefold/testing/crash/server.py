@@ -52,7 +52,7 @@ class Record(msgspec.Struct, frozen=True, tag="record"):
 class Shoot(msgspec.Struct, frozen=True, tag="shoot"):
     """Copy its directory at each of some moments."""
 
-    moments: tuple[str, ...]
+    stops: tuple[Aim, ...]
 
 
 class Attempt(msgspec.Struct, frozen=True, tag="attempt"):
@@ -62,7 +62,6 @@ class Attempt(msgspec.Struct, frozen=True, tag="attempt"):
     aims: tuple[Aim, ...]
     warm: str = ""
     """A copy of what the first hit left."""
-    compare: bool = True
 
 
 Task: TypeAlias = Record | Shoot | Attempt
@@ -151,16 +150,14 @@ def _done(setup: Setup, app: CrashApp, task: Task) -> Answer:
     match task:
         case Record() if setup.staged:
             return Recorded(StageScene(scene, setup.order).record())
-        case Attempt(point, aims, _, compare) if setup.staged:
-            scene = scene._replace(compare=compare)
+        case Attempt(point, aims) if setup.staged:
             return Tried(StageScene(scene, setup.order).attempt(point, aims))
         case Record():
             return Recorded(record.record(scene))
-        case Attempt(point, aims, warm, compare):
-            scene = scene._replace(compare=compare)
+        case Attempt(point, aims, warm):
             return Tried(trial.attempt(scene, point, aims, Path(warm) if warm else None))
-        case Shoot(moments):
-            return Shots(shots.shoot(scene, moments))
+        case Shoot(stops):
+            return Shots(shots.shoot(scene, stops))
 
 
 def lost(task: Task | None, last_words: str) -> Answer:

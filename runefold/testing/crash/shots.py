@@ -2,72 +2,93 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import shutil
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from runefold.testing.crash import copies
-from runefold.testing.crash.journal import Committed, Hit, Journal
+from runefold.testing.crash import copies, life
+from runefold.testing.crash.journal import Hit, Journal
 from runefold.testing.crash.life import JOURNAL, Order
-from runefold.testing.crash.points import AFTER, BEFORE, EFFECT, SYNC
+from runefold.testing.crash.points import AFTER, BEFORE, EFFECT, SYNC, Aim
 from runefold.testing.crash.trial import Child, Scene, forked, scratch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+APART: Final = (frozenset({AFTER, EFFECT}), frozenset({BEFORE, SYNC}))
+"""Two runs: before a commit, what came before it need not be on disk yet."""
+_LONGER: Final = 5
+"""So many times its patience a run may take that is halted again and again."""
+_PART: Final = 4
+"""Copies take no more than one part in so many of the room that there is."""
+
+_PROCESSES: Final = Path("/proc")
 
 
 class Shot(msgspec.Struct, frozen=True):
     """A copy of what a kill at this moment would have left."""
 
-    mark: str
-    occurrence: int
-    kind: str
+    aim: Aim
     path: str
 
 
-def shoot(scene: Scene, moments: Sequence[str]) -> list[Shot]:
+def shoot(scene: Scene, stops: Sequence[Aim]) -> list[Shot]:
     """Run the app once, halting it at each of some moments; copy its directory each time.
 
-    A process that stands still has left on disk exactly what it would leave if it were killed.
+    A process that stands still has left on disk exactly what it would leave if it were killed,
+    unless it has children that do not stand still: then there is no copy of that moment. There is
+    none at all if the app does not come to its end when it is halted now and then.
     """
     with scratch(scene.work) as root:
-        order = Order(
-            root=str(root), life=1, stops=tuple(moments), judged=False, patience=scene.patience
-        )
+        patience = scene.patience * _LONGER
+        order = Order(root=str(root), life=1, stops=tuple(stops), judged=False, patience=patience)
         child = forked(scene.app, order)
-        deadline = time.monotonic() + scene.patience
-        places: list[tuple[Hit, Path]] = []
+        room = shutil.disk_usage(scene.work).free // _PART
+        shots: list[Shot] = []
         try:
-            while _halted(child, deadline):
-                hit = [line for line in Journal(root / JOURNAL).lines() if isinstance(line, Hit)][
-                    -1
-                ]
-                place = scene.work / f"shot-{os.getpid()}-{len(places)}-{hit.kind}"
-                copies.copy(root, place)
-                places.append((hit, place))
+            while _halted(child, time.monotonic() + scene.patience):
+                hit = _last_hit(root)
+                if room > 0 and not _has_children(child.pid):
+                    place = scene.work / f"shot-{os.getpid()}-{time.monotonic_ns()}"
+                    room -= copies.copy(root, place)
+                    shots.append(Shot(stops[hit.stop], str(place)))
                 os.kill(child.pid, signal.SIGCONT)
+            return shots if _finished(child) else []
         finally:
             os.close(child.reading)
-        commits = {
-            line.number: line
-            for line in Journal(root / JOURNAL).lines()
-            if isinstance(line, Committed)
-        }
-        return [
-            Shot(*_marked(at, hit), hit.kind, str(place))
-            for hit, place in places
-            if (at := commits.get(hit.number)) is not None
-        ]
 
 
-def _marked(at: Committed, hit: Hit) -> tuple[str, int]:
-    """Return what the place of a hit is told by."""
-    return (at.effects[hit.which - 1].mark, 1) if hit.kind == EFFECT else (at.mark, at.occurrence)
+def _last_hit(root: Path) -> Hit:
+    return [line for line in Journal(root / JOURNAL).lines() if isinstance(line, Hit)][-1]
+
+
+def _has_children(pid: int) -> bool:
+    """Tell whether a process has others under it that live; where nobody can tell, it may."""
+    known = False
+    for place in _PROCESSES.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            known = True
+            # Behind the name, which may have anything in it: the state, and the parent.
+            state, parent = (place / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+            if int(parent) == pid and state != b"Z":
+                return True
+    return not known
+
+
+def _finished(child: Child) -> bool:
+    """Tell whether a child that is gone had come to its end."""
+    told = b""
+    while chunk := os.read(child.reading, 1 << 16):
+        told += chunk
+    report = life.decode(told)
+    return report is not None and report.status == "finished"
 
 
 def _halted(child: Child, deadline: float) -> bool:
@@ -80,7 +101,3 @@ def _halted(child: Child, deadline: float) -> bool:
     os.kill(child.pid, signal.SIGKILL)
     os.waitpid(child.pid, 0)
     return False
-
-
-SHOTS: Final = ((AFTER, EFFECT), (BEFORE, SYNC))
-"""Two runs: before a commit, what came before it need not be on disk yet."""

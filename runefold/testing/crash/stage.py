@@ -16,7 +16,7 @@ import msgspec
 from actors.clock import SECOND, HandClock
 from actors.errors import Crashed, Dead, Unanswered
 from runefold import opening
-from runefold.testing.crash import judge, life, upshot
+from runefold.testing.crash import endings, judge, life, upshot
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import Faults
 from runefold.testing.crash.journal import Execution, Hit, Memory, Wrong
@@ -32,7 +32,7 @@ from runefold.testing.stage import PowerCut, SeededChance
 from runelog.errors import Closed, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from actors.tool.context import Call
@@ -67,6 +67,9 @@ class HandTime:
     def outlast(self, call: Call) -> None:
         """Move the clock beyond a call's time limit: here nobody else can do so meanwhile."""
         self.jump((call.timeout or 0) + 1)
+
+    def hang(self, is_over: Callable[[], bool]) -> None:
+        """Do nothing: there is no other thread that could tell how long it took."""
 
 
 class Stage:
@@ -150,44 +153,52 @@ class StageScene:
         begun = time.monotonic()
         with scratch(self._scene.work) as root:
             stage.begin(1, None, messages=True)
-            wrong, found = self._finish(stage, root, None)
+            wrong, found = self._undisturbed(stage, root)
             if wrong or found is None:
                 return Recording(wrong=wrong)
             lines = [*stage.journal.lines(), *stage.ledger.lines()]
+            seconds = time.monotonic() - begun
+            found, varies = self._held_against_another(found)
             recording = Recording(
                 boundaries=boundaries(lines),
                 messages=handled(lines),
                 upshot=found,
                 wrong=[Finding("invariant", problem) for problem in found.problems],
-                seconds=time.monotonic() - begun,
+                seconds=seconds,
                 executions=sum(isinstance(line, Execution) for line in lines),
+                varies=varies,
             )
             self._scene.baseline.write_bytes(upshot.encoded(found))
             stage.begin(2, None)
-            wrong, _ = self._finish(stage, root, found)
+            want = msgspec.structs.replace(found, drawn=False)
+            wrong, _ = self._undisturbed(stage, root, want)
         wrong += added(stage.ledger.lines())
-        varies = self._varies(found)
-        if varies:
-            # Then it cannot be told whether playing it again or the model itself changed something.
-            wrong = [each for each in wrong if each.verdict != "state"]
         again = [not_again(each) for each in wrong]
-        return msgspec.structs.replace(recording, wrong=[*recording.wrong, *again], varies=varies)
+        return msgspec.structs.replace(recording, wrong=[*recording.wrong, *again])
 
-    def _varies(self, want: upshot.Upshot) -> list[str]:
-        """Run the app undisturbed once more, from nothing; return in what that differs."""
+    def _undisturbed(
+        self, stage: Stage, root: Path, want: upshot.Upshot | None = None
+    ) -> tuple[list[Finding], upshot.Upshot | None]:
+        """Play to the end with nobody in the way; what ends it early is the app's own."""
+        try:
+            return self._finish(stage, root, want)
+        except CUT_OFF as error:
+            return [life.raised(error)], None
+
+    def _held_against_another(self, want: upshot.Upshot) -> tuple[upshot.Upshot, list[str]]:
+        """Run the app undisturbed once more, from nothing; say in what that differs."""
         stage = Stage(self._order)
         with scratch(self._scene.work) as root:
             stage.begin(1, None)
-            _, found = self._finish(stage, root, None)
-        differences = [] if found is None else judge.differences(want, found)
-        return [each.message for each in differences if each.verdict == "state"]
+            _, found = self._undisturbed(stage, root)
+        return (want, []) if found is None else endings.varied(want, found)
 
     def attempt(self, point: Point, aims: Sequence[Aim]) -> Result:
         """Run the app, cut it off, run it again until it comes to its end, and judge that."""
         begun = time.monotonic()
         stage = Stage(self._order)
         lives: list[Life] = []
-        strict = self._scene.compare and point.kind not in FAULTS_NOTICED
+        strict = point.kind not in FAULTS_NOTICED
         want = upshot.decoded(self._scene.baseline.read_bytes())
         wrong: list[Finding] = []
         with scratch(self._scene.work) as root:
@@ -255,18 +266,19 @@ class StageScene:
             return [life.raised(error)], None
         stage.rest()
         fault = "" if point is None or point.kind not in FAULTS else point.kind
-        effects = Effects(
-            stage.ledger.lines(), point="" if point is None else str(point), fault=fault
-        )
+        where = "" if point is None else str(point)
+        effects = Effects(stage.ledger.lines(), point=where, fault=fault, directory=directory)
         wrong = life.verdicts(app, runtime, effects)
         if stage.log.is_cut:
             raise PowerCut
         stage.log.flush()
-        wrong += judge.lost(stage.journal.lines(), stage.log)
-        wrong += judge.noted(stage.journal.lines())
+        lines = stage.journal.lines()
+        wrong += judge.lost(lines, stage.log)
+        wrong += judge.noted(lines)
+        wrong += judge.untold(stage.log, fault, lines)
         found = upshot.upshot(stage.log)
         if want is not None:
-            wrong += judge.differences(want, found, strict=strict)
+            wrong += endings.differences(want, found, strict=strict)
         wrong += _failures(stage, point)
         return wrong, found
 

@@ -16,15 +16,17 @@ from runefold.testing.crash import app as apps
 from runefold.testing.crash import modes
 from runefold.testing.crash.app import CrashApp, source_of
 from runefold.testing.crash.crew import Crew
-from runefold.testing.crash.points import Point, aims, parse
+from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.points import MOMENTS, Point, aims, parse
 from runefold.testing.crash.report import Report
 from runefold.testing.crash.server import Attempt, Record, Recorded, Setup, Shoot, Shots, Tried
-from runefold.testing.crash.shots import SHOTS
+from runefold.testing.crash.shots import APART
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from runefold.testing.crash.points import Aim
     from runefold.testing.crash.record import Recording
     from runefold.testing.crash.trial import Result
 
@@ -34,6 +36,10 @@ TRIES: Final = 4
 """How often a point is tried that a run did not come by: what runs beside each other varies."""
 CHECKED: Final = 10
 """Of so many points that begin with a copy, one is really killed as well."""
+FEW: Final = 5
+"""For fewer points than these, the two runs in which copies are made are not worth it."""
+BESIDE: Final = 2
+"""So many processes for each core: most of the time one waits, for a retry or for a disk."""
 
 Progress = "Callable[[int, int, int], None]"
 """Told how many points are done, how many there are, and how many failed."""
@@ -49,14 +55,14 @@ class Options(NamedTuple):
     sample: int | None = None
     """So many points at most, chosen by the seed."""
     jobs: int | None = None
-    """How many at once; as many as there are cores."""
+    """How many at once; unless it is said, more than there are cores, as most of them wait."""
     patience: float = PATIENCE
     staged: bool = False
     """In one process, on one thread: the log raises instead of a kill. For speed."""
     order: int | None = None
     """When staged: a seed by which things happen in another order."""
-    warm: Literal["fork", "snapshot"] = "fork"
-    """Kill each time, or begin with copies of what a kill leaves."""
+    warm: Literal["fork", "snapshot"] = "snapshot"
+    """Begin with copies of what a kill leaves, where that is right; or run from the top, always."""
     keep: str | None = None
     """Where the directories of failed points are kept."""
     allow_missed: int = 0
@@ -95,6 +101,37 @@ def _memory() -> str | None:
     return place if os.access(place, os.W_OK) else None
 
 
+class Interrupted(KeyboardInterrupt):
+    """Somebody pressed Ctrl-C; what was known by then is in `report`."""
+
+    def __init__(self, report: Report) -> None:
+        """Keep what is known."""
+        super().__init__("interrupted")
+        self.report = report
+
+
+_NOTHING: Final = Finding(
+    "finished",
+    "it came to its end without a single commit, so there is nothing to be killed at: "
+    "does the scenario begin a conversation on the runtime that it is given?",
+)
+
+
+class _Swept(NamedTuple):
+    """What came of all points."""
+
+    results: list[Result]
+    seconds: float = 0.0
+    agreed: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
+
+
+_NO_COPIES: Final = (
+    "what copies of its directory came to is not what real kills came to, so that every point was "
+    "run from the top: is there anything of the app's outside that directory?"
+)
+
+
 class _Run:
     """One sweep under way."""
 
@@ -111,9 +148,10 @@ class _Run:
         self._seed = seed
         self._progress = progress or _silent
         self._setup, self._copied = _setup(app, options, work, keep)
-        self._jobs = max(1, options.jobs or os.cpu_count() or 1)
+        beside = 1 if options.staged else BESIDE
+        self._jobs = max(1, options.jobs or (os.cpu_count() or 1) * beside)
         self._done = self._total = self._failed = 0
-        self._compare = True
+        self._results: list[Result] = []
 
     def go(self, wanted: Point | None) -> Report:
         """Record, plan, hit, and say what came of it."""
@@ -124,16 +162,20 @@ class _Run:
             answer = crew.one(Record())
             assert isinstance(answer, Recorded)
             recording = answer.recording
-            results: list[Result] = []
-            swept = 0.0
-            agreed: tuple[int, int] | None = None
-            if not recording.wrong:
-                self._compare = not recording.varies
-                points = self._points(wanted, recording)
-                began = time.monotonic()
-                results, agreed = self._swept(crew, points, recording)
-                swept = time.monotonic() - began
-        return self._report(recording, results, agreed, swept, time.monotonic() - begun)
+            if not recording.wrong and not recording.boundaries:
+                recording = msgspec.structs.replace(recording, wrong=[_NOTHING])
+            swept = _Swept([])
+            began = time.monotonic()
+            try:
+                if not recording.wrong:
+                    swept = self._swept(crew, self._points(wanted, recording), recording)
+            except KeyboardInterrupt:
+                done = list({result.point: result for result in self._results}.values())
+                notes = (f"interrupted: {len(done)} points were done by then",)
+                swept = _Swept(done, time.monotonic() - began, notes=notes)
+                report = self._report(recording, swept, time.monotonic() - begun)
+                raise Interrupted(msgspec.structs.replace(report, interrupted=True)) from None
+        return self._report(recording, swept, time.monotonic() - begun)
 
     def _points(self, wanted: Point | None, recording: Recording) -> list[Point]:
         if wanted is not None:
@@ -142,38 +184,50 @@ class _Run:
         options = self._options
         return modes.plan(options.mode, boundaries, messages, self._seed, options.sample)
 
-    def _swept(
-        self, crew: Crew, points: list[Point], recording: Recording
-    ) -> tuple[list[Result], tuple[int, int] | None]:
-        warm = self._options.warm == "snapshot" and not self._options.staged
-        copies = self._shots(crew) if warm else {}
-        tasks = [self._task(point, recording, copies) for point in points]
-        doubled = [task for task in tasks if task.warm][::CHECKED]
-        again = [msgspec.structs.replace(task, warm="") for task in doubled]
-        self._total = len(tasks) + len(again)
-        found = dict(self._tried(crew, [*tasks, *again], recording))
-        same = sum(
-            _agree(found[copy], found[kill]) for copy, kill in zip(doubled, again, strict=True)
-        )
-        return [found[task] for task in tasks], (same, len(again)) if warm else None
+    def _swept(self, crew: Crew, points: list[Point], recording: Recording) -> _Swept:
+        """Hit the app at all points: from copies where that is right, else from the top."""
+        begun = time.monotonic()
+        cold = [self._task(point, recording) for point in points]
+        copies = self._copies(crew, cold)
+        tasks = [msgspec.structs.replace(task, warm=copies.get(task.aims[0], "")) for task in cold]
+        warm = {copy: kill for copy, kill in zip(tasks, cold, strict=True) if copy.warm}
+        checked = dict([*warm.items()][::CHECKED])
+        self._total = len(tasks) + len(checked)
+        found = dict(self._tried(crew, [*tasks, *checked.values()], recording))
+        # Nothing is said to have failed that was not really killed.
+        doubted = {copy: kill for copy, kill in warm.items() if found[copy].status != "survived"}
+        more = [kill for copy, kill in doubted.items() if copy not in checked]
+        self._total += len(more)
+        found |= dict(self._tried(crew, more, recording))
+        checked |= doubted
+        agreed = [_agree(found[copy], found[kill]) for copy, kill in checked.items()]
+        notes: tuple[str, ...] = ()
+        if not all(agreed):
+            notes = (_NO_COPIES,)
+            rest = [kill for copy, kill in warm.items() if copy not in checked]
+            self._total += len(rest)
+            found |= dict(self._tried(crew, rest, recording))
+        killed = set(warm if notes else doubted)
+        results = [
+            found[kill if copy in killed else copy] for copy, kill in zip(tasks, cold, strict=True)
+        ]
+        both = (sum(agreed), len(agreed)) if agreed else None
+        return _Swept(results, time.monotonic() - begun, both, notes)
 
-    def _task(
-        self,
-        point: Point,
-        recording: Recording,
-        copies: dict[tuple[str, int, str], str],
-    ) -> Attempt:
+    def _task(self, point: Point, recording: Recording) -> Attempt:
         wanted = aims(point, recording.boundaries, recording.messages)
-        first = wanted[0]
-        path = copies.get((first.mark, first.occurrence, first.kind), "")
-        return Attempt(point, tuple(wanted), path, self._compare)
+        return Attempt(point, tuple(wanted))
 
-    def _shots(self, crew: Crew) -> dict[tuple[str, int, str], str]:
-        found: dict[tuple[str, int, str], str] = {}
-        for _, answer in crew.all([Shoot(moments) for moments in SHOTS]):
+    def _copies(self, crew: Crew, tasks: list[Attempt]) -> dict[Aim, str]:
+        """Return copies of what a kill leaves, by the moment; none where they are not wanted."""
+        wanted = dict.fromkeys(task.aims[0] for task in tasks if task.aims[0].kind in MOMENTS)
+        if self._options.staged or self._options.warm != "snapshot" or len(wanted) < FEW:
+            return {}
+        found: dict[Aim, str] = {}
+        runs = [Shoot(tuple(aim for aim in wanted if aim.kind in apart)) for apart in APART]
+        for _, answer in crew.all([run for run in runs if run.stops]):
             assert isinstance(answer, Shots)
-            for shot in answer.shots:
-                found[shot.mark, shot.occurrence, shot.kind] = shot.path
+            found |= {shot.aim: shot.path for shot in answer.shots}
         return found
 
     def _tried(
@@ -193,6 +247,7 @@ class _Run:
                     missed.append(other)
                     continue
                 self._done += 1
+                self._results.append(result)
                 self._failed += result.status == "failed"
                 self._progress(self._done, self._total, self._failed)
                 yield asked[task], msgspec.structs.replace(result, left=[])
@@ -210,14 +265,7 @@ class _Run:
         wanted = aims(point, recording.boundaries, recording.messages)
         return msgspec.structs.replace(task, point=point, aims=tuple(wanted))
 
-    def _report(
-        self,
-        recording: Recording,
-        results: list[Result],
-        agreed: tuple[int, int] | None,
-        swept: float,
-        seconds: float,
-    ) -> Report:
+    def _report(self, recording: Recording, swept: _Swept, seconds: float) -> Report:
         options = self._options
         return Report(
             app=self._setup.name,
@@ -225,8 +273,8 @@ class _Run:
             seed=self._seed,
             staged=options.staged,
             order=options.order,
-            warm=options.warm,
             jobs=self._jobs,
+            cores=min(self._jobs, os.cpu_count() or 1),
             boundaries=recording.boundaries,
             messages=recording.messages,
             runes=0 if recording.upshot is None else recording.upshot.runes,
@@ -236,9 +284,10 @@ class _Run:
             varies=recording.varies,
             output=recording.output,
             stacks=recording.stacks,
-            results=results,
-            agreed=agreed,
-            swept=swept,
+            results=swept.results,
+            agreed=swept.agreed,
+            notes=list(swept.notes),
+            swept=swept.seconds,
             seconds=seconds,
             allow_missed=options.allow_missed,
             again=options.again,

@@ -88,8 +88,7 @@ class Scene(NamedTuple):
     """Where those of failed points are kept."""
     patience: float
     baseline: Path
-    compare: bool = True
-    """Whether final states are compared with the undisturbed run's."""
+    """Where it is kept what the undisturbed run came to."""
 
 
 # -- one life --------------------------------------------------------------------------------------
@@ -219,13 +218,12 @@ class _Trial:
             return self._result(status, wrong)
 
     def _order(self, number: int, aim: Aim | None) -> Order:
-        strict = self._scene.compare and self._point.kind not in FAULTS_NOTICED
         return Order(
             root=str(self._root),
             life=number,
             aim=aim,
             baseline=str(self._scene.baseline),
-            strict=strict,
+            strict=self._point.kind not in FAULTS_NOTICED,
             point=str(self._point),
             patience=self._scene.patience,
         )

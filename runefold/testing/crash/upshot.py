@@ -18,12 +18,13 @@ from actors.session.fold import Phase
 from actors.session.lifecycle import LIFECYCLE
 from actors.tool import runes as tools
 from actors.turn import runes as turns
+from runefold.testing.crash.wake import Wake
 from runelog.replay import replay
 from runelog.rune import SYSTEM
 from runelog.rune import State as Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from actors.session.fold import Member, State
     from runelog.log import Log
@@ -61,17 +62,42 @@ class Call(msgspec.Struct, frozen=True):
     arguments: str
     status: str
     """`` if it has no result."""
+    sure: bool = True
+    """Whether it was asked for before anything was unknown to whoever asked."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What the model of one agent is shown."""
+
+    role: str
+    messages: list[tuple[str, str]]
+    turns: list[str]
+    """The messages that its turns were begun by, in order."""
+    asked: list[str]
+    """What the app, and no other agent, said to it."""
+    sure: int | None = None
+    """So many messages do not follow from anything unknown; None if none does."""
+
+    def ends_at(self, turn: str) -> int:
+        """Return where the last words of one of its turns are, or would be."""
+        begins = [at for at, (role, _) in enumerate(self.messages) if role == "user"]
+        number = self.turns.index(turn)
+        end = begins[number + 1] if number + 1 < len(begins) else len(self.messages)
+        said = end > begins[number] and self.messages[end - 1][0] == "assistant"
+        return end - 1 if said else end
 
 
 class Talk(msgspec.Struct, frozen=True):
     """What one conversation came to."""
 
+    messages: list[str]
+    """Those that were accepted, in order."""
     ends: dict[str, End]
     """By message; of messages that agents sent each other, by a number."""
     session: dict[str, Any]
-    histories: list[tuple[str, list[tuple[str, str]]]]
-    """What the model of each agent is shown."""
-    calls: list[Call]
+    histories: list[Shown]
+    calls: dict[str, list[Call]]
+    """By the message whose turn asked for them."""
     spent: int
     """Tool calls, as the budget has them."""
     doubts: int
@@ -80,20 +106,29 @@ class Talk(msgspec.Struct, frozen=True):
     """Calls whose result says so."""
     told_doubts: int
     """Calls of which a model is told so."""
+    shaken: list[str]
+    """Messages whose turns know of something unknown, or follow from one that does."""
+    adrift: bool = False
+    """Whether one of those decided who speaks from then on."""
 
 
 class Upshot(msgspec.Struct, frozen=True):
     """What a log came to."""
 
     talks: dict[str, Talk]
+    """In the order in which they began."""
     problems: list[str]
     """Invariants that do not hold."""
     runes: int
+    drawn: bool = False
+    """Of an undisturbed run: whether another one has other ids."""
+    varying: list[str] = []
+    """Of an undisturbed run: in what another one differs."""
 
 
 def upshot(log: Log) -> Upshot:
     """Tell what a log came to. Everything must be at rest and on disk."""
-    talks: dict[str, Talk] = {}
+    talks: dict[str, tuple[int, Talk]] = {}
     problems: list[str] = []
     runes = 0
     for name in conversations(log):
@@ -101,8 +136,10 @@ def upshot(log: Log) -> Upshot:
         runes += len(envelopes)
         found = violations(envelopes, at_rest=True)
         problems += [nameless(f"{p.invariant} at {p.where}: {p.message}") for p in found]
-        talks[name] = _talk(log, name, envelopes)
-    return Upshot(talks, problems, runes)
+        begun = envelopes[0].position if envelopes else 0
+        talks[name] = (begun, _talk(log, name, envelopes))
+    in_order = sorted(talks.items(), key=lambda each: each[1][0])
+    return Upshot({name: talk for name, (_, talk) in in_order}, problems, runes)
 
 
 def conversations(log: Log) -> list[str]:
@@ -126,21 +163,32 @@ def _talk(log: Log, name: str, envelopes: list[Envelope]) -> Talk:
     root = ledger.find(budget, "session")
     payloads = [envelope.payload for envelope in envelopes]
     people = [rune for rune in payloads if isinstance(rune, agents.Spawning)]
-    histories = [
-        (each.role, list(_shown(History.read(log, name, each.agent_id, len(envelopes)))))
-        for each in people
-    ]
+    wake = Wake()
+    for rune in payloads:
+        wake.take(rune)
+    names = _Messages()
+    ends = _ends(envelopes, names)
+    histories = [(each, History.read(log, name, each.agent_id, len(envelopes))) for each in people]
+    shown = [_shown(each.role, each.agent_id, history, wake, names) for each, history in histories]
     results = {rune.call_id: rune.status for rune in payloads if isinstance(rune, tools.Result)}
-    unknown = [call for call, status in results.items() if status == "unknown"]
     return Talk(
-        ends=_ends(envelopes),
+        messages=[
+            names.of(rune.message_id)
+            for rune in payloads
+            if isinstance(rune, sessions.InputAccepted)
+        ],
+        ends=ends,
         session=_session(state),
-        histories=sorted(histories),
-        calls=sorted(_calls(payloads, results), key=msgspec.structs.astuple),
+        histories=sorted(shown, key=lambda each: (each.role, each.messages)),
+        calls=_calls(payloads, results, wake, names),
         spent=0 if root is None else root.used.tool_calls,
         doubts=len(state.in_doubt),
-        unknown=len(unknown),
-        told_doubts=_told(log, name, [each.agent_id for each in people], len(envelopes)),
+        unknown=sum(status == "unknown" for status in results.values()),
+        told_doubts=sum(
+            message.status == "unknown" for _, history in histories for message in history.messages
+        ),
+        shaken=[names.of(wake.messages[turn]) for turn in sorted(wake.shaken)],
+        adrift=wake.adrift,
     )
 
 
@@ -173,30 +221,48 @@ def _member(member: Member) -> list[Any]:
     return [member.parent_id is None, member.ready, member.spent, *ends]
 
 
-def _calls(runes: list[Rune], results: Mapping[str, str]) -> Iterator[Call]:
+def _calls(
+    runes: list[Rune], results: Mapping[str, str], wake: Wake, names: _Messages
+) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
     for rune in runes:
         if isinstance(rune, tools.Called):
             arguments = msgspec.json.encode(rune.arguments, order="deterministic").decode()
-            yield Call(rune.tool_name, nameless(arguments), results.get(rune.call_id, ""))
+            status = results.get(rune.call_id, "")
+            call = Call(rune.tool_name, nameless(arguments), status, rune.call_id not in wake.late)
+            message = names.of(wake.messages.get(rune.turn_id, rune.turn_id))
+            found.setdefault(message, []).append(call)
+    return found
 
 
-def _shown(history: History) -> Iterator[tuple[str, str]]:
-    """Yield what is shown, but for ids, and for the order in which tools came back."""
-    for role, group in itertools.groupby(history.messages, lambda message: message.role):
-        texts = [(role, nameless(message.text)) for message in group]
-        yield from sorted(texts) if role == "tool" else texts
-
-
-def _told(log: Log, name: str, people: list[str], head: int) -> int:
-    return sum(
-        message.status == "unknown"
-        for agent in people
-        for message in History.read(log, name, agent, head).messages
+def _shown(role: str, agent: str, history: History, wake: Wake, names: _Messages) -> Shown:
+    """Return what is shown, but for ids, and for the order in which tools came back."""
+    messages: list[tuple[str, str]] = []
+    turns = wake.turns.get(agent, [])
+    begun = 0
+    sure: int | None = None
+    for who, group in itertools.groupby(history.messages, lambda message: message.role):
+        several = list(group)
+        if sure is None and any(message.call_id in wake.causes for message in several):
+            sure = len(messages)
+        for message in several:
+            if who == "user":
+                if sure is None and begun < len(turns) and turns[begun] in wake.from_the_start:
+                    sure = len(messages)
+                begun += 1
+            messages.append((who, nameless(message.text)))
+        if who == "tool":
+            messages[-len(several) :] = sorted(messages[-len(several) :])
+    return Shown(
+        role,
+        messages,
+        [names.of(wake.messages[turn]) for turn in turns],
+        [nameless(wake.inputs[turn]) for turn in turns if turn not in wake.callers],
+        sure,
     )
 
 
-def _ends(envelopes: list[Envelope]) -> dict[str, End]:
-    names = _Messages()
+def _ends(envelopes: list[Envelope], names: _Messages) -> dict[str, End]:
     messages: dict[str, str] = {}
     found: dict[str, End] = {}
     for envelope in envelopes:

@@ -7,7 +7,8 @@ import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
+from unittest import mock
 
 import msgspec
 
@@ -17,6 +18,7 @@ from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, OF_
 from runefold.testing.crash.upshot import nameless
 from runefold.testing.stage import FragileLog
 from runelog.rune import kind_of
+from runelog.segment import Environment
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from runelog.log import Log
     from runelog.rune import Appended, Change
 
-_EARLY = frozenset({BEFORE, "disk-full"})
+_EARLY = frozenset({BEFORE, "disk-full", "sync-lost"})
 _LATE = frozenset({AFTER, "sync-eio", "clock-forward", "clock-back"})
 
 
@@ -65,11 +67,11 @@ class Watch:
         journal: Journal,
         aim: Aim | None = None,
         strike: Strike = _quiet,
-        everywhere: frozenset[str] = frozenset(),
+        stops: Sequence[Aim] = (),
         *,
         messages: bool = False,
     ) -> None:
-        """Note everything in `journal`; at the aim, or at each moment of `everywhere`, strike.
+        """Note everything in `journal`; at the aim, or at each of the `stops`, strike.
 
         With `messages`, those that actors handle are noted too.
         """
@@ -77,7 +79,7 @@ class Watch:
         self.journal = journal
         self.aim = aim
         self._strike = strike
-        self._everywhere = everywhere
+        self._stops = dict(enumerate(stops))
         self._messages = messages
         self._lock = threading.Lock()
         self._start = time.monotonic()
@@ -232,9 +234,10 @@ class Watch:
     # -- striking -----------------------------------------------------------------------------
 
     def _is_aim(self, passing: Passing, which: int) -> bool:
-        aim = self.aim
-        if aim is None:
-            return False
+        return self.aim is not None and self._is_at(self.aim, passing, which)
+
+    @staticmethod
+    def _is_at(aim: Aim, passing: Passing, which: int) -> bool:
         if aim.kind in OF_EFFECTS and aim.mark:
             return passing.effects[which - 1].mark == aim.mark
         return aim.which == which and aim.is_at(passing.marks, passing.number)
@@ -247,9 +250,13 @@ class Watch:
                 self._hit(passing)
                 self._strike(self.aim.kind, log)
             return
-        for kind in self._everywhere & kinds:
-            self.journal.note(Hit(self.life, passing.number, self._at(), kind, which))
-            self._strike(kind, log)
+        for number, stop in [*self._stops.items()]:
+            if stop.kind in kinds and self._is_at(stop, passing, which):
+                # Once each: a kill would have ended it the first time.
+                del self._stops[number]
+                at = self._at()
+                self.journal.note(Hit(self.life, passing.number, at, stop.kind, which, number))
+                self._strike(stop.kind, log)
 
     def _hit(self, passing: Passing) -> None:
         assert self.aim is not None
@@ -271,6 +278,16 @@ class DiskLog(Runelog):
         """Have a sync fail: nothing more is written, and those who follow are told."""
         self.failed = failure
         self.premises.reader.news.fail(failure)
+
+    def lose(self, failure: Exception) -> None:
+        """Have every commit from now on fail in earnest, and leave nothing on disk."""
+
+        def batch(_file: Environment, *, spare: bool = True) -> NoReturn:  # noqa: ARG001 -- as the real one
+            self.failed = failure
+            raise failure
+
+        # For good: it ends with the process, which can do no more with this log.
+        mock.patch.object(Environment, "batch", batch).start()
 
     def append(
         self,
@@ -304,10 +321,16 @@ class StageLog(FragileLog):
     directory: Path = Path()
     """Where the app thinks that it is."""
     failed: Exception | None = None
+    _losing: Exception | None = None
+    """What the next commit fails with."""
 
     def fail(self, failure: Exception) -> None:
         """Have a sync fail: nothing more is written."""
         self.failed = failure
+
+    def lose(self, failure: Exception) -> None:
+        """Have the next commit fail, and leave nothing behind."""
+        self._losing = failure
 
     def append(
         self,
@@ -322,6 +345,11 @@ class StageLog(FragileLog):
         if self.failed is not None:
             raise self.failed
         passing = self.watch.before(self, conversation, changes, durable=durable)
+        if self._losing is not None:
+            # What nobody waits for is taken all the same, and gone.
+            self.failed, self._losing = self._losing, None
+            if durable:
+                raise self.failed
         appended = super().append(conversation, changes, durable=durable, timeout=timeout)
         self.watch.after(self, passing, appended, durable=durable)
         return appended

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.model.provider import Done, Failure
 from runefold.agents import Bound
+from runefold.testing.crash.faults import raising
 from runefold.testing.crash.journal import Execution, Over
 from runefold.testing.crash.points import MODEL_FAULTS, TOOL_FAULTS
 
@@ -78,17 +79,23 @@ class WatchedTool:
         if call.cancellation.cancelled:
             return self._inner.run(call)  # which it will not do any more
         fault = ledger.watch.fault_of(call.conversation, call.call_id, TOOL_FAULTS)
+        if fault == "tool-raises":
+            return self._run(raising(self._inner), call)
         if fault:
-            return ledger.faults.of_tool(fault, lambda: self._run(call), call, spec)
-        return self._run(call)
+            return ledger.faults.of_tool(fault, lambda: self._run(self._inner, call), call, spec)
+        return self._run(self._inner, call)
 
-    def _run(self, call: Call) -> Outcome:
+    def _run(self, tool: Tool, call: Call) -> Outcome:
         ledger = self._ledger
         number = ledger.began(
             "tool", self.spec.name, call.conversation, call.call_id, call.arguments
         )
-        outcome = self._inner.run(call)
-        ledger.over(number, outcome.status)
+        status = "raised"
+        try:
+            outcome = tool.run(call)
+            status = outcome.status
+        finally:
+            ledger.over(number, status)
         ledger.watch.effect_done(call.conversation, call.call_id)
         return outcome
 
@@ -120,6 +127,8 @@ class WatchedModel:
         ledger = self._ledger
         entity = f"{request.turn_id}-r{request.round}-a{request.attempt}"
         fault = ledger.watch.fault_of(request.conversation, entity, MODEL_FAULTS)
+        if fault == "provider-refuses":
+            ledger.faults.refuse()
         if fault:
             return ledger.faults.of_model(fault, lambda: self._stream(request, entity), request)
         return self._stream(request, entity)
@@ -128,8 +137,13 @@ class WatchedModel:
         ledger, where = self._ledger, request.conversation
         # The same attempt of the same turn is the same call.
         number = ledger.began("model", self._name, where, f"{where}/{entity}", {})
-        for event in self._inner.stream(request):
-            if isinstance(event, Done | Failure):
-                ledger.over(number, "completed" if isinstance(event, Done) else "failed")
-                ledger.watch.effect_done(where, entity)
-            yield event
+        try:
+            for event in self._inner.stream(request):
+                if isinstance(event, Done | Failure):
+                    ledger.over(number, "completed" if isinstance(event, Done) else "failed")
+                    ledger.watch.effect_done(where, entity)
+                yield event
+        except Exception:
+            ledger.over(number, "raised")
+            ledger.watch.effect_done(where, entity)
+            raise

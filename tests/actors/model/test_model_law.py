@@ -173,20 +173,37 @@ def test_a_provider_that_refuses_at_once_used_nothing() -> None:
         ((AssistantDelta("a 0 "),), BreakOff("interrupt", said=4), 1_001),
         ((AssistantDelta("a 0 "),), BreakOff("interrupt", Amounts(tokens=-1), 4), 1_001),
         ((), TimeUp(BY), 1_000),
+        ((), Finish(said=0), 1_000),
+        ((AssistantDelta("h"),), Finish(said=401), 1_101),
+        ((AssistantDelta("h"),), Finish(said=10**9), 5_000),
+        ((), Finish((AskedCall("", "add"),), said=40), 1_010),
         ((AssistantDelta("h"),), Fail("timeout", said=10**9), 5_000),
     ],
     ids=str,
 )
-def test_what_broke_off_counts_as_what_was_sent_and_said(
+def test_where_nobody_says_what_was_used_it_is_what_was_sent_and_said(
     past: tuple[Rune, ...], command: Command, tokens: int
 ) -> None:
     """About that, marked as estimated; and never more than what was set aside for it."""
     end, settled = Given(LIFECYCLE, BORN, *past).when(command)
     guess = replace(SENT, tokens=tokens)
 
-    assert isinstance(end, Failed | Cancelled)
+    assert isinstance(end, Completed | Failed | Cancelled)
     assert settled == Settled(key=ID, used=guess, estimated=True)
     assert end.usage == guess
+
+
+@pytest.mark.parametrize(("cost", "counts"), [(None, 7_000), (0, 0), (50, 50), (9_999, 7_000)])
+@pytest.mark.parametrize("end", [Finish(), Fail("down"), BreakOff("stop")], ids=repr)
+def test_what_it_cost_is_guessed_at_where_there_is_a_price(
+    end: Finish | Fail | BreakOff, cost: int | None, counts: int
+) -> None:
+    """And never at more than what was set aside; without a price, at all of that."""
+    dear = replace(BORN, reserved=replace(RESERVED, cost=7_000))
+    _, settled = Given(LIFECYCLE, dear).when(replace(end, said=4, cost=cost))
+
+    assert isinstance(settled, Settled)
+    assert (settled.used.cost, settled.estimated) == (counts, True)
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)

@@ -288,9 +288,10 @@ def _leads_to(rune: Rune) -> Phase:
 
 def cancelled(state: State, entity: str, reason: str) -> Rune:
     """Return what a model call or tool call of a turn says when it is told to stop."""
+    by: Actor = "timeout" if reason == "timeout" else "system"
     if entity == state.model_call_id:
-        return model.Cancelled(model_call_id=entity, reason=reason)
-    return result(entity, "cancelled", reason)
+        return model.Cancelled(model_call_id=entity, reason=reason, actor=by)
+    return result(entity, "cancelled", reason, by)
 
 
 def _outcome(state: State, choice: int) -> Rune:
@@ -305,7 +306,7 @@ def _outcome(state: State, choice: int) -> Rune:
         case "many":
             return answered(*ids[:129], round_=round_, attempt=attempt)
         case "stop":
-            return model.Cancelled(model_call_id=me, reason="timeout" if choice % 2 else "steer")
+            return cancelled(state, me, "timeout" if choice % 2 else "steer")
         case "fault":
             return model.Failed(model_call_id=me, error_type="overloaded", retryable=True)
         case "crash":

@@ -104,9 +104,10 @@ def test_time_that_is_up_ends_a_turn_before_it_begins_anything_new() -> None:
 
 def test_what_was_cancelled_because_time_is_up_ends_in_a_time_out() -> None:
     """The reason goes the same way as that of an interrupt, and the text there is stays."""
-    stopped = model.Cancelled(model_call_id=FIRST, reason="timeout")
+    stopped = model.Cancelled(model_call_id=FIRST, reason="timeout", actor="timeout")
     streaming = Given(LIFECYCLE, *STREAMING, stopped)
-    tools = Given(LIFECYCLE, *EXECUTING, result("a", "cancelled", "timeout"), result("b"))
+    cut = result("a", "cancelled", "timeout", "timeout")
+    tools = Given(LIFECYCLE, *EXECUTING, cut, result("b"))
 
     for turn in (streaming, tools):
         assert turn.due == [GiveUp(FIRST, "timeout", "the turn took longer than it may")]

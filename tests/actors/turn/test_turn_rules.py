@@ -287,17 +287,20 @@ def test_a_long_list_of_what_goes_on_is_cut() -> None:
         turn.when(Interrupt("steer"))
 
 
-@pytest.mark.parametrize("actor", ["user", "system"])
-def test_an_interrupt_goes_the_way_of_what_it_cancelled(actor: Actor) -> None:
+@pytest.mark.parametrize(
+    ("why", "actor"),
+    [("steer", "user"), ("steer", "system"), ("timeout", "user"), ("budget_exhausted", "user")],
+)
+def test_an_interrupt_goes_the_way_of_what_it_cancelled(why: str, actor: Actor) -> None:
     """Whoever was killed in between, why and who are in the log, and so the end is the same."""
-    stopped = model.Cancelled(model_call_id=FIRST, reason="steer", actor=actor)
+    stopped = model.Cancelled(model_call_id=FIRST, reason=why, actor=actor)
     streaming = Given(LIFECYCLE, *STREAMING, stopped)
-    tools = Given(LIFECYCLE, *EXECUTING, result("b"), result("a", "cancelled", "steer", actor))
+    tools = Given(LIFECYCLE, *EXECUTING, result("b"), result("a", "cancelled", why, actor))
 
     for turn in (streaming, tools):
-        assert turn.due == [FinishEarly(FIRST, "steer", actor)]
-        assert turn.when(Interrupt("steer", "4 is", actor)) == [
-            Interrupted("steer", "4 is", "turn_1", trigger="steer", actor=actor)
+        assert turn.due == [FinishEarly(FIRST, why, actor)]
+        assert turn.when(Interrupt(why, "4 is", actor)) == [
+            Interrupted(why, "4 is", "turn_1", trigger=why, actor=actor)
         ]
     with pytest.raises(Refused):
         tools.when(CloseRound())

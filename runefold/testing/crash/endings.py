@@ -1,0 +1,272 @@
+"""Whether a run that was disturbed came to the same end as the undisturbed one.
+
+After a crash everything is as without it, except what recovery is allowed: a turn that was stopped
+may have said less, and a call that nobody can ask about may be unknown. Then that must be told, to
+the model and to the app, and what the model makes of it may be something else: in that turn from
+there on, and in what follows from it. Everything else is compared as ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.upshot import Upshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runefold.testing.crash.upshot import Call, End, Shown, Talk
+
+_T = TypeVar("_T")
+
+
+class Difference(NamedTuple):
+    """In what two runs differ."""
+
+    where: str
+    """What was compared: what differs in undisturbed runs already is not held against others."""
+    what: str
+
+
+def differences(want: Upshot, got: Upshot, *, strict: bool = True) -> Iterator[Finding]:
+    """Yield in what a disturbed run came to something else than the undisturbed one.
+
+    Without `strict`, only what must never be: after a fault, a turn may well end in an error.
+    """
+    for problem in (Counter(got.problems) - Counter(want.problems)).elements():
+        yield Finding("invariant", problem)
+    for name, talk in got.talks.items():
+        if talk.unknown != talk.doubts:
+            told = f"{talk.unknown} calls are unknown, and the app is told of {talk.doubts}"
+            yield Finding("effect", f"{name}: {told}")
+        if talk.unknown > talk.told_doubts:
+            told = f"{talk.unknown} calls are unknown, and the models know of {talk.told_doubts}"
+            yield Finding("effect", f"{name}: {told}")
+    if strict:
+        for each in compared(want, aligned(want, got) if want.drawn else got):
+            if each.where not in want.varying:
+                yield Finding("state", each.what)
+
+
+def varied(want: Upshot, other: Upshot) -> tuple[Upshot, list[str]]:
+    """Hold an undisturbed run against another one; return it with what cannot be compared.
+
+    And in words in what they differ. That their ids are others is no difference: then those of
+    later runs are taken to stand for those of this one, in the order in which they came up.
+    """
+    drawn = ids_of(want) != ids_of(other)
+    found = [*compared(want, aligned(want, other) if drawn else other)]
+    where = [each.where for each in found]
+    return msgspec.structs.replace(want, drawn=drawn, varying=where), [each.what for each in found]
+
+
+def ids_of(upshot: Upshot) -> dict[str, set[str]]:
+    """Return the ids of conversations and of messages in them."""
+    return {name: set(talk.messages) for name, talk in upshot.talks.items()}
+
+
+# -- ids that are drawn anew in each run -----------------------------------------------------------
+
+
+def aligned(want: Upshot, got: Upshot) -> Upshot:
+    """Return a run with the ids of another one, by what they stand for."""
+    ours = [name for name in got.talks if name not in want.talks]
+    theirs = [name for name in want.talks if name not in got.talks]
+    pairs = _paired(
+        theirs, ours, lambda name: _likeness(name, want), lambda name: _likeness(name, got)
+    )
+    names = {new: old for old, new in pairs}
+    for name, talk in got.talks.items():
+        same = want.talks.get(names.get(name, name))
+        if same is not None:
+            lacking = [each for each in same.messages if each not in talk.messages]
+            unknown = [each for each in talk.messages if each not in same.messages]
+            names |= dict(zip(unknown, lacking, strict=False))
+    if not names:
+        return got
+    found: Any = _renamed(msgspec.to_builtins(got), names)
+    return msgspec.convert(found, Upshot)
+
+
+def _likeness(name: str, upshot: Upshot) -> bytes:
+    """Return what a conversation is, but for its ids."""
+    talk = upshot.talks[name]
+    names = {name: "\0", **{each: f"\0{number}" for number, each in enumerate(talk.messages)}}
+    return msgspec.json.encode(_renamed(msgspec.to_builtins(talk), names))
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:  # noqa: ANN401 -- as JSON knows it
+    longest = sorted(names, key=len, reverse=True)
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest))})(?!\w)")
+
+    def walk(each: Any) -> Any:  # noqa: ANN401 -- as above
+        match each:
+            case str():
+                return pattern.sub(lambda found: names[found[0]], each)
+            case dict():
+                return {walk(key): walk(inner) for key, inner in each.items()}
+            case list() | tuple():
+                return [walk(inner) for inner in each]
+            case _:
+                return each
+
+    return walk(value)
+
+
+def _paired(
+    want: Sequence[_T],
+    got: Sequence[_T],
+    wanted: Callable[[_T], object],
+    found: Callable[[_T], object],
+) -> list[tuple[_T, _T]]:
+    """Pair what is alike; what is like nothing else, in order."""
+    left, pairs = list(want), []
+    rest = []
+    for each in got:
+        like = next((other for other in left if wanted(other) == found(each)), None)
+        if like is None:
+            rest.append(each)
+        else:
+            left.remove(like)
+            pairs.append((like, each))
+    return [*pairs, *zip(left, rest, strict=False)]
+
+
+# -- what is compared ------------------------------------------------------------------------------
+
+
+def compared(want: Upshot, got: Upshot) -> Iterator[Difference]:
+    """Yield in what two runs differ that may not."""
+    if got.talks.keys() != want.talks.keys():
+        told = f"conversations: {sorted(got.talks)}, not {sorted(want.talks)}"
+        yield Difference("conversations", told)
+    for name in sorted(got.talks.keys() & want.talks.keys()):
+        for where, what in _ended_differently(want.talks[name], got.talks[name]):
+            yield Difference(f"{name} {where}", f"{name}: {what}")
+
+
+def _ended_differently(want: Talk, got: Talk) -> Iterator[Difference]:
+    free = _free(want, got)
+    if got.ends.keys() != want.ends.keys():
+        told = f"messages that came to an end: {sorted(got.ends)}, not {sorted(want.ends)}"
+        yield Difference("ends", told)
+    for message in sorted(got.ends.keys() & want.ends.keys()):
+        old, new = want.ends[message], got.ends[message]
+        told = f"{message} ended as {new}, not as {old}"
+        if (new.kind, new.reason) != (old.kind, old.reason):
+            yield Difference(f"end of {message}", told)
+        elif message not in free and not _says_the_same(old, new):
+            yield Difference(f"text of {message}", told)
+    for what, before in want.session.items():
+        if got.session[what] != before:
+            told = f"the session's {what}: {got.session[what]}, not {before}"
+            yield Difference(f"session {what}", told)
+    # What follows from something unknown may take more calls, or fewer: then each is paid for.
+    more = _count(got) - _count(want) if got.unknown else 0
+    if got.spent != want.spent + more:
+        yield Difference("spent", f"{got.spent} tool calls are spent, not {want.spent + more}")
+    yield from _called_differently(want, got, free)
+    yield from _shown_differently(want, got)
+
+
+def _count(talk: Talk) -> int:
+    return sum(map(len, talk.calls.values()))
+
+
+def _free(want: Talk, got: Talk) -> set[str]:
+    """Return the messages whose turns may have said something else.
+
+    They follow from something unknown; or from a turn that was stopped, and had said less by then.
+    """
+    free = set(got.shaken)
+    for shown in got.histories:
+        for number, message in enumerate(shown.turns):
+            if _was_cut_shorter(want, got, message):
+                free.update(shown.turns[number + 1 :])
+    return free
+
+
+def _was_cut_shorter(want: Talk, got: Talk, message: str) -> bool:
+    old, new = want.ends.get(message), got.ends.get(message)
+    if old is None or new is None or old.kind != "interrupted" or new.kind != "interrupted":
+        return False
+    return old.text != new.text
+
+
+def _says_the_same(want: End, got: End) -> bool:
+    less = got.kind == "interrupted" and want.text.startswith(got.text)
+    return got.text == want.text or less
+
+
+def _called_differently(want: Talk, got: Talk, free: set[str]) -> Iterator[Difference]:
+    for message in sorted({*want.calls, *got.calls}):
+        old, new = want.calls.get(message, []), got.calls.get(message, [])
+        if message in free:
+            new = [call for call in new if call.sure]
+            old = old[: len(new)]
+        extra, less = Counter(map(_known, new)), Counter(map(_known, old))
+        for call in new:
+            if call.status == "unknown" and extra[_known(call)] > less[_known(call)]:
+                # It stands for one of the same, however that came out.
+                for other in old:
+                    if _asked(other) == _asked(call) and less[_known(other)] > extra[_known(other)]:
+                        extra[_known(call)] -= 1
+                        less[_known(other)] -= 1
+                        break
+        if told := _listed(extra, less):
+            yield Difference(f"calls of {message}", f"the calls of {message}: {told}")
+
+
+def _asked(call: Call) -> tuple[str, str]:
+    return call.tool, call.arguments
+
+
+def _known(call: Call) -> tuple[str, str, str]:
+    return call.tool, call.arguments, call.status
+
+
+def _listed(got: Counter[tuple[str, str, str]], want: Counter[tuple[str, str, str]]) -> str:
+    more = ", ".join(map(_in_words, (got - want).elements()))
+    missing = ", ".join(map(_in_words, (want - got).elements()))
+    return "; ".join(
+        filter(None, [more and f"too many: {more}", missing and f"missing: {missing}"])
+    )
+
+
+def _in_words(call: tuple[str, str, str]) -> str:
+    tool, arguments, status = call
+    return f"{tool} {arguments} ({status or 'without a result'})"
+
+
+def _shown_differently(want: Talk, got: Talk) -> Iterator[Difference]:
+    roles = sorted({shown.role for shown in (*want.histories, *got.histories)})
+    for role in roles:
+        ours = [shown for shown in got.histories if shown.role == role]
+        theirs = [shown for shown in want.histories if shown.role == role]
+        if len(ours) != len(theirs):
+            told = f"{len(ours)} of the role {role}, not {len(theirs)}"
+            yield Difference(f"agents {role}", told)
+        for old, new in _paired(theirs, ours, _messages, _messages):
+            most = _upto(want, got, new)
+            if new.messages[:most] != old.messages[:most]:
+                told = f"the model of {role} is shown {new.messages}, not {old.messages}"
+                yield Difference(f"history of {role}", told)
+            elif new.asked != old.asked and not got.adrift:
+                told = f"{role} was told {new.asked} by the app, not {old.asked}"
+                yield Difference(f"history of {role}", told)
+
+
+def _messages(shown: Shown) -> object:
+    return shown.messages
+
+
+def _upto(want: Talk, got: Talk, shown: Shown) -> int | None:
+    """Return how many messages must be the same; None if all."""
+    cuts = [shown.ends_at(each) for each in shown.turns if _was_cut_shorter(want, got, each)]
+    found = [at for at in (shown.sure, *cuts) if at is not None]
+    return min(found) if found else None

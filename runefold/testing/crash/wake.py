@@ -1,0 +1,79 @@
+"""What an outcome that nobody knows has in its wake: who heard of it, and whom they told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.session import runes as sessions
+from actors.tool import runes as tools
+from actors.turn import runes as turns
+
+if TYPE_CHECKING:
+    from runelog.rune import Rune
+
+
+class Wake:
+    """A fold over the runes of a conversation.
+
+    A turn is shaken when one of its calls is unknown; so is every later turn of its agent, which is
+    shown the same. A turn that such a one asks another agent for is shaken from its start, and one
+    that gets its answer from such a one from there on.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing unknown."""
+        self.turns: dict[str, list[str]] = {}
+        """By agent."""
+        self.messages: dict[str, str] = {}
+        """By turn: what it was begun by."""
+        self.inputs: dict[str, str] = {}
+        """By turn: what it was told."""
+        self.callers: dict[str, str] = {}
+        """By turn: the call that another agent began it with."""
+        self.shaken: set[str] = set()
+        self.from_the_start: set[str] = set()
+        """Of those, the turns that were shaken before they began."""
+        self.causes: set[str] = set()
+        """The calls whose results shook a turn."""
+        self.late: set[str] = set()
+        """The calls that were asked for by a turn that was shaken."""
+        self.adrift = False
+        """Whether a turn that was shaken decided who speaks from then on."""
+        self._turn_of: dict[str, str] = {}
+        self._agent_of: dict[str, str] = {}
+        self._agents: set[str] = set()
+
+    def take(self, rune: Rune) -> None:
+        """Take in a rune."""
+        match rune:
+            case turns.Started(turn_id=turn, agent_id=agent, message_id=message, input=text):
+                self._started(turn, agent, message, text)
+            case tools.Called(call_id=call, turn_id=turn):
+                self._turn_of[call] = turn
+                if turn in self.shaken:
+                    self.late.add(call)
+            case tools.Result(call_id=call, status=status):
+                asked = {turn for turn, caller in self.callers.items() if caller == call}
+                if status == "unknown" or asked & self.shaken:
+                    self.causes.add(call)
+                    self._shake(self._turn_of.get(call, ""))
+            case sessions.HandedOver(sender=sender) if sender in self._agents:
+                self.adrift = True
+            case _:
+                pass
+
+    def _started(self, turn: str, agent: str, message: str, text: str) -> None:
+        self.turns.setdefault(agent, []).append(turn)
+        self.messages[turn] = message
+        self.inputs[turn] = text
+        self._agent_of[turn] = agent
+        if message in self._turn_of:
+            self.callers[turn] = message
+        if self.adrift or agent in self._agents or self._turn_of.get(message, "") in self.shaken:
+            self.from_the_start.add(turn)
+            self._shake(turn)
+
+    def _shake(self, turn: str) -> None:
+        if turn in self._agent_of:
+            self.shaken.add(turn)
+            self._agents.add(self._agent_of[turn])
