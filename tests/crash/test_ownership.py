@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from runelog.errors import Fenced, Held
-from runelog.premises import acquire
+from runelog.founding import acquire
 from runelog.rune import Change
 from runelog.store import Runelog
 from tests.crash.judge import observe, sound
