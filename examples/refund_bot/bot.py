@@ -5,7 +5,7 @@ from pathlib import Path
 from payments import Payments
 
 from runefold import AgentSpec, CallId, Runtime, UnknownConversation, tool
-from runefold.providers import Request, Scripted, call
+from runefold.providers import Request, Scripted, ToolCall, call
 from runefold.testing import CrashApp, Effects
 
 COMPLAINT = "My teapot arrived broken: order A-17."
@@ -13,7 +13,7 @@ PAID = "You have your 20.00 back. Sorry!"
 NOT_PAID = "I cannot pay you back right now; a colleague will. Sorry!"
 
 
-def support(request: Request) -> list:
+def support(request: Request) -> list[str | ToolCall]:
     """Answer as a model would: look the order up, pay back, and say how that went."""
     results = [message for message in request.messages if message.role == "tool"]
     if not results:
@@ -56,7 +56,7 @@ def scenario(runtime: Runtime) -> None:
 
 def check(runtime: Runtime, effects: Effects) -> None:
     """Nobody is paid twice. Who is not paid is told so, and a crash is no reason for that."""
-    paid = [entry["cents"] for entry in Payments(runtime.log.directory).entries()]
+    paid = [entry["cents"] for entry in Payments(effects.directory).entries()]
     assert len(paid) <= 1
     if not paid:
         assert effects.fault, "nothing outside has failed"

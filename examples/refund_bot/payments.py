@@ -3,6 +3,7 @@
 import json
 import uuid
 from pathlib import Path
+from typing import Any
 
 
 class Payments:
@@ -20,7 +21,7 @@ class Payments:
                 book.write(json.dumps({"key": key, "order": order, "cents": cents}) + "\n")
         return f"refunded {cents / 100:.2f}"
 
-    def entries(self) -> list[dict]:
+    def entries(self) -> list[dict[str, Any]]:
         """Return everything that was really paid."""
         if not self._book.exists():
             return []

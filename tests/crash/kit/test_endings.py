@@ -1,0 +1,188 @@
+"""Rules about the end of a run: what must be the same, and what may not, whatever the ids are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from runefold.testing import CrashApp
+from runefold.testing.crash.endings import aligned, compared, differences, varied
+from runefold.testing.crash.upshot import Call, End, Shown, Talk, Upshot
+from tests.crash.kit import drifting
+from tests.crash.kit.test_sweep import effect_points, swept, told
+
+if TYPE_CHECKING:
+    from runefold.testing import CrashReport
+
+
+def verdicts(report: CrashReport) -> set[str]:
+    """Return what was found wrong."""
+    return {finding.verdict for result in report.failed for finding in result.wrong}
+
+
+# -- ids that are drawn --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_an_app_that_draws_its_ids_is_compared(*, staged: bool) -> None:
+    """Conversations and messages have other ids in each run, and what they come to is the same."""
+    app = CrashApp(drifting.build_steady, drifting.scenario_drawn, name="drawn")
+    report = swept(app, staged=staged, sample=6, allow_missed=6)
+
+    assert report.ok, told(report)
+    assert not report.varies
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_what_an_app_with_drawn_ids_says_otherwise_is_found(*, staged: bool) -> None:
+    """The bot says something else after a crash: its ids are no excuse."""
+    app = CrashApp(drifting.build_changing, drifting.scenario_drawn, name="changing")
+    report = swept(app, staged=staged, point=effect_points(app)[0])
+
+    assert verdicts(report) == {"state"}, told(report)
+    assert "Paid, I think." in told(report)
+
+
+def test_ids_are_paired_by_what_they_stand_for() -> None:
+    """Whichever conversation begins first, and in texts too; what is left over goes by order."""
+    want = Upshot({"a1": talk("x", "pay"), "b1": talk("y", "look", "a1 b1")}, [], 0)
+    got = Upshot({"b2": talk("y2", "look", "a2 b2"), "a2": talk("x2", "pay")}, [], 0)
+
+    assert aligned(want, got).talks == want.talks
+    assert not [*compared(want, aligned(want, got))]
+    assert [each.where for each in compared(want, got)] == ["conversations"]
+
+
+def test_ids_that_stay_are_compared_as_they_are() -> None:
+    """If two undisturbed runs have the same ids, others are a difference."""
+    want = Upshot({"a": talk("x", "pay")}, [], 0)
+    got = Upshot({"a": talk("other", "pay")}, [], 0)
+    steady, drawn = varied(want, want), varied(want, got)
+
+    assert (steady[0].drawn, drawn[0].drawn) == (False, True)
+    assert [*differences(steady[0], got)]
+    assert not [*differences(drawn[0], got)]
+
+
+def test_what_varies_by_itself_is_all_that_is_not_compared() -> None:
+    """A model that says something else each time does not excuse a call that is missing."""
+    want = Upshot({"a": talk("x", "pay", "one")}, [], 0)
+    held, varies = varied(want, Upshot({"a": talk("x", "pay", "two")}, [], 0))
+    less = msgspec.structs.replace(talk("x", "pay", "three"), calls={})
+
+    assert len(varies) == 2
+    assert not [*differences(held, Upshot({"a": talk("x", "pay", "three")}, [], 0))]
+    (finding,) = differences(held, Upshot({"a": less}, [], 0))
+    assert "missing: pay" in finding.message
+
+
+def talk(message: str, tool: str, text: str = "Done.", **changes: Any) -> Talk:  # noqa: ANN401 -- its fields
+    """Return a conversation of one turn."""
+    found = Talk(
+        messages=[message],
+        ends={message: End("completed", text)},
+        session={"turns": 1},
+        histories=[Shown("bot", [("user", "go"), ("assistant", text)], [message], ["go"])],
+        calls={message: [Call(tool, "{}", "success")]},
+        spent=1,
+        doubts=0,
+        unknown=0,
+        told_doubts=0,
+        shaken=[],
+    )
+    return msgspec.structs.replace(found, **changes)
+
+
+# -- what nobody knows, and what follows from it -------------------------------------------------
+
+
+def last_effect(app: CrashApp, name: str) -> str:
+    """Return the point after the last effect of a tool."""
+    report = swept(app, staged=True, point="1:before-commit")
+    return [
+        f"{at.number}:after-effect" + (f".{which}" if which > 1 else "")
+        for at in report.boundaries
+        for which, effect in enumerate(at.effects, 1)
+        if effect.name == name
+    ][-1]
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_beside_something_unknown_all_else_is_compared(*, staged: bool) -> None:
+    """The bot makes of it what it likes; what its expert says later does not follow from it."""
+    app = CrashApp(drifting.build_pair, drifting.scenario_pair, name="pair")
+    point = last_effect(app, "pay")
+    other = CrashApp(drifting.build_pair_changing, drifting.scenario_pair, name="changing")
+    sound, found = (swept(each, staged=staged, point=point) for each in (app, other))
+
+    assert sound.ok, told(sound)
+    assert verdicts(found) == {"state"}, told(found)
+    assert "m3 ended as completed: 'No.', not as completed: 'It depends.'" in told(found)
+
+
+def test_what_the_app_says_does_not_follow_from_something_unknown() -> None:
+    """To the same agent, after it: a message that the undisturbed run does not have is found."""
+    app = CrashApp(drifting.build_pair, drifting.scenario_told_otherwise, name="other words")
+    report = swept(app, staged=True, point=last_effect(app, "pay"))
+
+    assert verdicts(report) == {"state"}, told(report)
+    assert "by the app" in told(report)
+
+
+def test_calls_before_something_unknown_are_compared() -> None:
+    """Those that were asked for before it was; and the call itself, but for how it came out."""
+    sure, late = Call("look", "{}", "success"), Call("more", "{}", "success", sure=False)
+    doubt = Call("pay", "{}", "unknown")
+    want = talk("x", "", calls={"x": [sure, Call("pay", "{}", "success")]}, spent=2)
+    shaken: dict[str, Any] = {"shaken": ["x"], "unknown": 1}
+
+    def found(*calls: Call, spent: int) -> list[str]:
+        got = talk("x", "", calls={"x": [*calls]}, spent=spent, **shaken)
+        return [each.where for each in compared(Upshot({"a": want}, [], 0), _only(got))]
+
+    assert found(sure, doubt, spent=2) == []
+    assert found(sure, doubt, late, spent=3) == []
+    assert found(sure, doubt, late, spent=2) == ["a spent"]
+    assert found(doubt, late, spent=2) == ["a calls of x"]
+    assert found(sure, Call("pay", "{1}", "unknown"), spent=2) == ["a calls of x"]
+
+
+def _only(talk_: Talk) -> Upshot:
+    return Upshot({"a": talk_}, [], 0)
+
+
+def stopped(text: str, then: str, before: str = "Hi.") -> Talk:
+    """Return a conversation of three turns, of which the second was stopped."""
+    ends = {
+        "m1": End("completed", before),
+        "m2": End("interrupted", text),
+        "m3": End("completed", then),
+    }
+    words = [
+        ("user", "1"),
+        ("assistant", before),
+        ("user", "2"),
+        *([("assistant", text)] * bool(text)),
+    ]
+    history = Shown("bot", [*words, ("user", "3"), ("assistant", then)], [*ends], ["1", "2", "3"])
+    return talk("m1", "", messages=[*ends], ends=ends, histories=[history], calls={}, spent=0)
+
+
+@pytest.mark.parametrize(
+    ("got", "where"),
+    [
+        (stopped("One, two", "Well."), []),
+        (stopped("One", "Oh."), []),
+        (stopped("", "Oh."), []),
+        (stopped("Three", "Oh."), ["a text of m2"]),
+        (stopped("One, two", "Oh."), ["a text of m3", "a history of bot"]),
+        (stopped("One", "Oh.", "Hey."), ["a text of m1", "a history of bot"]),
+    ],
+)
+def test_a_turn_that_was_stopped_may_have_said_less(got: Talk, where: list[str]) -> None:
+    """And if it has, what its agent said later may be something else; before it, nothing may."""
+    want = stopped("One, two", "Well.")
+
+    assert [each.where for each in compared(_only(want), _only(got))] == where
