@@ -52,7 +52,7 @@ test: $(STAMP)
 
 crash: $(STAMP)
 	@echo "crash: running the long sweeps; this takes a while"
-	@$(PY) -m pytest -n auto --maxprocesses 4 -m crash --timeout 1800 $(ARGS) || { \
+	@$(PY) -m pytest -n auto --maxprocesses 4 -p tests.crash.tally -m crash --timeout 1800 $(ARGS) || { \
 	  echo "crash: FAILED"; exit 1; }
 	@echo "crash: all survived"
 

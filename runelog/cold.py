@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from runelog.blobs import FileBlobs
     from runelog.codec import Codec
-    from runelog.transfer import Section
+    from runelog.transfer import Entry, Section
 
 _SUFFIX: Final = ".runes"
 _ERASED: Final = ".erased"
@@ -81,13 +81,29 @@ class Archives:
         """Yield the runes of an archived conversation."""
         with self.opened(conversation) as reader:
             for entry in reader.read(conversation, after, until):
-                yield self.codec.envelope(
-                    entry.body,
-                    conversation=conversation,
-                    event_id=entry.event_id,
-                    position=entry.position,
-                    time=entry.time,
-                )
+                yield self._envelope(conversation, entry)
+
+    def checked(
+        self, conversation: str, progress: Callable[[int], None] | None = None
+    ) -> Iterator[Envelope]:
+        """Check an archived conversation's file to the last byte, then yield its runes.
+
+        Raises what `check_stream` raises, `FileNotFoundError` if there is no such file, and
+        `UnknownConversation` if it is another one's. `progress` is told of runes as it is checked.
+        """
+        with self.path(conversation).open("rb") as file:
+            check_stream(file, progress)
+            for entry in StreamReader(file).read(conversation):
+                yield self._envelope(conversation, entry)
+
+    def _envelope(self, conversation: str, entry: Entry) -> Envelope:
+        return self.codec.envelope(
+            entry.body,
+            conversation=conversation,
+            event_id=entry.event_id,
+            position=entry.position,
+            time=entry.time,
+        )
 
     @contextlib.contextmanager
     def opened(self, conversation: str) -> Iterator[StreamReader]:

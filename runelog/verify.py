@@ -14,12 +14,11 @@ import msgspec
 
 from runelog import frame, manifest, space
 from runelog.catalog import entries
-from runelog.errors import BadStream, Corrupt, NewerFormat, RunefoldError
+from runelog.errors import BadStream, Corrupt, NewerFormat, RunefoldError, UnknownConversation
 from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole, postings, stream_prefix
 from runelog.manifest import Status
 from runelog.rune import State, Tombstone
 from runelog.store import Runelog
-from runelog.transfer import check_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -270,20 +269,30 @@ class _Verifier:
                 self._note("INV-CRC-VALID", "fatal", f"{head.id} blob {digest[:12]}", str(error))
 
     def _check_archive(self, head: Head) -> None:
-        path = self._home.archives.path(head.id)
+        """Check an archive's every byte, and then decode its runes as those of segments are."""
+        archives = self._home.archives
+        runes = 0
         try:
-            with path.open("rb") as file:
-                checked = check_stream(file, self._progress)
+            for envelope in archives.checked(head.id, self._progress):
+                runes += 1
+                self._check_payload(envelope)
         except FileNotFoundError:
-            message = f"{head.id} is archived, and {path.name} is missing: restore it from a backup"
+            now = self._home.lookup.head(head.id)
+            if now is not None and now.state is not State.ARCHIVED:
+                # A live writer has restored or erased it since it was listed.
+                return
+            name = archives.path(head.id).name
+            message = f"{head.id} is archived, and {name} is missing: restore it from a backup"
+            self._note("INV-CRC-VALID", "fatal", head.id, message)
+        except UnknownConversation:
+            message = f"{archives.path(head.id).name} is the archive of another conversation"
             self._note("INV-CRC-VALID", "fatal", head.id, message)
         except (BadStream, NewerFormat) as error:
             message = f"the archive of {head.id} cannot be read: {error}"
             self._note("INV-CRC-VALID", "fatal", head.id, message)
         else:
-            self._report.runes += checked.totals.runes
-            if checked.totals.runes != head.head:
-                message = f"{head.id} has {head.head} runes, its archive {checked.totals.runes}"
+            if runes != head.head:
+                message = f"{head.id} has {head.head} runes, its archive {runes}"
                 self._note("INV-EVENTID-MONOTONIC", "error", head.id, message)
 
 

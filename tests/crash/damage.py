@@ -13,8 +13,7 @@ from runelog.pages import BIG, META_SIZE, Meta, Page
 from runelog.rune import Envelope, State
 from runelog.salvage import SalvageView
 from runelog.store import Runelog
-from tests.crash.guard import survived
-from tests.crash.runs import scratch
+from tests.crash.runs import narrowed, scratch
 from tests.crash.small import small_pages
 from tests.crash.story import CODEC, SMALL, Noted, Step, play, streams, worlds
 
@@ -53,11 +52,13 @@ FILES: Final = {
     "manifest": "MANIFEST",
 }
 SEGMENTS: Final = ("active", "sealed")
-BATCH: Final = 500
+BRIEFLY: Final = ("all", "list", "work", "conv_a", "conv_a book_1")
+"""Questions that between them read every rune, and something from each table."""
+BATCH: Final = 2_000
 """So many damages are tried in one child."""
 WALKED: Final = 20
 """The same where child processes walk through the files."""
-PATIENCE: Final = 300
+PATIENCE: Final = 900
 
 Answers = dict[str, list[object]]
 """What a log says to all there is to ask; what it did not get to say is missing at the end."""
@@ -87,6 +88,8 @@ class Scene(NamedTuple):
     """Whether its files are of small pages."""
     unclean: bool = False
     """Whether it was not closed, so that nothing vouches for what changes in place."""
+    brief: bool = False
+    """Whether not all is asked, but `BRIEFLY`."""
 
     @property
     def walked(self) -> bool:
@@ -124,11 +127,13 @@ def _version(log: Runelog, name: str, entity: str) -> list[int]:
     return [log.version(name, entity)]
 
 
-def ask(log: Runelog) -> tuple[Answers, set[str]]:
-    """Ask a log everything; return its answers, and which of them it broke off."""
+def ask(log: Runelog, *, brief: bool = False) -> tuple[Answers, set[str]]:
+    """Ask a log everything, or briefly; return its answers, and which of them it broke off."""
     answers: Answers = {}
     broken = set()
     for question, asked in _questions(log):
+        if brief and question not in BRIEFLY:
+            continue
         found = answers[question] = []
         try:
             found.extend(map(_known, asked()))
@@ -142,14 +147,14 @@ def opened(directory: Path, *, readonly: bool) -> Runelog:
     return Runelog.open(directory, CODEC, readonly=readonly, segment_size=SMALL)
 
 
-def look(directory: Path, expected: Answers, *, readonly: bool) -> None:
-    """Ask a log that may be damaged everything: what it says must be right."""
+def look(directory: Path, expected: Answers, scene: Scene) -> None:
+    """Ask a log that may be damaged: what it says must be right."""
     try:
-        log = opened(directory, readonly=readonly)
+        log = opened(directory, readonly=scene.readonly)
     except RunefoldError:
         return
     with log:
-        answers, broken = ask(log)
+        answers, broken = ask(log, brief=scene.brief)
     for question, told in answers.items():
         right = expected[question]
         assert told == right[: len(told)], f"{question}: {told}"
@@ -186,10 +191,11 @@ class Stage:
 
     def try_each(self, damages: Sequence[Damage]) -> None:
         """Do each damage to the log and look at it; a writer's traces are removed again."""
+        self.restore()  # whoever tried before may have ended before its time
         for damage in damages:
             self.target.write_bytes(damage.done(self.kept[self.target]))
             with self.pages():
-                look(self.directory, self.expected, readonly=self.scene.readonly)
+                look(self.directory, self.expected, self.scene)
             if not self.scene.readonly:
                 self.restore()
         self.target.write_bytes(self.kept[self.target])
@@ -215,19 +221,8 @@ def staged(scene: Scene) -> Iterator[Stage]:
 def try_all(scene: Scene, damages: Sequence[Damage]) -> list[str]:
     """Damage a log in each of these ways; return what went wrong."""
     with staged(scene) as stage:
-        return _narrowed(stage, damages)
-
-
-def _narrowed(stage: Stage, damages: Sequence[Damage]) -> list[str]:
-    """Try damages in one child; if that goes wrong, find out by halves with which of them."""
-    stage.restore()
-    told = survived(partial(stage.try_each, damages), PATIENCE)
-    if not told:
-        return []
-    if len(damages) == 1:
-        return [f"{stage.scene} with {damages[0]}: {told}"]
-    half = len(damages) // 2
-    return [*_narrowed(stage, damages[:half]), *_narrowed(stage, damages[half:])]
+        wrong = narrowed(stage.try_each, damages, PATIENCE)
+    return [f"{scene} with {damage}: {told}" for damage, told in wrong]
 
 
 def tried(pool: ProcessPoolExecutor, scene: Scene, damages: Sequence[Damage]) -> list[str]:
@@ -264,21 +259,23 @@ def table_bits(scene: Scene, tables: Sequence[str] = INDEX, *, copies: bool = Tr
 
 
 def visible_bits(scene: Scene) -> list[int]:
-    """Return every bit of a segment that changes how its page is read, and some of all others.
+    """Return every bit of a segment that changes what is seen of its page when it is read.
 
     Most of a page is empty, and free pages are read by nobody but a repair.
     """
     data = data_of(scene)
     view = SalvageView.of(data)
     size, free = view._file.page_size, view._survey.free
-    found = {*range(0, 8 * len(data), 15 if scene.small else 127)}
-    for number in {*range(len(data) // size)} - free:
+    found: list[int] = []
+    for number in sorted({*range(len(data) // size)} - free):
         page = data[number * size : (number + 1) * size]
         before = _seen(page, number)
-        for bit in range(8 * size):
-            if _seen(Damage(bit=bit).done(page), number) != before:
-                found.add(8 * size * number + bit)
-    return sorted(found)
+        found += [
+            8 * size * number + bit
+            for bit in range(8 * size)
+            if _seen(Damage(bit=bit).done(page), number) != before
+        ]
+    return found
 
 
 def _seen(data: bytes, number: int) -> object:

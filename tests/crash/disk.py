@@ -1,13 +1,20 @@
 """A disk that loses power: which states it can be left in, given what a program wrote and synced.
 
 What was synced is there. Of everything else any part may be: a file's unsynced pages in any
-combination, names in a directory that was not synced itself. Two kinds of file system are told
-apart: one that orders nothing but what is synced, and one that, as journals do, keeps all names
-and lengths in order.
+combination, names in a directory that was not synced itself, in any order. A file system with a
+journal keeps more in order than that: what it can leave is among what is tried here.
+
+Every subset of what is pending at a moment is made, and each state that comes of it is opened once,
+however many subsets and moments lead to it. There are three limits. Of a page that was written in
+part only the sectors from its start on are there, and everything else that is pending, or all
+before it, or nothing. Of more than `ALL_SUBSETS` pending changes a choice is tried. And what is in
+files that are there to be locked, and whether they are there, is left to chance in each state:
+nobody syncs them, and whoever opens the log begins them anew.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import random
@@ -21,10 +28,10 @@ if TYPE_CHECKING:
 
 PAGE: Final = 4_096
 SECTOR: Final = 512
-ALL_SUBSETS: Final = 8
+ALL_SUBSETS: Final = 14
 """Of up to so many unsynced changes every subset is tried."""
-SAMPLES: Final = 48
-"""Of more, so many at random, beside those that keep or lose one or all behind one."""
+SAMPLES: Final = 512
+"""Of more, so many at random, beside those that keep or lose any two, or all behind one."""
 _FOLDER: Final = -1
 
 
@@ -69,17 +76,16 @@ class Op(NamedTuple):
     data: bytes = b""
     names: tuple[tuple[str, int | None], ...] = ()
 
-    @property
-    def ordered(self) -> bool:
-        """Tell whether a journal keeps this in order."""
-        return self.what != "write"
-
 
 class State(NamedTuple):
     """What is on the disk after a power cut: its directories and files by name."""
 
     folders: frozenset[str]
     files: frozenset[tuple[str, File]]
+
+    def without_locks(self) -> State:
+        """Return the state that it is to whoever opens it: files to be locked hold nothing."""
+        return State(self.folders, frozenset(file for file in self.files if not is_lock(file[0])))
 
     def build(self, root: Path) -> None:
         """Make the files, under `root`, as they are in this state."""
@@ -93,19 +99,24 @@ class State(NamedTuple):
             os.close(descriptor)
 
 
+def is_lock(name: str) -> bool:
+    """Tell whether a file is there to be locked, and says nothing that outlives a process."""
+    return name.endswith(("-lock", "/LOCK"))
+
+
 class Disk:
     """What is durable, and what is pending, while changes come in."""
 
-    def __init__(self, root: str, *, journal: bool) -> None:
-        """Begin with an empty directory; with `journal`, any sync makes all names durable."""
+    def __init__(self, root: str) -> None:
+        """Begin with an empty directory."""
         self._root = root
-        self._journal = journal
         self._now: dict[str, int] = {"": _FOLDER}
         """Names as the program sees them."""
         self._names: dict[str, int] = {"": _FOLDER}
         """Names that are durable."""
         self._files: dict[int, File] = {}
         """Contents that are durable."""
+        self._locks: set[int] = set()
         self.pending: list[Op] = []
         self._serial = itertools.count()
 
@@ -123,6 +134,8 @@ class Disk:
             case "make":
                 self._now[name] = inode = next(self._serial)
                 self._files[inode] = File()
+                if is_lock(name):
+                    self._locks.add(inode)
                 self._pend_names("make", {name: inode})
             case "mkdir":
                 self._now[name] = _FOLDER
@@ -168,10 +181,7 @@ class Disk:
         folder = (name or ".") if inode == _FOLDER else None
         left = []
         for op in self.pending:
-            if op.folder:
-                durable = op.folder == folder or self._journal
-            else:
-                durable = op.inode == inode or (self._journal and op.ordered)
+            durable = op.folder == folder if op.folder else op.inode == inode
             if not durable:
                 left.append(op)
             elif op.folder:
@@ -179,6 +189,12 @@ class Disk:
             else:
                 self._files[op.inode] = _changed(self._files[op.inode], op)
         self.pending = left
+
+    def of_locks(self, op: Op) -> bool:
+        """Tell whether a change is one of files that are there to be locked, and of no others."""
+        return op.inode in self._locks or (
+            bool(op.folder) and all(is_lock(name) for name, _ in op.names)
+        )
 
     def state(self, kept: Sequence[Op]) -> State:
         """Return the disk's state if of all that is pending just these changes made it."""
@@ -214,6 +230,7 @@ def _rename(names: dict[str, int], op: Op) -> None:
             names[name] = inode
 
 
+@functools.lru_cache(1 << 14)
 def _changed(file: File, op: Op) -> File:
     match op.what:
         case "write":
@@ -224,34 +241,32 @@ def _changed(file: File, op: Op) -> File:
             return file.resize(max(file.size, op.offset))
 
 
-def subsets(pending: Sequence[Op], rng: random.Random, *, journal: bool) -> Iterator[list[Op]]:
-    """Yield what may be left of pending changes: every subset if they are few, a choice if not."""
-    count = len(pending)
+def subsets(count: int, rng: random.Random) -> Iterator[int]:
+    """Yield what may be left of so many changes, as bits: every subset if they are few.
+
+    Of many: those that keep, or lose, up to two of them; those that keep all up to one, and one
+    behind it; and so many at random.
+    """
     if count <= ALL_SUBSETS:
-        masks = iter(range(1 << count))
-    else:
-        everything = (1 << count) - 1
-        masks = itertools.chain(
-            ((1 << length) - 1 for length in range(count + 1)),
-            (everything & ~(1 << one) for one in range(count)),
-            (1 << one for one in range(count)),
-            (rng.getrandbits(count) for _ in range(SAMPLES)),
-        )
-    for mask in masks:
-        kept = [op for at, op in enumerate(pending) if mask >> at & 1]
-        if not journal or _in_order(pending, kept):
-            yield kept
+        yield from range(1 << count)
+        return
+    everything = (1 << count) - 1
+    ones = [1 << at for at in range(count)]
+    few = {0, *ones, *(one | other for one, other in itertools.combinations(ones, 2))}
+    starts = {one - 1 | other for one in ones for other in ones}
+    chance = {rng.getrandbits(count) for _ in range(SAMPLES)}
+    yield from sorted(few | {everything & ~mask for mask in few} | starts | chance)
+
+
+def torn(pending: Sequence[Op]) -> Iterator[list[Op]]:
+    """Yield what is left if one page made it in part: beside all others, those before, or none."""
     for at, op in enumerate(pending):
+        before, behind = pending[:at], pending[at + 1 :]
         for size in range(SECTOR, len(op.data), SECTOR):
-            # Torn: all before it made it, and of this one a part.
-            yield [*pending[:at], op._replace(data=op.data[:size])]
-
-
-def _in_order(pending: Sequence[Op], kept: Sequence[Op]) -> bool:
-    """Tell whether of the changes that a journal orders, none is kept behind one that is lost."""
-    ordered = [op for op in pending if op.ordered]
-    left = [op for op in kept if op.ordered]
-    return left == ordered[: len(left)]
+            part = op._replace(data=op.data[:size])
+            yield [*before, part, *behind]
+            yield [*before, part]
+            yield [part]
 
 
 class Case(NamedTuple):
@@ -264,38 +279,71 @@ class Case(NamedTuple):
     """The change before which the power was cut, for a message."""
 
 
-def cases(root: str, changes: Sequence[Change], durable: Sequence[int], seed: int) -> list[Case]:
-    """Return the states the disk can be left in, each once, with the strictest demands on it.
+class Tally(NamedTuple):
+    """How much of what can happen is tried."""
+
+    moments: int = 0
+    """At which the power is cut: before each sync, and at the end."""
+    pending: int = 0
+    """The most changes that are not durable at one of them, those of locks apart."""
+    subsets: int = 0
+    """Of what is pending, over all moments."""
+    chosen: int = 0
+    """Moments at which more is pending than every subset is tried of."""
+
+
+class Cuts(NamedTuple):
+    """The states that a disk can be left in, each once, with the strictest demands on it."""
+
+    cases: list[Case]
+    tally: Tally
+
+
+def cuts(root: str, changes: Sequence[Change], durable: Sequence[int], seed: int) -> Cuts:
+    """Cut the power at every moment.
 
     `durable` tells for each change the last step acknowledged as durable before it.
     """
     found: dict[State, Case] = {}
+    tally = Tally()
     rng = random.Random(seed)
-    for journal in (True, False):
-        disk = Disk(root, journal=journal)
-        begun = 1
-        for at, change in enumerate([*changes, None]):
-            if change is None or disk.settles(change):
-                # What is written through is pending for this one moment.
-                trial = [] if change is None or change.what == "sync" else _pages(disk, change)
-                required = durable[min(at, len(durable) - 1)]
-                where = (
-                    f"change {at}, {change.call} {change.path[len(root) :]}" if change else "end"
+    disk = Disk(root)
+    begun = 1
+    for at, change in enumerate([*changes, None]):
+        if change is None or disk.settles(change):
+            # What is written through is pending for this one moment.
+            trial = [] if change is None or change.what == "sync" else _pages(disk, change)
+            required = durable[min(at, len(durable) - 1)]
+            where = f"change {at}, {change.call} {change.path[len(root) :]}" if change else "end"
+            locks = [op for op in disk.pending if disk.of_locks(op)]
+            pending = [op for op in [*disk.pending, *trial] if op not in locks]
+            masks = [*subsets(len(pending), rng)]
+            some = ([op for at, op in enumerate(pending) if mask >> at & 1] for mask in masks)
+            for kept in itertools.chain(some, torn(pending)):
+                key = disk.state(kept).without_locks()
+                old = found.get(key)
+                found[key] = Case(
+                    old.state if old else disk.state(_with_some(kept, locks, rng)),
+                    max(required, old.required if old else 0),
+                    min(begun, old.limit) if old else begun,
+                    where,
                 )
-                for kept in subsets([*disk.pending, *trial], rng, journal=journal):
-                    state = disk.state(kept)
-                    old = found.get(state)
-                    found[state] = Case(
-                        state,
-                        max(required, old.required if old else 0),
-                        min(begun, old.limit) if old else begun,
-                        where,
-                    )
-            if change is not None and change.what == "ack":
-                begun = int(change.data.split()[0]) + 1
-            elif change is not None:
-                disk.apply(change)
-    return list(found.values())
+            tally = Tally(
+                tally.moments + 1,
+                max(tally.pending, len(pending)),
+                tally.subsets + len(masks),
+                tally.chosen + (len(pending) > ALL_SUBSETS),
+            )
+        if change is not None and change.what == "ack":
+            begun = int(change.data.split()[0]) + 1
+        elif change is not None:
+            disk.apply(change)
+    return Cuts([*found.values()], tally)
+
+
+def _with_some(kept: list[Op], locks: list[Op], rng: random.Random) -> list[Op]:
+    """Return changes with some of others, in the order in which they were made."""
+    return sorted([*kept, *(op for op in locks if rng.random() < 1 / 2)])
 
 
 def _pages(disk: Disk, change: Change) -> list[Op]:

@@ -11,13 +11,13 @@ import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.crash.calls import Change, Recorder, Saboteur, watch
-from tests.crash.disk import cases
+from tests.crash.disk import cuts
 from tests.crash.guard import survived
 from tests.crash.judge import check
-from tests.crash.ptrace import Fail, Kill
+from tests.crash.ptrace import PATIENCE, Fail, Kill
 from tests.crash.story import Pipe, acknowledged, begun, play, possible, promised, worlds
 from tests.crash.warm import walking_inside
 
@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runelog.store import Durability
-    from tests.crash.disk import Case
+    from tests.crash.disk import Case, Cuts
     from tests.crash.story import Step
 
 Story = tuple["Step", ...]
+T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
+def scratch(place: Path | None = None) -> Iterator[Path]:
     """Give a directory, in memory if possible: nothing here depends on a real disk."""
     memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) else None
+    if place is None and os.access(memory, os.W_OK):
+        place = memory
     root = Path(tempfile.mkdtemp(prefix="runelog-", dir=place))
     try:
         yield root
@@ -75,7 +77,7 @@ def power_cuts(
     recording: Recording,
     seed: int,
     sure: Callable[[Story, list[str]], int] = acknowledged,
-) -> list[Case]:
+) -> Cuts:
     """Return the states that a power cut at any moment of a recording can leave.
 
     `sure` tells from what was told up to which step all must be there.
@@ -86,25 +88,48 @@ def power_cuts(
         if change.what == "ack":
             told += change.data.decode().split("\n")[:-1]
         durable.append(sure(story, told))
-    return cases(recording.root, recording.changes, durable, seed)
+    return cuts(recording.root, recording.changes, durable, seed)
 
 
-def open_after(story: Story, case: Case, *, inside: bool = False) -> str:
-    """Make a state real and open it; return what is wrong, nothing if all is well.
+def narrowed(
+    attempt: Callable[[Sequence[T]], None], things: Sequence[T], patience: float = PATIENCE
+) -> list[tuple[T, str]]:
+    """Try things one after the other in one child; return those that went wrong, and how.
 
-    With `inside` its files are walked by whoever opens it, which is quicker.
+    If it fails, or ends before its time, others find out by halves of which of them that comes.
     """
-    with scratch() as root:
-        case.state.build(root)
-        for path in root.rglob("*-lock"):
-            # Nobody syncs what LMDB keeps there: anything may be left of it.
-            path.write_bytes(os.urandom(path.stat().st_size))
-        how = walking_inside() if inside else contextlib.nullcontext()
-        with how:
-            wrong = survived(
-                partial(check, root / "log", worlds(story)[case.required : case.limit + 1])
-            )
-        return f"power cut before {case.where}: {wrong}" if wrong else ""
+    told = survived(partial(attempt, things), patience)
+    if not told:
+        return []
+    if len(things) == 1:
+        return [(things[0], told)]
+    half = len(things) // 2
+    return [
+        *narrowed(attempt, things[:half], patience),
+        *narrowed(attempt, things[half:], patience),
+    ]
+
+
+def open_after(story: Story, chosen: Sequence[Case], *, inside: bool = False) -> list[str]:
+    """Make states real and open them; return what is wrong with which of them.
+
+    That is done in a child: if opening a state ends it, that is what is wrong with this one. With
+    `inside` it walks the files, too, which is quicker, and spares no process that they might end.
+    """
+    how = walking_inside() if inside else contextlib.nullcontext()
+    with scratch() as root, how:
+        wrong = narrowed(partial(_open_each, root, story), chosen)
+    return [f"power cut before {case.where}: {told}" for case, told in wrong]
+
+
+def _open_each(root: Path, story: Story, chosen: Sequence[Case]) -> None:
+    for case in chosen:
+        with scratch(root) as place:
+            case.state.build(place)
+            for path in place.rglob("*-lock"):
+                # Nobody syncs what LMDB keeps there: anything may be left of it.
+                path.write_bytes(os.urandom(path.stat().st_size))
+            check(place / "log", worlds(story)[case.required : case.limit + 1])
 
 
 def kill_at(story: Story, number: int, skip: int = 0) -> str:
