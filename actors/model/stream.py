@@ -77,6 +77,7 @@ class Stream:
         self._hear = hear
         self._lock = threading.Lock()
         self._waiting: list[str] = []
+        """What has come and not been looked at: whether it is a secret shows when it is written."""
         self._said: list[str] = []
         self._length = 0
         self._asked_length = 0
@@ -97,25 +98,26 @@ class Stream:
     def close(self) -> str:
         """Let nothing more of this answer into the log; return what has come and is not there."""
         with self._lock:
-            self._release()
-            rest = "".join(self._waiting)
-            self._waiting.clear()
-            self._disarm()
+            rest = "" if self.closed else self._taken(last=True)
             self.closed = True
             return rest
 
-    def _release(self) -> None:
-        """Take what was held back: it is no part of a secret, or all of one. Holds the lock."""
-        rest = self._flow.end()
-        if rest and not self.closed:
-            self._said.append(rest)
-            self._waiting.append(rest)
+    def _taken(self, *, last: bool) -> str:
+        """Take what is waiting and may be shown; at the last what was held back as well.
 
-    def _disarm(self) -> None:
+        Then that is no part of a secret, or all of one. Holds the lock.
+        """
         self.flush_by = None
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+        text = self._flow.feed(clean("".join(self._waiting)))
+        self._waiting.clear()
+        if last:
+            text += self._flow.end()
+        if text:
+            self._said.append(text)
+        return text
 
     def is_closed(self) -> bool:
         """Tell whether nobody wants the answer any more."""
@@ -125,25 +127,23 @@ class Stream:
         """Write what is waiting."""
         with self._lock:
             if not self.closed:
-                self._flush()
+                self._write_down(self._taken(last=False))
 
     def finish(self) -> None:
         """Write everything that has come: nobody will ask for the rest."""
         with self._lock:
             if not self.closed:
-                self._release()
-                self._flush()
+                self._write_down(self._taken(last=True))
 
     def begin(self) -> None:
         """Record that the answer has begun, though it has no words yet."""
         with self._lock:
             if not self.closed and not self._begun:
-                self._waiting.append("")
-                self._flush()
+                self._write_down(self._taken(last=False), anyhow=True)
 
     @property
     def text(self) -> str:
-        """All that was said so far."""
+        """All that was taken so far."""
         return "".join(self._said)
 
     @property
@@ -170,18 +170,31 @@ class Stream:
         """Read the provider to the end; then the actor is told what came of it."""
         outcome: Finish | Fail | None = None
         events: Iterator[Event] | Fail = self._asked(provider, request)
+        if isinstance(events, Fail):
+            outcome, events = events, iter(())
+        now = self._clock.now
         while outcome is None and not self.closed:
-            event = events if isinstance(events, Fail) else self._next(events)
-            self.heard_at = self._clock.now()
-            match event:
-                case Fail():
-                    outcome = event
-                case Pause(int() | float() as seconds) if 0 <= seconds <= MAX_PAUSE:
-                    yield self.heard_at + round(seconds * SECOND)
-                case _:
-                    self.heard = True
-                    outcome = self._kept(event)
-                    yield None
+            # Whatever the provider raises is an answer too.
+            try:
+                event = next(events)
+            except StopIteration:
+                outcome = self._cut_off()
+                break
+            except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
+                outcome = self._failed(error)
+                break
+            self.heard_at = now()
+            if isinstance(event, Pause) and is_short(event.seconds):
+                yield self.heard_at + round(event.seconds * SECOND)
+                continue
+            self.heard = True
+            try:
+                outcome = self._take(event)
+            except RunefoldError as error:
+                # An answer that the log has no room for has to be given again.
+                words = self._words(str(error), MAX_WORDS)
+                outcome = Fail(type(error).__name__, words, retryable=True)
+            yield None
         return None if outcome is None else partial(self._end, outcome)
 
     def _end(self, outcome: Finish | Fail) -> None:
@@ -194,15 +207,9 @@ class Stream:
         except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
             return self._failed(error)
 
-    def _next(self, events: Iterator[Event]) -> Event | Fail:
-        """Return what comes next; whatever the provider raises is an answer too."""
-        try:
-            return next(events)
-        except StopIteration:
-            message = "the stream ended without an end"
-            return Fail("cut_off", message, retryable=True, usage=self.usage)
-        except BaseException as error:  # noqa: BLE001 -- as above
-            return self._failed(error)
+    def _cut_off(self) -> Fail:
+        message = "the stream ended without an end"
+        return Fail("cut_off", message, retryable=True, usage=self.usage)
 
     def _failed(self, error: BaseException) -> Fail:
         try:
@@ -210,13 +217,6 @@ class Stream:
         except Exception:  # noqa: BLE001 -- as above, an error's own words included
             message = ""
         return Fail(type(error).__name__[:MAX_NAME], message, usage=self.usage)
-
-    def _kept(self, event: Event) -> Finish | Fail | None:
-        """Take in one event; an answer that the log has no room for has to be given again."""
-        try:
-            return self._take(event)
-        except RunefoldError as error:
-            return Fail(type(error).__name__, self._words(str(error), MAX_WORDS), retryable=True)
 
     def _words(self, text: str, most: int) -> str:
         """Return a text as it may be kept: without secrets, and not without end."""
@@ -226,7 +226,7 @@ class Stream:
         """Take in one event; return what the actor is to be told if it was the last."""
         match event:
             case Text(str(text)):
-                return self._say(clean(text))
+                return self._say(text)
             case ToolCall(str(), str()):
                 self._calls.append(asked(self._chance.id("call"), event, self._redactor))
                 self._asked_length += len(event.name) + len(event.arguments)
@@ -247,36 +247,27 @@ class Stream:
         return None
 
     def _say(self, text: str) -> Fail | None:
-        if not text:
-            return None
         with self._lock:
-            if self.closed:
+            if self.closed or not text:
                 return None
+            waiting = self._waiting
+            waiting.append(text)
             self._length += len(text)
-            text = self._flow.feed(text)
-            if not text:
-                # It may be a part of a secret: that shows when more has come.
-                return None
-            self._said.append(text)
-            self._waiting.append(text)
-            if not self._begun or len(self._waiting) >= MOST:
-                self._flush()
+            if not self._begun or len(waiting) >= MOST:
+                self._write_down(self._taken(last=False))
             elif self.flush_by is None:
                 self.flush_by = self.heard_at + GATHER
                 self._alarm = self._clock.at(self.flush_by, lambda: self._tell(FLUSH))
             elif self.heard_at >= self.flush_by:
-                self._flush()
+                self._write_down(self._taken(last=False))
         if self._length > MAX_TEXT:
             return Fail("endless", f"the answer is over {MAX_TEXT:,} characters long")
         return None
 
-    def _flush(self) -> None:
-        """Write what is waiting as one rune. Holds the lock."""
-        self._disarm()
-        if not self._waiting:
+    def _write_down(self, text: str, *, anyhow: bool = False) -> None:
+        """Write a text as one rune, if there is any. Holds the lock."""
+        if not text and not anyhow:
             return
-        text = "".join(self._waiting)
-        self._waiting.clear()
         self._begun = True
         rune = AssistantDelta(text=text)
         agent, turn = self._context
@@ -298,6 +289,11 @@ FLUSH: Final = Flush()
 def clean(text: str) -> str:
     """Return a text that can be stored: what a provider gives may hold halves of characters."""
     return text.encode("utf-8", "replace").decode()
+
+
+def is_short(seconds: object) -> bool:
+    """Tell whether a provider may pause for so long."""
+    return isinstance(seconds, int | float) and 0 <= seconds <= MAX_PAUSE
 
 
 def is_sound(used: Used) -> bool:

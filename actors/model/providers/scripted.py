@@ -69,13 +69,17 @@ class Scripted:
         words = 0
         ended = False
         for line in [lines] if isinstance(lines, str) else lines:
-            event = Text(line) if isinstance(line, str) else line
-            if isinstance(event, Text):
-                words += len(event.text.split())
-            ended = isinstance(event, (Done, Failure))
-            if ended and isinstance(event, Done):
+            if isinstance(line, str):
+                words += len(line.split())
+                ended = False
+                yield Text(line)
+                continue
+            if isinstance(line, Text):
+                words += len(line.text.split())
+            ended = isinstance(line, Done | Failure)
+            if isinstance(line, Done):
                 yield self._used(request, words)
-            yield event
+            yield line
         if not ended:
             yield self._used(request, words)
             yield Done()
