@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.hall import Newborn
 from runelog.rune import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-    from actors.entity import Entity, Place
-    from actors.hall import Hall
+    from actors.entity import Entity, Place, Placed
+    from actors.hall import Hall, Ward
     from runelog.rune import Rune
 
 
@@ -34,32 +34,21 @@ class Author(Protocol):
         ...
 
 
-class _Part:
-    """Consecutive runes of one place."""
+class _Other:
+    """A ward, or a newborn, as this decision makes it."""
 
-    __slots__ = ("deadline", "expected", "is_open", "place", "runes")
+    __slots__ = ("kind", "name", "runes", "state", "ward")
 
-    def __init__(self, place: Place, expected: int | None) -> None:
-        self.place = place
-        self.expected = expected
-        self.runes: list[Rune] = []
-        self.is_open: bool | None = None
-        self.deadline: int | None = None
-
-
-class _Birth:
-    """An entity that is born by this decision."""
-
-    __slots__ = ("kind", "runes", "state")
-
-    def __init__(self, kind: Entity) -> None:
+    def __init__(self, name: str, kind: Entity, state: Any, ward: Ward | None) -> None:  # noqa: ANN401 -- any law's
+        self.name = name
         self.kind = kind
-        self.state: Any = kind.lifecycle.initial
+        self.state = state
+        self.ward = ward
+        """As the hall has it until then; a newborn is none."""
         self.runes: list[Rune] = []
 
-    def fold(self, rune: Rune) -> None:
-        self.state = self.kind.lifecycle.apply(self.state, rune)
-        self.runes.append(rune)
+
+_UNSAID: Final = (None, None)
 
 
 class Draft:
@@ -69,151 +58,162 @@ class Draft:
         self,
         hall: Hall,
         author: Author,
-        before: Any,  # noqa: ANN401 -- of whichever law
-        after: Any,  # noqa: ANN401 -- as above
-        runes: Sequence[Rune],
+        after: Any,  # noqa: ANN401 -- of whichever law
+        placed: Iterable[Placed],
     ) -> None:
-        """Lay out what was decided in state `before` and leads to `after`."""
+        """Lay out what was decided and leads to `after`."""
         self._hall = hall
-        self._author = author
-        self._parts: list[_Part] = []
-        self._wards: dict[str, tuple[Any, int]] = {}
-        self._births: dict[str, _Birth] = {}
-        self._seen: set[str] = set()
+        self._me = author.me
+        # What is on the page already, nobody else can have come between.
+        self._touched = hall.page.touched
+        self._version = None if author.me in self._touched else author.version
+        """What the author's stream is expected to have; it is said once for each."""
+        self._parts: list[tuple[Place, int | None, list[Rune]]] = []
+        """Consecutive runes of one place, and the version that the stream must have."""
+        self._others: dict[str, _Other | None] = {}
+        """Whoever else is written to; None for one whose own actor folds it."""
+        self._births: list[_Other] = []
+        self._wards: list[_Other] = []
         self.own: list[Rune] = []
         """Those of the runes that are in the author's own stream."""
-        for rune in runes:
-            self._add(author.entity.place(before, rune), rune)
+        self.count = 0
+        """How many runes there are."""
+        for place, rune in placed:
+            self._add(place, rune)
         decided = len(self.own)
-        for entity, birth in list(self._births.items()):
-            self._grow(entity, birth)
-        for entity in list(self._wards):
-            self._tend(entity)
+        for birth in self._births:
+            self._see_to(birth)
+        for ward in self._wards:
+            self._see_to(ward)
         # What these decided at once, and it observes, it has not folded yet.
         for rune in self.own[decided:]:
             after = author.entity.lifecycle.apply(after, rune)
         self.after = after
         """The author's state once all of it has happened."""
-        self.noted = self._note(after)
-        context = author.entity.context(after)
-        self.changes = [self._change(part, context) for part in self._parts]
-        self.count = sum(len(part.runes) for part in self._parts)
-        """How many runes there are."""
+        is_open = author.entity.is_open(after)
+        self.noted = (is_open, author.entity.deadline(after) if is_open else None)
+        notes = self._notes()
+        if self.noted != author.noted:
+            notes[author.me] = self.noted
+        self.changes = self._changes(notes, author.entity.context(after), author.cause)
 
     # -- laying out ---------------------------------------------------------------------------
 
     def _add(self, place: Place, rune: Rune) -> None:
+        parts, others, me = self._parts, self._others, self._me
         owner, observers = place
-        part = self._parts[-1] if self._parts else None
-        if part is None or part.place != place:
-            part = _Part(place, self._expected(owner, rune))
-            self._parts.append(part)
-        part.runes.append(rune)
+        if not parts or parts[-1][0] != place:
+            if owner == me:
+                expected, self._version = self._version, None
+            else:
+                expected = None if owner in others else self._meet(owner, rune)
+            parts.append((place, expected, []))
+        parts[-1][2].append(rune)
+        self.count += 1
         for entity in (owner, *observers):
-            self._fold(entity, rune)
+            if entity == me:
+                self.own.append(rune)
+            elif (other := others.get(entity)) is not None:
+                other.state = other.kind.lifecycle.apply(other.state, rune)
+                other.runes.append(rune)
 
-    def _fold(self, entity: str, rune: Rune) -> None:
-        if entity == self._author.me:
-            self.own.append(rune)
-        elif entity in self._births:
-            self._births[entity].fold(rune)
-        elif entity in self._wards:
-            state, version = self._wards[entity]
-            lifecycle = self._hall.ward(entity).entity.lifecycle
-            self._wards[entity] = (lifecycle.apply(state, rune), version + 1)
-
-    def _expected(self, owner: str, rune: Rune) -> int | None:
-        """Return the version that a stream must have; it is said once for each."""
-        if owner in self._seen:
-            return None
-        self._seen.add(owner)
-        # What is on the page already, nobody else can have come between.
-        touched = owner in self._hall.page.touched
-        if owner == self._author.me:
-            return None if touched else self._author.version
-        if self._hall.is_ward(owner):
-            ward = self._hall.ward(owner)
-            self._wards[owner] = (ward.state, ward.version)
-            return None if touched else ward.version
+    def _meet(self, owner: str, rune: Rune) -> int | None:
+        """Find out who is written to; return the version that its stream must have."""
+        ward = self._hall.find_ward(owner)
+        if ward is not None:
+            other = self._others[owner] = _Other(owner, ward.entity, ward.state, ward)
+            self._wards.append(other)
+            return None if owner in self._touched else ward.version
         kind = self._hall.births.get(type(rune))
         if kind is None:
             # Written for an entity whose own actor cannot: the log still counts its version.
+            self._others[owner] = None
             return None
-        self._births[owner] = _Birth(kind)
+        other = self._others[owner] = _Other(owner, kind, kind.lifecycle.initial, None)
+        self._births.append(other)
         return 0
 
-    def _grow(self, entity: str, birth: _Birth) -> None:
-        """Let a newborn decide at once what is due inward."""
-        state = birth.state
-        _, more = birth.kind.cascade(entity, state, [])
-        for rune in more:
-            self._add(birth.kind.place(birth.state, rune), rune)
-
-    def _tend(self, entity: str) -> None:
-        """Let a ward decide at once what is due inward."""
-        kind, state = self._hall.ward(entity).entity, self._wards[entity][0]
-        _, more = kind.cascade(entity, state, [])
-        for rune in more:
-            self._add(kind.place(state, rune), rune)
+    def _see_to(self, other: _Other) -> None:
+        """Let a newborn, or a ward, decide at once what is due inward."""
+        if other.kind.inward:
+            for place, rune in other.kind.cascaded(other.name, other.state, ())[1]:
+                self._add(place, rune)
 
     # -- what the index is told ---------------------------------------------------------------
 
-    def _note(self, after: Any) -> tuple[bool, int | None]:  # noqa: ANN401 -- any law's
-        """Say of each entity whether it has work left, where that is new."""
-        for entity, birth in self._births.items():
+    def _notes(self) -> dict[str, tuple[bool | None, int | None]]:
+        """Say of each of the others whether it has work left, and by when, where that is new."""
+        notes: dict[str, tuple[bool | None, int | None]] = {}
+        for birth in self._births:
             if birth.kind.is_open(birth.state):
-                self._say(entity, None, is_open=True, deadline=birth.kind.deadline(birth.state))
-        for entity, (state, _) in self._wards.items():
-            ward = self._hall.ward(entity)
-            is_open, was_open = ward.entity.is_open(state), ward.entity.is_open(ward.state)
-            if is_open or was_open:
-                self._say(entity, None, is_open=is_open, deadline=ward.entity.deadline(state))
-        author = self._author
-        is_open = author.entity.is_open(after)
-        noted = (is_open, author.entity.deadline(after) if is_open else None)
-        if noted != author.noted:
-            touched = author.me in self._hall.page.touched
-            expected = None if touched else author.version
-            self._say(author.me, expected, is_open=is_open, deadline=noted[1])
-        return noted
+                notes[birth.name] = (True, birth.kind.deadline(birth.state))
+        for other in self._wards:
+            kind, state, ward = other.kind, other.state, other.ward
+            assert ward is not None
+            if kind.is_open(state):
+                notes[other.name] = (True, kind.deadline(state))
+            elif kind.is_open(ward.state):
+                notes[other.name] = (False, None)
+        return notes
 
-    def _say(
-        self, entity: str, expected: int | None, *, is_open: bool, deadline: int | None
-    ) -> None:
-        part = next((part for part in self._parts if part.place.owner == entity), None)
-        if part is None:
-            part = _Part(type(self._parts[0].place)(entity), expected)
-            self._parts.append(part)
-        part.is_open = is_open
-        part.deadline = deadline if is_open else None
-
-    def _change(self, part: _Part, context: tuple[str | None, str | None]) -> Change:
-        owner, observers = part.place
-        birth = self._births.get(owner)
-        agent, turn = context if birth is None else birth.kind.context(birth.state)
-        return Change(
-            owner,
-            part.expected,
-            part.runes,
-            observers,
-            agent=agent,
-            turn=turn,
-            cause=self._author.cause,
-            open=part.is_open,
-            deadline=part.deadline,
-        )
+    def _changes(
+        self,
+        notes: dict[str, tuple[bool | None, int | None]],
+        context: tuple[str | None, str | None],
+        cause: int,
+    ) -> list[Change]:
+        """Return all of it as changes; the first one of each entity has what is noted of it."""
+        changes = []
+        for (owner, observers), expected, runes in self._parts:
+            other = self._others.get(owner)
+            if other is None or other.ward is not None:
+                agent, turn = context
+            else:
+                agent, turn = other.kind.context(other.state)
+            is_open, by = notes.pop(owner, _UNSAID) if notes else _UNSAID
+            changes.append(
+                Change(
+                    owner,
+                    expected,
+                    runes,
+                    observers,
+                    agent=agent,
+                    turn=turn,
+                    cause=cause,
+                    open=is_open,
+                    deadline=by,
+                )
+            )
+        if notes:
+            # What is left is of the author, if all that it decided is for others.
+            is_open, by = notes[self._me]
+            agent, turn = context
+            changes.append(
+                Change(
+                    self._me,
+                    self._version,
+                    [],
+                    agent=agent,
+                    turn=turn,
+                    cause=cause,
+                    open=is_open,
+                    deadline=by,
+                )
+            )
+        return changes
 
     # -- afterwards ---------------------------------------------------------------------------
 
     def believe(self) -> None:
         """Take over what became of the wards."""
-        for entity, (state, version) in self._wards.items():
-            ward = self._hall.ward(entity)
-            ward.state, ward.version = state, version
+        for other in self._wards:
+            assert other.ward is not None
+            other.ward.state = other.state
+            other.ward.version += len(other.runes)
 
     def newborn(self, last: int) -> dict[str, Newborn]:
         """Return the entities that were born, as they are after event `last`."""
         return {
-            entity: Newborn(birth.state, len(birth.runes), last, tuple(birth.runes))
-            for entity, birth in self._births.items()
+            birth.name: Newborn(birth.state, len(birth.runes), last, tuple(birth.runes))
+            for birth in self._births
         }

@@ -6,7 +6,7 @@ Pure, like the laws themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from runelog.rune import Rune
 
@@ -48,7 +48,10 @@ class Entity:
 
     lifecycle: Lifecycle[Any, Any, Any, Any]
     place: Callable[[Any, Rune], Place]
-    """Where a rune that this entity decided belongs, given the state before the decision."""
+    """Where a rune that this entity decided belongs, given its state before that rune.
+
+    Only by who it is, which is so from its birth on: what it has come to makes no difference.
+    """
     births: tuple[type[Rune], ...]
     """The runes that begin such an entity; a parent appends them."""
     is_open: Callable[[Any], bool]
@@ -79,30 +82,40 @@ class Entity:
 
         What was decided for others is folded only if `me` observes it, as in a replay.
         """
-        return self.cascaded(me, state, runes)[:2]
+        state, placed, _ = self.cascaded(me, state, runes)
+        return state, [rune for _, rune in placed]
 
     def cascaded(
         self,
         me: str,
         state: Any,  # noqa: ANN401 -- of whichever lifecycle
         runes: Sequence[Rune],
-    ) -> tuple[Any, list[Rune], Sequence[Any]]:
-        """Do as `cascade`, and return what is due then as well: to say it twice costs time."""
-        found = list(runes)
-        state = self.folded(me, state, runes)
+    ) -> tuple[Any, list[Placed], Sequence[Any]]:
+        """Do as `cascade`; say where each rune belongs and what is due in the end as well.
+
+        Both are known on the way, and to find them out once more costs time.
+        """
+        placed: list[Placed] = []
         for _ in range(_PATIENCE):
+            if runes:
+                state = self.laid_out(me, state, runes, placed)
             due = self.lifecycle.due(state)
-            at_once = next((effect for effect in due if type(effect) in self.inward), None)
+            at_once = self.at_once(due)
             if at_once is None:
-                return state, found, due
-            more = list(self.lifecycle.decide(state, at_once))
-            if not more:
+                return state, placed, due
+            runes = self.lifecycle.decide(state, at_once)
+            if not runes:
                 msg = f"{self.name}: {type(at_once).__name__} is due and decides nothing"
                 raise AssertionError(msg)
-            state = self.folded(me, state, more)
-            found += more
         msg = f"{self.name}: what is due inward does not come to an end"
         raise AssertionError(msg)
+
+    def at_once(self, due: Sequence[Any]) -> Any | None:  # noqa: ANN401 -- as above
+        """Return the first effect of those due that is a command of the same law."""
+        for effect in due:
+            if type(effect) in self.inward:
+                return effect
+        return None
 
     def folded(
         self,
@@ -111,12 +124,26 @@ class Entity:
         runes: Sequence[Rune],
     ) -> Any:  # noqa: ANN401 -- as above
         """Return the state after those of `runes` that are in this entity's own stream."""
+        return self.laid_out(me, state, runes, [])
+
+    def laid_out(
+        self,
+        me: str,
+        state: Any,  # noqa: ANN401 -- as above
+        runes: Sequence[Rune],
+        placed: list[Placed],
+    ) -> Any:  # noqa: ANN401 -- as above
+        """Do as `folded`, and add all of the runes to those that are `placed`."""
+        place, apply = self.place, self.lifecycle.apply
         for rune in runes:
-            owner, observers = self.place(state, rune)
-            if owner == me or me in observers:
-                state = self.lifecycle.apply(state, rune)
+            at = place(state, rune)
+            if at.owner == me or me in at.observers:
+                state = apply(state, rune)
+            placed.append((at, rune))
         return state
 
 
+Placed: TypeAlias = tuple[Place, Rune]
+"""A rune, and where it belongs."""
 _PATIENCE = 1_000
 """How many inward decisions may follow from one: a law that needs more goes round in circles."""

@@ -216,9 +216,12 @@ class Hall:
         """Look them up in the log anew."""
         self._wards.clear()
 
-    def is_ward(self, entity: str) -> bool:
-        """Tell whether an entity has no actor."""
-        return entity.partition("_")[0] in self._ward_kinds
+    def find_ward(self, entity: str) -> Ward | None:
+        """Return an entity as it is now if it is one without an actor."""
+        ward = self._wards.get(entity)
+        if ward is None and entity.partition("_")[0] in self._ward_kinds:
+            return self.ward(entity)
+        return ward
 
     def replayed(self, kind: Entity, entity: str) -> Newborn:
         """Return an entity's state as the log has it."""
@@ -249,8 +252,8 @@ class Hall:
         now whether it takes it: whoever gave us what is in it waits to be told.
         """
         first = self.page.write(changes, at_once=at_once)
-        self.active_at = self.offices.clock.now()
-        self._when_dry()
+        if not self._waits_for_dry:
+            self._when_dry()
         return first
 
     def append_fragment(self, change: Change) -> int:
@@ -277,26 +280,26 @@ class Hall:
         self, first: int, changes: Sequence[Change], births: Mapping[str, Newborn], by: str
     ) -> None:
         """Tell the actors of this conversation what they observe, in order; `by` knows already."""
-        self._newborn.update(births)
+        if births:
+            self._newborn.update(births)
+        members, newborn = self._members, self._newborn
         event_id = first
         for change in changes:
             for rune in change.runes:
                 for entity in (change.entity, *change.observers):
-                    member = self._members.get(entity)
-                    if member is None:
-                        if entity not in births:
-                            self._tell_newborn(entity, event_id, rune)
-                    elif entity != by:
-                        member.hear(event_id, rune)
+                    if entity in members:
+                        if entity != by:
+                            members[entity].hear(event_id, rune)
+                    elif entity in newborn and entity not in births:
+                        self._tell_newborn(entity, event_id, rune)
                 event_id += 1
 
     def _tell_newborn(self, entity: str, event_id: int, rune: Rune) -> None:
         """Have an entity that has no actor yet begin with what it observes meanwhile."""
-        found = self._newborn.get(entity)
-        if found is not None:
-            state = self.births[type(found.runes[0])].lifecycle.apply(found.state, rune)
-            runes = (*found.runes, rune)
-            self._newborn[entity] = Newborn(state, found.version + 1, event_id, runes)
+        found = self._newborn[entity]
+        state = self.births[type(found.runes[0])].lifecycle.apply(found.state, rune)
+        runes = (*found.runes, rune)
+        self._newborn[entity] = Newborn(state, found.version + 1, event_id, runes)
 
     def _standing(self) -> Iterator[Standing]:
         """Yield how everybody here stands."""
@@ -311,13 +314,14 @@ class Hall:
         What follows from a message at once then shares a sync with it.
         """
         self._answers.append((give, fail))
-        self.active_at = self.offices.clock.now()
-        self._when_dry()
+        if not self._waits_for_dry:
+            self._when_dry()
 
     def _when_dry(self) -> None:
-        if not self._waits_for_dry:
-            self._waits_for_dry = True
-            self.lane.when_dry(self._dry)
+        """Something happens here: see to it once nothing is left to decide."""
+        self._waits_for_dry = True
+        self.active_at = self.offices.clock.now()
+        self.lane.when_dry(self._dry)
 
     def _dry(self) -> None:
         """Nothing is left to decide: hand in what there is, and give the answers."""

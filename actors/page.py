@@ -49,10 +49,12 @@ class Page:
         it, all is lost: it may be that the log lost what it took before, and says so but once.
         """
         with self._lock:
-            self.check()
+            if self.failed is not None:
+                self.check()
             last = self._last
             if last is None or at_once or len(self._changes) >= LONGEST:
-                self._hand_in(durable=False)
+                if self._changes:
+                    self._hand_in(durable=False)
                 try:
                     appended = self._log.append(self._conversation, changes, durable=False)
                     self._check_kept(appended.first - 1)
@@ -63,10 +65,12 @@ class Page:
                 self._unsettled = True
                 return appended.first
             count = 0
+            touched = self.touched
             for change in changes:
                 count += len(change.runes)
-                self.touched.add(change.entity)
-                self.touched.update(change.observers)
+                touched.add(change.entity)
+                if change.observers:
+                    touched.update(change.observers)
             self._changes += changes
             self._last = last + count
             return last + 1
@@ -85,13 +89,16 @@ class Page:
     def hand_in(self) -> None:
         """Give the log what is on the page; it is on disk soon."""
         with self._lock:
-            self.check()
-            self._hand_in(durable=False)
+            if self.failed is not None:
+                self.check()
+            if self._changes:
+                self._hand_in(durable=False)
 
     def settle(self) -> None:
         """Wait until everything that was written here is on disk."""
         with self._lock:
-            self.check()
+            if self.failed is not None:
+                self.check()
             if self._changes:
                 self._hand_in(durable=True)
             elif self._unsettled:
@@ -99,11 +106,10 @@ class Page:
                 self._unsettled = False
 
     def _hand_in(self, *, durable: bool) -> None:
-        if self._changes:
-            changes, self._changes = self._changes, []
-            self.touched = set()
-            self._keep(lambda: self._append(changes, durable=durable))
-            self._unsettled = not durable
+        changes, self._changes = self._changes, []
+        self.touched = set()
+        self._keep(lambda: self._append(changes, durable=durable))
+        self._unsettled = not durable
 
     def _append(self, changes: Sequence[Change], *, durable: bool) -> None:
         appended = self._log.append(self._conversation, changes, durable=durable)

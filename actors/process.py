@@ -249,11 +249,11 @@ class Process(pykka.Actor):
                 return
             how = self._stopping
             in_hand = self._in_hand = self._mail.popleft() if how is None else None
-        if how is not None:
-            self._leave(how)
-        elif in_hand is not None:
+        if in_hand is not None:
             self._handle(*in_hand)
             self._in_hand = None
+        elif how is not None:
+            self._leave(how)
 
     def _handle(self, message: Any, reply_to: Answer | None) -> None:  # noqa: ANN401 -- anything
         try:

@@ -6,6 +6,7 @@ A library does not configure its host's logging. The fields of each event are in
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import weakref
@@ -84,6 +85,5 @@ log: Final[Any] = structlog.wrap_logger(
 """Every transition, restart and dead letter goes here."""
 
 
-def talkative() -> bool:
-    """Tell whether anybody listens to transitions: to describe them costs time."""
-    return _logger.isEnabledFor(logging.INFO)
+talkative: Final = functools.partial(_logger.isEnabledFor, logging.INFO)
+"""Tells whether anybody listens to transitions: to describe them costs time."""

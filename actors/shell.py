@@ -14,7 +14,7 @@ import msgspec
 from actors.commands import Recover, TimeUp
 from actors.draft import Draft
 from actors.process import NORMAL, Process
-from actors.report import log
+from actors.report import log, talkative
 from actors.telling import Telling, tell_of_haste
 from runelog.errors import Refused, WrongVersion
 
@@ -57,7 +57,7 @@ class Shell(Process):
         self._news: deque[tuple[int, Rune]] = deque()
         self._under_way: set[msgspec.Struct] = set()
         self._due: tuple[Any, Sequence[Any]] = (None, ())
-        """What is due in a state, the last that was asked."""
+        """What is due in a state, the last that was asked; nothing inward is among it."""
         self._timer: Timer | None = None
         self._alarm: int | None = None
         self._warned: int | None = None
@@ -122,7 +122,8 @@ class Shell(Process):
                 self._telling.of_the_past(self._agent, self.event)
         else:
             self._believe(self.entity.lifecycle.initial, runes)
-            self.noted = (self.entity.is_open(self.state), self.entity.deadline(self.state))
+            is_open = self.entity.is_open(self.state)
+            self.noted = (is_open, self.entity.deadline(self.state) if is_open else None)
         self.hall.join(self.me, self)
         self.wake()
 
@@ -153,7 +154,7 @@ class Shell(Process):
         """Have it look what is due; once is enough."""
         if not self._woken:
             self._woken = True
-            self.ref.notify(WAKE)
+            self.deliver(WAKE, limited=False)
 
     def tell(self, message: object, reply_to: Any = None) -> None:  # noqa: ANN401 -- pykka's
         """Send it a message; from one actor of the conversation to another."""
@@ -163,17 +164,20 @@ class Shell(Process):
         """Carry out one command, or look what is due."""
         if message is WAKE:
             self._woken = False
-        self.hall.check()
-        self.catch_up()
+        if self.hall.page.failed is not None:
+            self.hall.check()
+        if self._news:
+            self.catch_up()
         if self._in_doubt:
             self._in_doubt = False
             self._settle_doubts()
         refusal: Refused | None = None
-        if isinstance(message, TimeUp):
-            message = self._if_due(message)
-        command = self.understand(message) if message is not None else None
-        if command is not None:
-            refusal = self._answer_to(command)
+        if message is not WAKE:
+            if isinstance(message, TimeUp):
+                message = self._if_due(message)
+            command = self.understand(message) if message is not None else None
+            if command is not None:
+                refusal = self._answer_to(command)
         self.act()
         return self.answered() if refusal is None else refusal
 
@@ -200,9 +204,9 @@ class Shell(Process):
 
     def catch_up(self) -> None:
         """Fold what was heard, in order."""
-        apply = self.entity.lifecycle.apply
-        while self._news:
-            event_id, rune = self._news.popleft()
+        news, apply = self._news, self.entity.lifecycle.apply
+        while news:
+            event_id, rune = news.popleft()
             if event_id > self.event:
                 before, self.state = self.state, apply(self.state, rune)
                 self.version += 1
@@ -211,7 +215,8 @@ class Shell(Process):
 
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
         """Take notice of what was folded here and now, and tell operators of it."""
-        self._telling.of(before.phase, runes, self._agent, self.event)
+        if talkative():
+            self._telling.of(before.phase, runes, self._agent, self.event)
         for rune in runes:
             self.believed(rune)
 
@@ -258,10 +263,10 @@ class Shell(Process):
     def _commit(self, runes: Sequence[Rune]) -> bool:
         """Fold, append, only then believe. Tell whether it was done; if not, decide anew."""
         before = self.state
-        state, decided, due = self.entity.cascaded(self.me, before, runes)
-        if not decided:
+        state, placed, due = self.entity.cascaded(self.me, before, runes)
+        if not placed:
             return True
-        draft = Draft(self.hall, self, before, state, decided)
+        draft = Draft(self.hall, self, state, placed)
         try:
             # Whoever waits for an answer is told if the log does not take it.
             asked = self._in_hand is not None and self._in_hand[1] is not None
@@ -292,13 +297,17 @@ class Shell(Process):
     def act(self) -> None:
         """Perform what is due and not under way; then see to the deadline, and to the end."""
         for _ in range(MAX_TRIES):
-            due = self._due_now()
-            if any(type(effect) in self.entity.inward for effect in due):
-                # A newborn was at its end as soon as it was born, for instance.
-                self._commit([])
-                continue
-            self._under_way.intersection_update(due)
-            if not self._begin(due):
+            state, due = self._due
+            if state is not self.state:
+                due = self.entity.lifecycle.due(self.state)
+                if self.entity.at_once(due) is not None:
+                    # A newborn was at its end as soon as it was born, for instance.
+                    self._commit([])
+                    continue
+                self._due = (self.state, due)
+            if self._under_way:
+                self._under_way.intersection_update(due)
+            if not due or not self._begin(due):
                 break
         else:
             msg = f"{self.name}: what is due does not come to an end"
@@ -307,20 +316,12 @@ class Shell(Process):
         if self.is_done():
             self.ref.stop(NORMAL)
 
-    def _due_now(self) -> Sequence[Any]:
-        """Return what is due; the same state is not asked twice."""
-        state, due = self._due
-        if state is not self.state:
-            due = self.entity.lifecycle.due(self.state)
-            self._due = (self.state, due)
-        return due
-
     def _begin(self, due: Sequence[Any]) -> bool:
         """Perform what is not under way; tell whether that changed what is due."""
-        before = self.state
+        before, under_way = self.state, self._under_way
         for effect in due:
-            if effect not in self._under_way:
-                self._under_way.add(effect)
+            if effect not in under_way:
+                under_way.add(effect)
                 if type(effect) in self.entity.outside:
                     self.hall.settle()
                 self.perform(effect)
@@ -330,7 +331,7 @@ class Shell(Process):
 
     def is_done(self) -> bool:
         """Tell whether nothing is left to do or to answer, so that this actor may end."""
-        return self.entity.lifecycle.is_over(self.state) and not self.waiting
+        return not self._mail and self.entity.lifecycle.is_over(self.state)
 
     def is_idle(self) -> bool:
         """Tell whether nothing goes on that would be lost if this actor stopped now."""

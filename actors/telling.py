@@ -72,12 +72,14 @@ class Telling:
         self._me = me
 
     def of(self, phase: StrEnum, runes: Iterable[Rune], agent: str | None, event: int) -> None:
-        """Tell of runes folded here and now, the first in `phase`, up to `event`."""
-        if talkative():
-            course = Course(self._hall, self._entity, self._me, phase)
-            for rune in runes:
-                course.take(rune, agent)
-            self._hall.trays[TOLD][self._me] = event
+        """Tell of runes folded here and now, the first in `phase`, up to `event`.
+
+        For whoever has asked whether anybody listens.
+        """
+        course = Course(self._hall, self._entity, self._me, phase)
+        for rune in runes:
+            course.take(rune, agent)
+        self._hall.trays[TOLD][self._me] = event
 
     def of_the_past(self, agent: str | None, event: int) -> None:
         """Tell of what was folded from the log, and came after what was told before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -13,16 +13,16 @@ class Tray(Generic[T]):
     __slots__ = ()
 
 
-class Trays:
-    """All that is laid out in one conversation."""
+class Trays(dict[Tray[Any], dict[str, Any]]):
+    """All that is laid out in one conversation, by kind: `trays[KITS]["agt_1"]`."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self._trays: dict[Tray[Any], dict[str, Any]] = {}
+    if TYPE_CHECKING:
 
-    def __getitem__(self, tray: Tray[T]) -> dict[str, T]:
-        """Return what is laid out of one kind."""
-        found = self._trays.get(tray)
-        if found is None:
-            found = self._trays[tray] = {}
-        return cast("dict[str, T]", found)
+        def __getitem__(self, tray: Tray[T], /) -> dict[str, T]:
+            """Return what is laid out of one kind."""
+
+    def __missing__(self, tray: Tray[T]) -> dict[str, T]:
+        """Begin a kind with nothing."""
+        found: dict[str, T] = {}
+        self[tray] = found
+        return found

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from actors.entity import Entity
+    from actors.entity import Entity, Placed
     from actors.ports import Clock
     from actors.session.fold import State
     from runefold.spec import Budget
@@ -218,12 +218,13 @@ class _Clerk:
         if not runes:
             # It was said before.
             return
+        placed: list[Placed] = []
         if at_once:
-            after, runes = kind.cascade(self._me, before, runes)
+            after, placed, _ = kind.cascaded(self._me, before, runes)
         else:
-            after = kind.folded(self._me, before, runes)
+            after = kind.laid_out(self._me, before, runes, placed)
         # What the index says of it is not known: a replay does not tell.
         author = _Author(kind, self._me, self.version, None, self._event)
-        draft = Draft(self._hall, author, before, after, runes)
+        draft = Draft(self._hall, author, after, placed)
         self._hall.append(draft.changes)
         self._hall.settle()

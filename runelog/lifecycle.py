@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 import msgspec
 
@@ -30,6 +30,7 @@ P = TypeVar("P", bound=StrEnum)
 """The phases of one lifecycle."""
 
 
+@final
 class ByField(msgspec.Struct, Generic[P], frozen=True):
     """Where a rune leads when that depends on the value of one of its fields.
 
@@ -196,9 +197,15 @@ class Lifecycle(Generic[P, S, C, E]):
         """Return the state after one more rune, or raise `IllegalTransition`."""
         before: P = state.phase  # type: ignore[assignment]  # a state's phase is a P, as checked
         cls = type(rune)
-        after = before
-        if cls in self.runes and (cls in self.table[before] or cls not in self.observed):
-            after = step(self.table, before, rune, of=self.name)
+        target = self.table[before].get(cls)
+        if target is None:
+            # Not this phase's: either it never moves it, or it is illegal here, as `step` will say.
+            stays = cls not in self.runes or cls in self.observed
+            after = before if stays else step(self.table, before, rune, of=self.name)
+        elif type(target) is ByField:
+            after = _by_field(target, before, rune, self.name)
+        else:
+            after = target
         state = self.evolve(state, rune)
         if state.phase is not before:
             msg = (
