@@ -101,7 +101,7 @@ class Draft:
 
     def _add(self, place: Place, rune: Rune) -> None:
         parts, others, me = self._parts, self._others, self._me
-        owner, observers = place
+        owner, observers = place.owner, place.observers
         if not parts or parts[-1][0] != place:
             if owner == me:
                 expected, self._version = self._version, None
@@ -164,7 +164,8 @@ class Draft:
     ) -> list[Change]:
         """Return all of it as changes; the first one of each entity has what is noted of it."""
         changes = []
-        for (owner, observers), expected, runes in self._parts:
+        for place, expected, runes in self._parts:
+            owner = place.owner
             other = self._others.get(owner)
             if other is None or other.ward is not None:
                 agent, turn = context
@@ -176,7 +177,7 @@ class Draft:
                     owner,
                     expected,
                     runes,
-                    observers,
+                    place.observers,
                     agent=agent,
                     turn=turn,
                     cause=cause,

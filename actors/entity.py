@@ -6,7 +6,9 @@ Pure, like the laws themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
 
 from runelog.rune import Rune
 
@@ -26,7 +28,7 @@ class Moved(Rune, frozen=True, kw_only=True):
     actor: Actor = "system"
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where a rune belongs: the entity whose table it moves, and others whose folds need it."""
 
     owner: str

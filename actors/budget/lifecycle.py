@@ -37,7 +37,7 @@ from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from runelog.rune import Rune
 
@@ -150,6 +150,14 @@ def limited(scope: Scope) -> tuple[What, ...]:
 _WITHOUT: Final = Limits()
 
 
+def _is_limited(accounts: Sequence[Scope]) -> bool:
+    """Say whether any of them may not spend something without end."""
+    for account in accounts:  # noqa: SIM110 -- all calls come here, and mostly nothing is limited
+        if account.limits != _WITHOUT:
+            return True
+    return False
+
+
 def spoken_for(scope: Scope, what: What) -> int:
     """Return how much of a thing is used or reserved in a scope."""
     return int(getattr(scope.used, what) + getattr(scope.reserved, what))
@@ -179,22 +187,28 @@ def find(state: State, scope: str) -> Scope | None:
     return None
 
 
-def lineage(state: State, scope: str) -> Iterator[Scope]:
-    """Yield the account and all its ancestors, the nearest first."""
-    found = find(state, scope)
-    while found is not None:
-        yield found
-        found = None if found.parent is None else find(state, found.parent)
-
-
-def is_reserved(state: State, key: str) -> bool:
-    """Say whether something is set aside for this call."""
-    return any(reservation.key == key for reservation in state.reservations)
+def lineage(state: State, scope: str) -> list[Scope]:
+    """Return the account and all its ancestors, the nearest first."""
+    found: list[Scope] = []
+    name: str | None = scope
+    while name is not None:
+        for account in state.scopes:
+            if account.scope == name:
+                found.append(account)
+                name = account.parent
+                break
+        else:
+            break
+    return found
 
 
 def check(state: State, scope: str, amounts: Amounts, key: str = "") -> Exhausted | None:
     """Return what stands in the way of reserving so much, None if nothing does."""
-    for account in lineage(state, scope):
+    return _against(lineage(state, scope), amounts, key)
+
+
+def _against(accounts: list[Scope], amounts: Amounts, key: str) -> Exhausted | None:
+    for account in accounts:
         for what in limited(account):
             asked, limit = getattr(amounts, what), getattr(account.limits, what)
             taken = spoken_for(account, what)
@@ -206,12 +220,18 @@ def check(state: State, scope: str, amounts: Amounts, key: str = "") -> Exhauste
 def reserve(state: State, key: str, scope: str, amounts: Amounts) -> list[Rune] | Exhausted:
     """Return the runes that set so much aside, none if that was done, or what stands in the way."""
     check_amounts(amounts)
-    _check_open(state, scope)
-    if is_reserved(state, key):
-        return []
-    if (exhausted := check(state, scope, amounts, key)) is not None:
+    accounts = lineage(state, scope)
+    if not accounts:
+        raise _not_open(scope)
+    for each in state.reservations:
+        if each.key == key:
+            return []
+    rune = Reserved(key=key, scope=scope, amounts=amounts)
+    if not _is_limited(accounts):
+        return [rune]
+    if (exhausted := _against(accounts, amounts, key)) is not None:
         return exhausted
-    return _with_warnings(state, Reserved(key=key, scope=scope, amounts=amounts), scope, amounts)
+    return _with_warnings(state, rune, scope, amounts)
 
 
 def settle(state: State, key: str, used: Amounts | None = None) -> list[Rune]:
@@ -234,14 +254,13 @@ def settle(state: State, key: str, used: Amounts | None = None) -> list[Rune]:
 def replenish(state: State, scope: str, amounts: Amounts, actor: Actor = "user") -> list[Rune]:
     """Return the rune that raises the limits of a scope."""
     check_amounts(amounts)
-    _check_open(state, scope)
+    if find(state, scope) is None:
+        raise _not_open(scope)
     return [Replenished(scope=scope, amounts=amounts, actor=actor)]
 
 
-def _check_open(state: State, scope: str) -> None:
-    if find(state, scope) is None:
-        msg = f"there is no budget for {scope}: it is not open, or was closed with its agent"
-        raise Refused(msg)
+def _not_open(scope: str) -> Refused:
+    return Refused(f"there is no budget for {scope}: it is not open, or was closed with its agent")
 
 
 def _with_warnings(state: State, rune: Rune, scope: str, spent: Amounts) -> list[Rune]:
@@ -291,42 +310,51 @@ def evolve(state: State, rune: Rune) -> State:
             opened = Scope(scope=scope, parent=parent, limits=limits)
             return replace(state, scopes=(*state.scopes, opened))
         case Reserved(key, scope, amounts):
-            reservation = Reservation(key=key, scope=scope, amounts=amounts)
-            state = replace(state, reservations=(*state.reservations, reservation))
-            return _all_the_way_up(
-                state, scope, lambda at: replace(at, reserved=plus(at.reserved, amounts))
-            )
+            return _reserved(state, key, scope, amounts)
         case Settled(key, used):
             return _settled(state, key, used)
         case Warning(scope, what):
-            return _at(state, {scope}, lambda at: replace(at, warned=(*at.warned, what)))
+            return _at(state, scope, lambda at: replace(at, warned=(*at.warned, what)))
         case Replenished(scope, amounts):
-            return _at(state, {scope}, lambda at: _raised(at, amounts))
+            return _at(state, scope, lambda at: _raised(at, amounts))
         case Closed(scope):
             return _closed(state, scope)
         case _:
             return state
 
 
-def _at(state: State, names: set[str], change: Callable[[Scope], Scope]) -> State:
-    scopes = tuple(change(at) if at.scope in names else at for at in state.scopes)
+def _at(state: State, scope: str, change: Callable[[Scope], Scope]) -> State:
+    scopes = tuple(change(at) if at.scope == scope else at for at in state.scopes)
     return replace(state, scopes=scopes)
 
 
-def _all_the_way_up(state: State, scope: str, change: Callable[[Scope], Scope]) -> State:
-    return _at(state, {at.scope for at in lineage(state, scope)}, change)
+def _reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
+    """Set so much aside in an account, and all the way up."""
+    payers = lineage(state, scope)
+    scopes = tuple(
+        [
+            replace(at, reserved=plus(at.reserved, amounts)) if at in payers else at
+            for at in state.scopes
+        ]
+    )
+    new = Reservation(key=key, scope=scope, amounts=amounts)
+    return State(state.phase, scopes, (*state.reservations, new))
 
 
 def _settled(state: State, key: str, used: Amounts) -> State:
+    """Count what was used in an account, and all the way up, for what was set aside."""
     found = next(each for each in state.reservations if each.key == key)
-    left = tuple(each for each in state.reservations if each.key != key)
-    return _all_the_way_up(
-        replace(state, reservations=left),
-        found.scope,
-        lambda at: replace(
-            at, used=plus(at.used, used), reserved=minus(at.reserved, found.amounts)
-        ),
+    payers, freed = lineage(state, found.scope), found.amounts
+    scopes = tuple(
+        [
+            replace(at, used=plus(at.used, used), reserved=minus(at.reserved, freed))
+            if at in payers
+            else at
+            for at in state.scopes
+        ]
     )
+    left = tuple([each for each in state.reservations if each.key != key])
+    return State(state.phase, scopes, left)
 
 
 def _raised(at: Scope, amounts: Amounts) -> Scope:
@@ -359,6 +387,8 @@ def _closed(state: State, scope: str) -> State:
 
 def due(state: State) -> list[Warn]:
     """Say which limits have to be warned of; a budget is spent by others."""
+    if not _is_limited(state.scopes):
+        return []
     return [
         Warn(at.scope, what) for at in state.scopes for what in limited(at) if is_near(at, what)
     ]
@@ -370,7 +400,10 @@ def place(_state: State, rune: Rune) -> Place:
         case Warning(scope) | Exhausted(scope) | Replenished(scope) | Closed(scope):
             return Place(NAME, tuple(dict.fromkeys(("session", scope))))
         case _:
-            return Place(NAME)
+            return _UNOBSERVED
+
+
+_UNOBSERVED: Final = Place(NAME)
 
 
 def is_open(_state: State) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from actors.budget.runes import WHATS, Amounts, Limits
 from runelog.errors import Refused
 
@@ -56,8 +58,8 @@ def minus(one: Amounts, other: Amounts) -> Amounts:
 
 def check_amounts(amounts: Amounts) -> Amounts:
     """Return the amounts, or refuse negative ones."""
-    for what in WHATS:
-        if (value := getattr(amounts, what)) < 0:
+    for what, value in zip(WHATS, msgspec.structs.astuple(amounts), strict=True):
+        if value < 0:
             msg = f"{what} = {value} cannot be counted: give an amount of 0 or more"
             raise Refused(msg)
     return amounts

@@ -316,16 +316,23 @@ class TurnActor(Shell):
         """Return what a call may cost; without a price, something where cost is limited."""
         if kit.price is not None:
             return kit.price.of(sent, kit.config.max_output_tokens)
-        accounts = ledger.lineage(self.hall.ward("budget").state, self.state.agent_id)
-        return int(any(account.limits.cost is not None for account in accounts))
+        for account in ledger.lineage(self.hall.ward("budget").state, self.state.agent_id):
+            if account.limits.cost is not None:
+                return 1
+        return 0
 
     def _afford(self, key: str, amounts: Amounts) -> tuple[Exhausted | None, tuple[Warning, ...]]:
         """Ask the budget; return what it says against it, or what it warns of."""
         found = ledger.reserve(self.hall.ward("budget").state, key, self.state.agent_id, amounts)
         if isinstance(found, Exhausted):
             return found, ()
-        assert all(isinstance(rune, Reserved | Warning) for rune in found)
-        return None, tuple(rune for rune in found if isinstance(rune, Warning))
+        warnings: tuple[Warning, ...] = ()
+        for rune in found:
+            if isinstance(rune, Warning):
+                warnings += (rune,)
+            else:
+                assert isinstance(rune, Reserved), rune
+        return None, warnings
 
     def _receive(self, effect: ReceiveCalls) -> None:
         """Have it judged what may be called; by a function of the app's beside the lane.

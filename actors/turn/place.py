@@ -27,8 +27,8 @@ def place(state: State, rune: Rune) -> Place:
             # Its own time: the calls settle theirs.
             return Place("budget", (state.turn_id,))
         case budget.Exhausted(what="wall"):
-            owner, observers = ledger.place(ledger.LIFECYCLE.initial, rune)
-            return Place(owner, (*observers, state.turn_id))
+            at = ledger.place(ledger.LIFECYCLE.initial, rune)
+            return Place(at.owner, (*at.observers, state.turn_id))
         case budget.Reserved() | budget.Warning() | budget.Exhausted():
             return ledger.place(ledger.LIFECYCLE.initial, rune)
         case ToolCallsReceived() | StreamRestarted():

@@ -12,6 +12,7 @@ from actors.budget import lifecycle as budget
 from actors.budget import runes
 from actors.budget.lifecycle import ENTITY, LIFECYCLE, Close, Open, Replenish, Reserve, Settle
 from actors.budget.runes import WHATS, Amounts, Limits
+from actors.entity import Place
 from runefold.testing.spec import Given
 from runelog.errors import Refused
 from runelog.lifecycle import fold, state_hash
@@ -208,9 +209,9 @@ def test_session_and_agent_hear_of_limits_and_of_nothing_else() -> None:
     warning = runes.Warning(scope="agt_a", what="cost", used=4, limit=5)
     raised = runes.Replenished(scope="session", amounts=tokens(1))
 
-    assert ENTITY.place(state, warning) == ("budget", ("session", "agt_a"))
-    assert ENTITY.place(state, raised) == ("budget", ("session",))
-    assert ENTITY.place(state, runes.Settled(key="k", used=tokens(1))) == ("budget", ())
+    assert ENTITY.place(state, warning) == Place("budget", ("session", "agt_a"))
+    assert ENTITY.place(state, raised) == Place("budget", ("session",))
+    assert ENTITY.place(state, runes.Settled(key="k", used=tokens(1))) == Place("budget")
     assert not ENTITY.is_open(state)
     assert LIFECYCLE.due(state) == []
 

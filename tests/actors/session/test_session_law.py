@@ -11,6 +11,7 @@ from actors.agent.runes import AgentConfig
 from actors.approval import runes as approvals
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts, Limits
+from actors.entity import Place
 from actors.session import commands as ask
 from actors.session import runes
 from actors.session.fold import DOUBTS, Phase, State
@@ -260,13 +261,13 @@ def test_what_a_session_decides_belongs_where_it_is_folded() -> None:
     key = message_entity("m")
     state = State()
 
-    assert ENTITY.place(state, BORN[0]) == ("session", ())
-    assert ENTITY.place(state, BORN[1]) == (ROOT, ("session",))
-    assert ENTITY.place(state, OTHERS[1]) == ("session", (key,))
-    assert ENTITY.place(state, OTHERS[2]) == ("session", (key,))
-    assert ENTITY.place(state, started) == ("turn_1", (ROOT, "session", key))
-    assert ENTITY.place(state, budgets.Opened(scope=ROOT)) == ("budget", ())
-    assert ENTITY.place(state, budgets.Closed(scope=ROOT)) == ("budget", ("session", ROOT))
+    assert ENTITY.place(state, BORN[0]) == Place("session")
+    assert ENTITY.place(state, BORN[1]) == Place(ROOT, ("session",))
+    assert ENTITY.place(state, OTHERS[1]) == Place("session", (key,))
+    assert ENTITY.place(state, OTHERS[2]) == Place("session", (key,))
+    assert ENTITY.place(state, started) == Place("turn_1", (ROOT, "session", key))
+    assert ENTITY.place(state, budgets.Opened(scope=ROOT)) == Place("budget")
+    assert ENTITY.place(state, budgets.Closed(scope=ROOT)) == Place("budget", ("session", ROOT))
 
 
 def test_approvals_are_listed_while_they_wait() -> None:

@@ -76,9 +76,9 @@ class World:
         if not runes:
             return
         self.appends.append([rune for _, rune in runes])
-        for (owner, observers), rune in runes:
+        for at, rune in runes:
             self.log.append(rune)
-            for name in (owner, *observers):
+            for name in (at.owner, *at.observers):
                 self.streams.setdefault(name, []).append(rune)
                 if name.startswith("agt_") or name in self.states:
                     lifecycle = self.law(name).lifecycle

@@ -170,8 +170,8 @@ class World:
         self.state, found = ENTITY.cascade(TURN, self.state, list(runes))
         self.decided += [rune for rune in found if not isinstance(rune, Started)]
         for rune in found:
-            owner, observers = ENTITY.place(before, rune)
-            if TURN in {owner, *observers}:
+            at = ENTITY.place(before, rune)
+            if TURN in {at.owner, *at.observers}:
                 self._check(rune)
                 self.stream.append(rune)
 

@@ -208,7 +208,7 @@ def _decided(state: State, command: Command) -> list[Rune]:
 def _heard(state: State, runes: Sequence[Rune]) -> list[Rune]:
     """Keep those of the runes that are in the turn's own stream."""
     placed = [(ENTITY.place(state, rune), rune) for rune in runes]
-    return [rune for (owner, seen), rune in placed if "turn_1" in {owner, *seen}]
+    return [rune for at, rune in placed if "turn_1" in {at.owner, *at.observers}]
 
 
 @pytest.mark.parametrize("place", PLACES)
