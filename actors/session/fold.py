@@ -148,18 +148,29 @@ class State(msgspec.Struct, frozen=True):
 
 def member(state: State, agent_id: str) -> Member | None:
     """Return the agent if it lives."""
-    return next((each for each in state.members if each.agent_id == agent_id), None)
+    for each in state.members:
+        if each.agent_id == agent_id:
+            return each
+    return None
 
 
 def turn_of(state: State, agent_id: str) -> Running | None:
     """Return the turn that an agent is running."""
-    return next((each for each in state.running if each.agent_id == agent_id), None)
+    for each in state.running:
+        if each.agent_id == agent_id:
+            return each
+    return None
 
 
 def next_for(state: State, agent_id: str) -> Waiting | None:
     """Return the message that an agent takes up next: one that steers, or else the oldest."""
-    mine = [each for each in state.waiting if each.to == agent_id]
-    return next((each for each in mine if each.steer), mine[0] if mine else None)
+    oldest: Waiting | None = None
+    for each in state.waiting:
+        if each.to == agent_id:
+            if each.steer:
+                return each
+            oldest = oldest or each
+    return oldest
 
 
 def is_orphan(state: State, agent_id: str) -> bool:
@@ -198,7 +209,7 @@ def has_root(state: State) -> bool:
 
 def refusable(state: State) -> list[Waiting]:
     """Return the messages that nobody will ever take up."""
-    if state.phase is Phase.CLOSING:
+    if not state.waiting or state.phase is Phase.CLOSING:
         return list(state.waiting)
     return [each for each in state.waiting if member(state, each.to) is None]
 
@@ -208,7 +219,7 @@ def refusable(state: State) -> list[Waiting]:
 
 def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
-    rests = isinstance(rune, Rested)
+    rests = type(rune) is Rested
     if state.rested is not rests:
         state = replace(state, rested=rests)
     match rune:
@@ -258,10 +269,11 @@ def _begun(state: State, rune: turns.Started) -> State:
     found = member(state, rune.agent_id)
     if found is not None:
         stats = replace(found.stats, turns=found.stats.turns + 1)
-        state = _with_member(state, replace(found, stats=stats))
+        found = replace(found, stats=stats)
     return replace(
         state,
-        waiting=tuple(each for each in state.waiting if each.message_id != rune.message_id),
+        members=_members(state, found),
+        waiting=tuple([each for each in state.waiting if each.message_id != rune.message_id]),
         running=(*state.running, turn),
         turns=state.turns + 1,
         stats=replace(state.stats, turns=state.stats.turns + 1),
@@ -272,19 +284,30 @@ def _ended(state: State, rune: TurnEnd) -> State:
     ended = _which(state, rune)
     if ended is None:
         return state
-    left = tuple(each for each in state.running if each is not ended)
-    stats = agent.counted(state.stats, rune)
-    state = replace(state, running=left, unclean=0, stats=stats)
+    failures, restarts = state.failures, state.restarts
     if isinstance(rune, turns.Error):
-        state = replace(state, failures=state.failures + 1)
+        failures += 1
     elif isinstance(rune, turns.Completed):
-        state = replace(state, failures=0, restarts=0)
+        failures = restarts = 0
     found = member(state, ended.agent_id)
-    return _with_member(state, found and replace(found, stats=agent.counted(found.stats, rune)))
+    if found is not None:
+        found = replace(found, stats=agent.counted(found.stats, rune))
+    return replace(
+        state,
+        members=_members(state, found),
+        running=tuple([each for each in state.running if each is not ended]),
+        unclean=0,
+        failures=failures,
+        restarts=restarts,
+        stats=agent.counted(state.stats, rune),
+    )
 
 
 def _which(state: State, rune: TurnEnd) -> Running | None:
-    return next((each for each in state.running if each.turn_id == rune.turn_id), None)
+    for each in state.running:
+        if each.turn_id == rune.turn_id:
+            return each
+    return None
 
 
 def _queued(state: State, rune: InputAccepted | InputRefused) -> State:
@@ -344,7 +367,7 @@ def _worked(state: State, rune: turns.ToolsFinished | tools.Result) -> State:
     """Take in an outcome: whatever made the session fail before, it has come further now."""
     if isinstance(rune, tools.Result) and rune.status == "unknown":
         state = replace(state, in_doubt=(*state.in_doubt, rune.call_id)[-DOUBTS:])
-    return replace(state, unclean=0)
+    return replace(state, unclean=0) if state.unclean else state
 
 
 def _asked(
@@ -364,12 +387,15 @@ def _asked(
 
 
 def _with_member(state: State, changed: Member | None) -> State:
+    return state if changed is None else replace(state, members=_members(state, changed))
+
+
+def _members(state: State, changed: Member | None) -> tuple[Member, ...]:
+    """Return the agents, one of them as it is now."""
     if changed is None:
-        return state
-    members = tuple(
-        changed if each.agent_id == changed.agent_id else each for each in state.members
-    )
-    return replace(state, members=members)
+        return state.members
+    name = changed.agent_id
+    return tuple([changed if each.agent_id == name else each for each in state.members])
 
 
 def _spawned(state: State, rune: agents.Spawning) -> State:

@@ -23,7 +23,6 @@ from actors.entity import Entity, Place
 from actors.session import commands as ask
 from actors.session.decide import NAME, decide
 from actors.session.fold import (
-    Member,
     Phase,
     State,
     can_begin,
@@ -85,12 +84,13 @@ def due(state: State) -> list[Effect]:
     """Say what has to be done while the state is this one."""
     if not state.conversation_id:
         return []
-    at_once: list[Effect] = [*_at_once(state)]
+    at_once = _at_once(state)
     if at_once:
-        return at_once
+        return [*at_once]
     match state.phase:
         case Phase.ACTIVE:
-            return [*_leaving(state), *_steered(state), *_begun(state), *_ensured(state)]
+            taken_up = [*_steered(state), *_begun(state)] if state.waiting else ()
+            return [*_leaving(state), *taken_up, *_ensured(state)]
         case Phase.CREATED | Phase.PAUSED | Phase.SUSPENDED:
             if is_stuck(state):
                 # What went wrong again and again is left alone until somebody has looked.
@@ -133,9 +133,10 @@ def _at_once(state: State) -> list[Inward]:
     if state.phase in {Phase.CLOSED, Phase.ARCHIVED}:
         return []
     found: list[Inward] = []
-    if refusable(state):
+    if state.waiting and refusable(state):
         found.append(ask.RefuseInputs())
-    found += [ask.CloseBudget(each) for each in state.gone if turn_of(state, each) is None]
+    if state.gone:
+        found += [ask.CloseBudget(each) for each in state.gone if turn_of(state, each) is None]
     match state.phase:
         case Phase.CREATED:
             found += _activation(state)
@@ -184,11 +185,10 @@ def _leaving(state: State) -> list[Effect]:
             found.append(ask.InterruptTurn(turn.turn_id, "agent_terminated", "system"))
         elif is_orphan(state, turn.agent_id):
             found.append(ask.InterruptTurn(turn.turn_id, "parent_closed", "system"))
-    found += [
-        ask.TerminateAgent(each.agent_id, "parent closed")
-        for each in state.members
-        if is_orphan(state, each.agent_id) and turn_of(state, each.agent_id) is None
-    ]
+    for each in state.members:
+        left_behind = each.parent_id is not None and is_orphan(state, each.agent_id)
+        if left_behind and turn_of(state, each.agent_id) is None:
+            found.append(ask.TerminateAgent(each.agent_id, "parent closed"))
     return found
 
 
@@ -215,13 +215,14 @@ def _begun(state: State) -> list[Effect]:
 
 def _ensured(state: State) -> list[Effect]:
     """Return the agents that have something to do, or have to become ready."""
-
-    def is_needed(each: Member) -> bool:
-        waits = state.phase is Phase.ACTIVE and next_for(state, each.agent_id) is not None
-        runs = turn_of(state, each.agent_id) is not None
-        return runs or waits or each.spent or not each.ready
-
-    return [ask.EnsureAgent(each.agent_id) for each in state.members if is_needed(each)]
+    needed = {each.agent_id for each in state.running}
+    if state.phase is Phase.ACTIVE:
+        needed.update([each.to for each in state.waiting])
+    return [
+        ask.EnsureAgent(each.agent_id)
+        for each in state.members
+        if each.agent_id in needed or each.spent or not each.ready
+    ]
 
 
 # -- where runes belong ------------------------------------------------------------------------
