@@ -58,6 +58,8 @@ class Shell(Process):
         self._under_way: set[msgspec.Struct] = set()
         self._due: tuple[Any, Sequence[Any]] = (None, ())
         """What is due in a state, the last that was asked; nothing inward is among it."""
+        self._until: tuple[Any, int | None] = (None, None)
+        """The deadline of a state, the last that was asked."""
         self._timer: Timer | None = None
         self._alarm: int | None = None
         self._warned: int | None = None
@@ -280,6 +282,8 @@ class Shell(Process):
         last = first + draft.count - 1
         self.event = last if draft.own else self.event
         self.noted = draft.noted
+        if draft.noted[0]:
+            self._until = (draft.after, draft.noted[1])
         draft.believe()
         self._believe(before, draft.own)
         self.hall.announce(first, draft.changes, draft.newborn(last), self.me)
@@ -354,7 +358,10 @@ class Shell(Process):
         self.wake()
 
     def _arm(self) -> None:
-        when = self.entity.deadline(self.state)
+        state, when = self._until
+        if state is not self.state:
+            when = self.entity.deadline(self.state)
+            self._until = (self.state, when)
         if when == self._alarm:
             return
         self._disarm()

@@ -184,11 +184,10 @@ class TurnActor(Shell):
     def _now(self) -> int:
         return self.hall.offices.clock.now()
 
-    def _is_halted(self) -> bool:
-        """End now if that was asked for and nothing is under way any more."""
-        wish = self._halting
-        if wish is None or under_way(self.state) or not self.entity.is_open(self.state):
-            return False
+    def _end_if_still(self, wish: Cancel) -> None:
+        """End now, as that was asked for, if nothing is under way any more."""
+        if under_way(self.state) or not self.entity.is_open(self.state):
+            return
         self._halting = None
         text = self._text_so_far()
         now = self._now()
@@ -196,7 +195,6 @@ class TurnActor(Shell):
             self.carry_out(Fail(TIMEOUT, "the turn took longer than it may", text, now))
         else:
             self.carry_out(Interrupt(wish.reason, text, wish.actor, now))
-        return True
 
     def _text_so_far(self) -> str:
         return self._text(self.state.model_call_id) if self.state.model_call_id else ""
@@ -393,7 +391,8 @@ class TurnActor(Shell):
 
     def act(self) -> None:
         """Do what is due; once it is over, forget the words of its model calls."""
-        self._is_halted()
+        if self._halting is not None:
+            self._end_if_still(self._halting)
         super().act()
         if self.state.phase not in {Phase.STREAMING, Phase.TOOL_EXECUTING}:
             streams = self.hall.trays[STREAMS]

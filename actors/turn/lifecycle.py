@@ -115,7 +115,7 @@ def is_open(state: State) -> bool:
 def deadline(state: State) -> int | None:
     """Say when the turn must be looked at: its time is up, or a stretch of it has passed."""
     by, stretch = time_limit(state), state.stretch
-    if stretch is None or not is_open(state):
+    if stretch is None or state.phase not in _RUNNING:
         return by
     return stretch.until if by is None else min(by, stretch.until)
 
@@ -126,9 +126,11 @@ def time_limit(state: State) -> int | None:
     A human has the time that the approval says. An end that is due is reached whatever the clock
     says: an answer that is all there is not thrown away for being a moment late.
     """
-    if not is_open(state) or state.waited or isinstance(_next(state), _ENDINGS):
+    if state.phase not in _RUNNING or state.waited:
         return None
-    return state.deadline
+    # Before the model has answered nothing ends a turn but want of time.
+    may_end = state.answer is not None or state.broke
+    return None if may_end and isinstance(_next(state), _ENDINGS) else state.deadline
 
 
 _RUNNING: Final = frozenset({Phase.STREAMING, Phase.TOOL_EXECUTING})
@@ -290,37 +292,41 @@ def due(state: State) -> list[Effect]:
     if state.timed:
         # Before anything else: time is set aside before it passes.
         effects += clock.due(state, ends=isinstance(following, _ENDINGS))
-    if state.phase is Phase.TOOL_EXECUTING and (going := under_way(state)):
-        effects += [EnsureTool(call_id) for call_id in going]
-        return effects + _released(state)
-    return effects if following is None else [*effects, following]
+    if following is not None:
+        effects.append(following)
+    elif state.phase is Phase.TOOL_EXECUTING:
+        effects += _awaited(state)
+    return effects
 
 
-def _released(state: State) -> list[Effect]:
-    """Let the first of those on hold go, alone: not safe in parallel is not safe with anybody."""
+def _awaited(state: State) -> list[Effect]:
+    """Say whom the turn waits for: the calls without a result, all of which have to be there.
+
+    Where only such are left that wait for the others, the first goes, alone: not safe in parallel
+    is not safe with anybody.
+    """
     waiting = [call for call in state.calls if call.status is None]
-    return [Release(waiting[0].call_id)] if all(call.hold for call in waiting) else []
+    effects: list[Effect] = [EnsureTool(call.call_id) for call in waiting]
+    if all(call.hold for call in waiting):
+        effects.append(Release(waiting[0].call_id))
+    return effects
 
 
 def _next(state: State) -> Effect | None:
     """Say what the turn does next of itself; nothing while it waits for its tools."""
-    found = _goes_on(state)
+    found: Effect | None = None
+    if state.phase is Phase.STREAMING:
+        if not state.model_call_id:
+            found = AskModel(expected(state), state.round, state.attempt)
+        elif state.answer is None:
+            found = EnsureModel(state.model_call_id)
+        else:
+            found = _after(state, state.answer)
+    elif state.phase is Phase.TOOL_EXECUTING and not under_way(state):
+        found = _stop(state, state.stopped, state.stopped_by) if state.stopped else CloseRound()
     if state.broke and found is not None and not isinstance(found, EnsureModel | FinishTurn):
         return GiveUp(state.model_call_id, BUDGET_EXHAUSTED, "its budget has no time left")
     return found
-
-
-def _goes_on(state: State) -> Effect | None:
-    """Say what the turn does next as long as it has time."""
-    if state.phase is Phase.STREAMING:
-        if not state.model_call_id:
-            return AskModel(expected(state), state.round, state.attempt)
-        if state.answer is None:
-            return EnsureModel(state.model_call_id)
-        return _after(state, state.answer)
-    if state.phase is Phase.TOOL_EXECUTING and not under_way(state):
-        return _stop(state, state.stopped, state.stopped_by) if state.stopped else CloseRound()
-    return None
 
 
 def _after(state: State, answer: Answer) -> Effect:

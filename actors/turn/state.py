@@ -120,7 +120,7 @@ def under_way(state: State) -> tuple[str, ...]:
         case Phase.STREAMING if state.model_call_id and state.answer is None:
             return (state.model_call_id,)
         case Phase.TOOL_EXECUTING:
-            return tuple(call.call_id for call in state.calls if call.status is None)
+            return tuple([call.call_id for call in state.calls if call.status is None])
         case _:
             return ()
 
@@ -154,8 +154,8 @@ def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one for each 
         case tool.Called() | tool.ApprovalRequested() | tool.Approved() | tool.Result():
             return _with_call(state, rune)
         case ToolsFinished():
-            fresh = replace(state, attempt=0, model_call_id="", answer=None, calls=())
-            return replace(fresh, round=state.round + 1)
+            begun = state.round + 1
+            return replace(state, round=begun, attempt=0, model_call_id="", answer=None, calls=())
         case StreamRestarted(attempt=attempt):
             return replace(state, attempt=attempt, model_call_id="", answer=None)
         case budget.Reserved() | budget.Settled() | budget.Exhausted():
