@@ -28,10 +28,8 @@ class Author(Protocol):
     noted: tuple[bool, int | None] | None
     """What the index says of it: whether it has work left, and its deadline; None if unknown."""
 
-    @property
-    def cause(self) -> int:
-        """The event that led to the decision, 0 if none did."""
-        ...
+    event: int
+    """The last event it knows of, 0 if none: that led to the decision."""
 
 
 class _Other:
@@ -92,10 +90,10 @@ class Draft:
         """The author's state once all of it has happened."""
         is_open = author.entity.is_open(after)
         self.noted = (is_open, author.entity.deadline(after) if is_open else None)
-        notes = self._notes()
+        notes = self._notes() if self._others else {}
         if self.noted != author.noted:
             notes[author.me] = self.noted
-        self.changes = self._changes(notes, author.entity.context(after), author.cause)
+        self.changes = self._changes(notes, author.entity.context(after), author.event)
 
     # -- laying out ---------------------------------------------------------------------------
 
@@ -113,7 +111,7 @@ class Draft:
         for entity in (owner, *observers):
             if entity == me:
                 self.own.append(rune)
-            elif (other := others.get(entity)) is not None:
+            elif entity in others and (other := others[entity]) is not None:
                 other.state = other.kind.lifecycle.apply(other.state, rune)
                 other.runes.append(rune)
 
@@ -205,16 +203,14 @@ class Draft:
 
     # -- afterwards ---------------------------------------------------------------------------
 
-    def believe(self) -> None:
-        """Take over what became of the wards."""
+    def believe(self, last: int) -> dict[str, Newborn]:
+        """Take over what became of the wards; return the newborn as they are after `last`."""
         for other in self._wards:
             assert other.ward is not None
             other.ward.state = other.state
             other.ward.version += len(other.runes)
-
-    def newborn(self, last: int) -> dict[str, Newborn]:
-        """Return the entities that were born, as they are after event `last`."""
-        return {
-            birth.name: Newborn(birth.state, len(birth.runes), last, tuple(birth.runes))
-            for birth in self._births
-        }
+        found = {}
+        for birth in self._births:
+            runes = tuple(birth.runes)
+            found[birth.name] = Newborn(birth.state, len(runes), last, runes)
+        return found

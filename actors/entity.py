@@ -102,8 +102,10 @@ class Entity:
             if runes:
                 state = self.laid_out(me, state, runes, placed)
             due = self.lifecycle.due(state)
-            at_once = self.at_once(due)
-            if at_once is None:
+            for at_once in due:
+                if type(at_once) in self.inward:
+                    break
+            else:
                 return state, placed, due
             runes = self.lifecycle.decide(state, at_once)
             if not runes:
@@ -111,13 +113,6 @@ class Entity:
                 raise AssertionError(msg)
         msg = f"{self.name}: what is due inward does not come to an end"
         raise AssertionError(msg)
-
-    def at_once(self, due: Sequence[Any]) -> Any | None:  # noqa: ANN401 -- as above
-        """Return the first effect of those due that is a command of the same law."""
-        for effect in due:
-            if type(effect) in self.inward:
-                return effect
-        return None
 
     def folded(
         self,

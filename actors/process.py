@@ -249,15 +249,15 @@ class Process(pykka.Actor):
                 return
             how = self._stopping
             in_hand = self._in_hand = self._mail.popleft() if how is None else None
-        if in_hand is not None:
-            self._handle(*in_hand)
-            self._in_hand = None
-        elif how is not None:
+        if in_hand is None:
+            assert how is not None
             self._leave(how)
-
-    def _handle(self, message: Any, reply_to: Answer | None) -> None:  # noqa: ANN401 -- anything
+            return
+        message, reply_to = in_hand
         try:
-            self._reply(reply_to, self.on_receive(message))
+            answer = self.on_receive(message)
+            if reply_to is not None or answer is not None:
+                self._reply(reply_to, answer)
         except Exiting as leaving:
             self._leave(leaving.exit)
             if self.exit is not None and self.exit.reason is Reason.CRASH:
@@ -267,9 +267,13 @@ class Process(pykka.Actor):
         except BaseException as error:  # noqa: BLE001 -- nothing escapes one actor into another
             self._crash(error)
             self._fail(message, reply_to, Exit(Reason.CRASH, error))
+        self._in_hand = None
 
     def _reply(self, reply_to: Answer | None, answer: object) -> None:
-        """Give whoever asked the answer; a refusal is raised where it was asked."""
+        """Give whoever asked the answer; a refusal is raised where it was asked.
+
+        Nobody may have asked: then there is one only if it says more than that it was done.
+        """
         if reply_to is not None:
             if isinstance(answer, Refused):
                 reply_to.fail(answer)

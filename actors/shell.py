@@ -103,11 +103,6 @@ class Shell(Process):
         """Return what whoever asked is told once their command was carried out."""
         return self.state
 
-    @property
-    def cause(self) -> int:
-        """The event that led to what is decided now: the last one it knows of."""
-        return self.event
-
     # -- beginning ----------------------------------------------------------------------------
 
     def on_start(self) -> None:
@@ -181,7 +176,13 @@ class Shell(Process):
             if command is not None:
                 refusal = self._answer_to(command)
         self.act()
-        return self.answered() if refusal is None else refusal
+        if refusal is not None:
+            return refusal
+        return self.answered() if self._is_asked() else None
+
+    def _is_asked(self) -> bool:
+        """Tell whether somebody waits for what comes of the message that is being handled."""
+        return self._in_hand is not None and self._in_hand[1] is not None
 
     def _answer_to(self, command: object) -> Refused | None:
         """Carry out what a message means; return why not, if it was refused."""
@@ -189,7 +190,7 @@ class Shell(Process):
             return self.carry_out(command)
         except Refused as unfit:
             # What cannot be stored is for whoever asked to hear. Among ourselves it is a mistake.
-            if self._in_hand is None or self._in_hand[1] is None:
+            if not self._is_asked():
                 raise
             return unfit
 
@@ -206,14 +207,16 @@ class Shell(Process):
 
     def catch_up(self) -> None:
         """Fold what was heard, in order."""
-        news, apply = self._news, self.entity.lifecycle.apply
+        news, apply, tells = self._news, self.entity.lifecycle.apply, talkative()
         while news:
             event_id, rune = news.popleft()
             if event_id > self.event:
                 before, self.state = self.state, apply(self.state, rune)
                 self.version += 1
                 self.event = event_id
-                self._believe(before, (rune,))
+                if tells:
+                    self._telling.of(before.phase, (rune,), self._agent, event_id)
+                self.believed(rune)
 
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
         """Take notice of what was folded here and now, and tell operators of it."""
@@ -271,8 +274,7 @@ class Shell(Process):
         draft = Draft(self.hall, self, state, placed)
         try:
             # Whoever waits for an answer is told if the log does not take it.
-            asked = self._in_hand is not None and self._in_hand[1] is not None
-            first = self.hall.append(draft.changes, at_once=asked)
+            first = self.hall.append(draft.changes, at_once=self._is_asked())
         except WrongVersion:
             self._refold()
             return False
@@ -284,9 +286,9 @@ class Shell(Process):
         self.noted = draft.noted
         if draft.noted[0]:
             self._until = (draft.after, draft.noted[1])
-        draft.believe()
+        births = draft.believe(last)
         self._believe(before, draft.own)
-        self.hall.announce(first, draft.changes, draft.newborn(last), self.me)
+        self.hall.announce(first, draft.changes, births, self.me)
         return True
 
     def _refold(self) -> None:
@@ -304,9 +306,7 @@ class Shell(Process):
             state, due = self._due
             if state is not self.state:
                 due = self.entity.lifecycle.due(self.state)
-                if self.entity.at_once(due) is not None:
-                    # A newborn was at its end as soon as it was born, for instance.
-                    self._commit([])
+                if self._commits(due):
                     continue
                 self._due = (self.state, due)
             if self._under_way:
@@ -319,6 +319,17 @@ class Shell(Process):
         self._arm()
         if self.is_done():
             self.ref.stop(NORMAL)
+
+    def _commits(self, due: Sequence[Any]) -> bool:
+        """Decide what is due inward; tell whether anything was.
+
+        A newborn was at its end as soon as it was born, for instance.
+        """
+        for effect in due:
+            if type(effect) in self.entity.inward:
+                self._commit([])
+                return True
+        return False
 
     def _begin(self, due: Sequence[Any]) -> bool:
         """Perform what is not under way; tell whether that changed what is due."""
@@ -335,7 +346,7 @@ class Shell(Process):
 
     def is_done(self) -> bool:
         """Tell whether nothing is left to do or to answer, so that this actor may end."""
-        return not self._mail and self.entity.lifecycle.is_over(self.state)
+        return not self._mail and not self.entity.lifecycle.table[self.state.phase]
 
     def is_idle(self) -> bool:
         """Tell whether nothing goes on that would be lost if this actor stopped now."""
@@ -364,7 +375,8 @@ class Shell(Process):
             self._until = (self.state, when)
         if when == self._alarm:
             return
-        self._disarm()
+        if self._timer is not None:
+            self._disarm()
         self._alarm = when
         if when is not None:
             near = self.near()

@@ -196,7 +196,7 @@ class _Author:
     me: str
     version: int
     noted: tuple[bool, int | None] | None
-    cause: int
+    event: int
 
 
 class _Clerk:

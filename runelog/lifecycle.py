@@ -197,15 +197,14 @@ class Lifecycle(Generic[P, S, C, E]):
         """Return the state after one more rune, or raise `IllegalTransition`."""
         before: P = state.phase  # type: ignore[assignment]  # a state's phase is a P, as checked
         cls = type(rune)
-        target = self.table[before].get(cls)
-        if target is None:
-            # Not this phase's: either it never moves it, or it is illegal here, as `step` will say.
-            stays = cls not in self.runes or cls in self.observed
-            after = before if stays else step(self.table, before, rune, of=self.name)
-        elif type(target) is ByField:
-            after = _by_field(target, before, rune, self.name)
-        else:
+        after, row = before, self.table[before]
+        if cls in row:
+            target = row[cls]
+            if type(target) is ByField:
+                target = _by_field(target, before, rune, self.name)
             after = target
+        elif cls in self.runes and cls not in self.observed:
+            after = step(self.table, before, rune, of=self.name)  # which says why not
         state = self.evolve(state, rune)
         if state.phase is not before:
             msg = (

@@ -113,7 +113,7 @@ class TurnActor(Shell):
 
     def believed(self, rune: Rune) -> None:
         """Take what happened into the history, if that is at hand."""
-        if isinstance(rune, model.Completed):
+        if type(rune) is model.Completed:
             self._asked = {rune.model_call_id: rune.calls}
         history = self.hall.trays[HISTORIES].get(self.state.agent_id)
         if history is not None:
