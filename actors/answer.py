@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import queue
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,36 +12,40 @@ if TYPE_CHECKING:
     from pykka._types import OptExcInfo
 
 
-class Answer(pykka.ThreadingFuture[Any]):
-    """What whoever asked waits for. Only the first answer counts; a late one is dropped."""
+class Answer(pykka.Future[Any]):
+    """What whoever asked waits for. Only the first answer counts; a late one is dropped.
+
+    Not pykka's future for threads: each of those has a condition, which is most of what it costs.
+    """
 
     def __init__(self) -> None:
         """Begin without an answer."""
         super().__init__()
+        self._first = threading.Lock()
+        """Taken by the first who answers, for good."""
         self._there = threading.Lock()
         self._there.acquire()
         self._given = False
+        self._value: object = None
+        self._error: OptExcInfo | None = None
 
     def set(self, value: object = None) -> None:
         """Give the answer."""
-        # Full is what pykka says when there is one: it looks and sets under one lock.
-        with contextlib.suppress(queue.Full):
-            super().set(value)
-            self._arrive()
+        if self._first.acquire(blocking=False):
+            self._value = value
+            self._given = True
+            self._there.release()
 
     def set_exception(self, exc_info: OptExcInfo | None = None) -> None:
         """Give an error as the answer, as pykka has it."""
-        with contextlib.suppress(queue.Full):
-            super().set_exception(exc_info)
-            self._arrive()
+        if self._first.acquire(blocking=False):
+            self._error = sys.exc_info() if exc_info is None else exc_info
+            self._given = True
+            self._there.release()
 
     def fail(self, error: Exception) -> None:
         """Give an error as the answer."""
         self.set_exception((type(error), error, None))
-
-    def _arrive(self) -> None:
-        self._given = True
-        self._there.release()
 
     def is_there(self) -> bool:
         """Tell whether it has come."""
@@ -55,6 +58,20 @@ class Answer(pykka.ThreadingFuture[Any]):
             self._there.release()
         return self._given
 
+    def get(self, *, timeout: float | None = None) -> Any:  # noqa: ANN401 -- whatever was answered
+        """Wait for the answer and return it, or raise the error that it is, as pykka has it."""
+        if self._get_hook is not None:
+            return super().get(timeout=timeout)
+        if not self.wait(timeout):
+            msg = f"{timeout} seconds"
+            raise pykka.Timeout(msg)
+        return self.result()
+
     def result(self) -> Any:  # noqa: ANN401 -- whatever was answered
         """Return the answer that is there, or raise the error that is."""
-        return self.get(timeout=0)
+        assert self._given, "no answer is there yet"
+        if self._error is None:
+            return self._value
+        kind, error, trace = self._error
+        assert kind is not None
+        raise (kind() if error is None else error).with_traceback(trace)

@@ -269,6 +269,10 @@ class Process(pykka.Actor):
             self._fail(message, reply_to, Exit(Reason.CRASH, error))
         self._in_hand = None
 
+    def _is_asked(self) -> bool:
+        """Tell whether somebody waits for what comes of the message that is being handled."""
+        return self._in_hand is not None and self._in_hand[1] is not None
+
     def _reply(self, reply_to: Answer | None, answer: object) -> None:
         """Give whoever asked the answer; a refusal is raised where it was asked.
 

@@ -180,10 +180,6 @@ class Shell(Process):
             return refusal
         return self.answered() if self._is_asked() else None
 
-    def _is_asked(self) -> bool:
-        """Tell whether somebody waits for what comes of the message that is being handled."""
-        return self._in_hand is not None and self._in_hand[1] is not None
-
     def _answer_to(self, command: object) -> Refused | None:
         """Carry out what a message means; return why not, if it was refused."""
         try:

@@ -86,11 +86,12 @@ class Pool:
         else:
             self._hand_to_another(job)
 
-    def lend(self) -> None:
+    def lend(self) -> _Worker:
         """Say that the job on this thread is soon over, and blocks for nobody until then."""
         here = self._here.worker
-        if here is not None:
-            here.lends = True
+        assert here is not None, "only a thread of the pool can be lent"
+        here.lends = True
+        return here
 
     def pass_on(self) -> None:
         """Have another thread run what was begun here, as this one goes on with something else."""
@@ -198,20 +199,25 @@ class ThreadLane:
             self._active = True
         self._scheduler.start(self)
 
-    def drain(self) -> bool:
-        """Run what there is, but not for too long; tell whether there is more."""
+    def drain(self, here: _Worker) -> bool:
+        """Run what there is, on this thread, but not for too long; tell whether there is more."""
         for _ in range(BURST):
-            with self._lock:
-                # Looked at before each one: a job for the dry lane may have made it wet again.
-                wet = bool(self._jobs)
-                todo = self._jobs or self._dry
-                if not todo:
-                    self._jobs = self._dry = None
-                    self._active = False
-                    return False
-                job = todo.popleft()
-            if wet:
-                self._scheduler.pass_on()
+            # Looked at before each one: a job for the dry lane may have made it wet again.
+            jobs = self._jobs
+            if jobs:
+                # Others only add: what is seen here stays until it is taken, by us alone.
+                job = jobs.popleft()
+                if here.next is not None:
+                    self._scheduler.pass_on()
+            else:
+                with self._lock:
+                    if self._jobs:
+                        continue  # it came in just now
+                    if not self._dry:
+                        self._jobs = self._dry = None
+                        self._active = False
+                        return False
+                    job = self._dry.popleft()
             try:
                 job()
             except BaseException:  # noqa: BLE001 -- the next job is not to blame
@@ -228,12 +234,15 @@ class ThreadJob:
         self._name = name
         self._steps = steps
         self._woken = False
-        self._over = threading.Event()
+        self._over: threading.Event | None = None
+        """The end of the last pause; most take none."""
 
     def wake(self) -> None:
         """End the pause that it takes now, and all to come."""
         self._woken = True
-        self._over.set()
+        over = self._over
+        if over is not None:
+            over.set()
 
     def go(self) -> Callable[[], None] | None:
         """Take all steps; return what is to be said then."""
@@ -301,7 +310,7 @@ class ThreadScheduler:
 
     def _drain(self) -> None:
         """Run one lane after the other, those that have more to do last."""
-        self._pool.lend()
+        here = self._pool.lend()
         lane: ThreadLane | None = None
         while True:
             with self._lock:
@@ -311,8 +320,9 @@ class ThreadScheduler:
                     self._free += 1
                     return
                 lane = self._waiting.popleft()
-            self._pool.pass_on()
-            if not lane.drain():
+            if here.next is not None:
+                self._pool.pass_on()
+            if not lane.drain(here):
                 lane = None
 
     def pass_on(self) -> None:

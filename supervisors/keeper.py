@@ -211,7 +211,8 @@ class Keeper(Process):
 
     def _start(self, child: Child) -> Plan[Exception | None]:
         """Start a child here and now; return what it failed of."""
-        child.end_pause()
+        if child.pause is not None:
+            child.end_pause()
         process: Process | None = None
         try:
             process = child.spec.start(*child.args)
@@ -274,7 +275,8 @@ class Keeper(Process):
 
     def _part(self, child: Child) -> None:
         """Take notice that a child does not run; forget it if nothing is to be remembered."""
-        child.end_pause()
+        if child.pause is not None:
+            child.end_pause()
         child.state = State.STOPPED
         if child.ref is not None:
             self._living.pop(child.ref, None)

@@ -61,7 +61,8 @@ class Supervisor(Keeper):
 
     def on_start(self) -> None:
         """Start all children, in order."""
-        self._begin(self._start_all())
+        self._plan = self._start_all()
+        self._go_on()
         self._starting = False
 
     def stop(self, how: Exit = SHUTDOWN) -> None:
@@ -72,25 +73,24 @@ class Supervisor(Keeper):
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Take the next message, or have it wait until what is under way is done."""
-        if isinstance(message, Look):
+        kind = type(message)
+        if kind is Look:
             return [child.view() for child in self._children.values()]
-        if isinstance(message, Down) and message.ref in self._awaited:
+        if kind is Down and message.ref in self._awaited:
             self._awaited.discard(message.ref)
             if not self._awaited:
                 self._go_on()
             return None
         promise = Promise()
         if self._plan is None:
-            self._begin(self._plan_for(message, promise))
+            self._plan = self._plan_for(message, promise)
+            self._go_on()
         elif len(self._later) < self._limit or isinstance(message, _NEWS):
             self._later.append((message, promise))
         else:
             return Overloaded(f"{self.name} has {self._limit:,} requests waiting: ask later")
-        return promise
-
-    def _begin(self, plan: Plan[None]) -> None:
-        self._plan = plan
-        self._go_on()
+        # Most of what comes in is news: nobody waits for an answer.
+        return promise if self._is_asked() else None
 
     def _go_on(self) -> None:
         """Carry on with the plan; once it is done, with what came in meanwhile."""
