@@ -105,8 +105,9 @@ class Draft:
                 expected, self._version = self._version, None
             else:
                 expected = None if owner in others else self._meet(owner, rune)
-            parts.append((place, expected, []))
-        parts[-1][2].append(rune)
+            parts.append((place, expected, [rune]))
+        else:
+            parts[-1][2].append(rune)
         self.count += 1
         for entity in (owner, *observers):
             if entity == me:
@@ -164,11 +165,11 @@ class Draft:
         changes = []
         for place, expected, runes in self._parts:
             owner = place.owner
-            other = self._others.get(owner)
-            if other is None or other.ward is not None:
-                agent, turn = context
-            else:
-                agent, turn = other.kind.context(other.state)
+            agent, turn = context
+            if self._births:
+                other = self._others.get(owner)
+                if other is not None and other.ward is None:
+                    agent, turn = other.kind.context(other.state)
             is_open, by = notes.pop(owner, _UNSAID) if notes else _UNSAID
             changes.append(
                 Change(

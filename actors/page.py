@@ -68,9 +68,7 @@ class Page:
             touched = self.touched
             for change in changes:
                 count += len(change.runes)
-                touched.add(change.entity)
-                if change.observers:
-                    touched.update(change.observers)
+                touched.update((change.entity, *change.observers))
             self._changes += changes
             self._last = last + count
             return last + 1

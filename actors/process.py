@@ -80,11 +80,10 @@ class Process(pykka.Actor):
 
     def __init__(self, name: str, lane: Lane, *, mailbox: int = MAILBOX) -> None:
         """Begin before its start; `launch` starts it."""
-        # Not pykka's own: for each actor it draws a uuid and makes an event and a reference, which
-        # is most of what a short-lived one costs. They are made here when somebody asks for them.
+        # Not pykka's own: for each actor it draws a uuid and makes an event, an inbox and a
+        # reference, which is most of what a short-lived one costs. They are made here when somebody
+        # asks for them.
         self.actor_urn = name
-        self.actor_inbox = self._create_actor_inbox()
-        self.actor_inbox.process = self
         self.name = name
         self.lane = lane
         self.exit: Exit | None = None
@@ -95,9 +94,18 @@ class Process(pykka.Actor):
         self._mail: deque[tuple[Any, Answer | None]] = deque()
         self._in_hand: tuple[Any, Answer | None] | None = None
         """The message that is being handled."""
+        self._is_asked = False
+        """Whether somebody waits for what comes of it."""
         self._watchers: list[Callable[[Down], None]] = []
         self._launched = False
         self._started = False
+
+    @property
+    def actor_inbox(self) -> _Inbox:  # type: ignore[override]  # made when asked for
+        """What pykka puts messages into."""
+        inbox = self._create_actor_inbox()
+        inbox.process = self
+        return inbox
 
     @property
     def actor_ref(self) -> pykka.ActorRef[Self]:
@@ -254,9 +262,10 @@ class Process(pykka.Actor):
             self._leave(how)
             return
         message, reply_to = in_hand
+        self._is_asked = reply_to is not None
         try:
             answer = self.on_receive(message)
-            if reply_to is not None or answer is not None:
+            if self._is_asked or answer is not None:
                 self._reply(reply_to, answer)
         except Exiting as leaving:
             self._leave(leaving.exit)
@@ -267,11 +276,7 @@ class Process(pykka.Actor):
         except BaseException as error:  # noqa: BLE001 -- nothing escapes one actor into another
             self._crash(error)
             self._fail(message, reply_to, Exit(Reason.CRASH, error))
-        self._in_hand = None
-
-    def _is_asked(self) -> bool:
-        """Tell whether somebody waits for what comes of the message that is being handled."""
-        return self._in_hand is not None and self._in_hand[1] is not None
+        self._in_hand, self._is_asked = None, False
 
     def _reply(self, reply_to: Answer | None, answer: object) -> None:
         """Give whoever asked the answer; a refusal is raised where it was asked.

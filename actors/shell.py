@@ -178,7 +178,7 @@ class Shell(Process):
         self.act()
         if refusal is not None:
             return refusal
-        return self.answered() if self._is_asked() else None
+        return self.answered() if self._is_asked else None
 
     def _answer_to(self, command: object) -> Refused | None:
         """Carry out what a message means; return why not, if it was refused."""
@@ -186,7 +186,7 @@ class Shell(Process):
             return self.carry_out(command)
         except Refused as unfit:
             # What cannot be stored is for whoever asked to hear. Among ourselves it is a mistake.
-            if not self._is_asked():
+            if not self._is_asked:
                 raise
             return unfit
 
@@ -270,7 +270,7 @@ class Shell(Process):
         draft = Draft(self.hall, self, state, placed)
         try:
             # Whoever waits for an answer is told if the log does not take it.
-            first = self.hall.append(draft.changes, at_once=self._is_asked())
+            first = self.hall.append(draft.changes, at_once=self._is_asked)
         except WrongVersion:
             self._refold()
             return False
@@ -314,7 +314,7 @@ class Shell(Process):
             raise AssertionError(msg)
         self._arm()
         if self.is_done():
-            self.ref.stop(NORMAL)
+            self.stop(NORMAL)
 
     def _commits(self, due: Sequence[Any]) -> bool:
         """Decide what is due inward; tell whether anything was.

@@ -90,7 +90,7 @@ class Supervisor(Keeper):
         else:
             return Overloaded(f"{self.name} has {self._limit:,} requests waiting: ask later")
         # Most of what comes in is news: nobody waits for an answer.
-        return promise if self._is_asked() else None
+        return promise if self._is_asked else None
 
     def _go_on(self) -> None:
         """Carry on with the plan; once it is done, with what came in meanwhile."""
