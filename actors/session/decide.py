@@ -13,6 +13,7 @@ from actors.budget import runes as budgets
 from actors.budget.sums import check_amounts, check_limits
 from actors.session import commands as ask
 from actors.session.fold import (
+    Member,
     Phase,
     State,
     Waiting,
@@ -20,7 +21,6 @@ from actors.session.fold import (
     evolve,
     has_root,
     is_orphan,
-    is_timed,
     member,
     next_for,
     refusable,
@@ -152,9 +152,18 @@ def _begin(state: State, message: Waiting, now: int) -> turns.Started:
         model=found.model,
         retries=found.config.retries,
         on_crash=found.config.on_crash,
-        timed=is_timed(state, found),
+        timed=_is_timed(state, found),
         trigger="steer" if message.steer else "message",
     )
+
+
+def _is_timed(state: State, found: Member | None) -> bool:
+    """Say whether the time of an agent's turns is limited: by itself, or by who pays for it."""
+    while found is not None:
+        if found.config.budget.wall is not None:
+            return True
+        found = None if found.parent_id is None else member(state, found.parent_id)
+    return state.config.budget.wall is not None
 
 
 def _about_agents(state: State, command: ask.AgentCommand) -> list[Rune]:

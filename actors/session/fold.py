@@ -156,21 +156,13 @@ def member(state: State, agent_id: str) -> Member | None:
 
 def turn_of(state: State, agent_id: str) -> Running | None:
     """Return the turn that an agent is running."""
-    for each in state.running:
-        if each.agent_id == agent_id:
-            return each
-    return None
+    return next((each for each in state.running if each.agent_id == agent_id), None)
 
 
 def next_for(state: State, agent_id: str) -> Waiting | None:
     """Return the message that an agent takes up next: one that steers, or else the oldest."""
-    oldest: Waiting | None = None
-    for each in state.waiting:
-        if each.to == agent_id:
-            if each.steer:
-                return each
-            oldest = oldest or each
-    return oldest
+    mine = [each for each in state.waiting if each.to == agent_id]
+    return next((each for each in mine if each.steer), mine[0] if mine else None)
 
 
 def is_orphan(state: State, agent_id: str) -> bool:
@@ -191,15 +183,6 @@ def can_begin(state: State, agent_id: str) -> bool:
         and turn_of(state, agent_id) is None
         and not is_orphan(state, agent_id)
     )
-
-
-def is_timed(state: State, found: Member | None) -> bool:
-    """Say whether the time of an agent's turns is limited: by itself, or by who pays for it."""
-    while found is not None:
-        if found.config.budget.wall is not None:
-            return True
-        found = None if found.parent_id is None else member(state, found.parent_id)
-    return state.config.budget.wall is not None
 
 
 def has_root(state: State) -> bool:
@@ -304,10 +287,7 @@ def _ended(state: State, rune: TurnEnd) -> State:
 
 
 def _which(state: State, rune: TurnEnd) -> Running | None:
-    for each in state.running:
-        if each.turn_id == rune.turn_id:
-            return each
-    return None
+    return next((each for each in state.running if each.turn_id == rune.turn_id), None)
 
 
 def _queued(state: State, rune: InputAccepted | InputRefused) -> State:

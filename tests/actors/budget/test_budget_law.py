@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from actors.budget import lifecycle as budget
 from actors.budget import runes
-from actors.budget.lifecycle import ENTITY, LIFECYCLE, Close, Open, Replenish, Reserve, Settle
+from actors.budget.commands import Close, Open, Replenish, Reserve, Settle, Warn
+from actors.budget.lifecycle import ENTITY, LIFECYCLE
 from actors.budget.runes import WHATS, Amounts, Limits
 from actors.entity import Place
 from runefold.testing.spec import Given
@@ -20,7 +21,8 @@ from runelog.lifecycle import fold, state_hash
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actors.budget.lifecycle import Command, State
+    from actors.budget.commands import Command
+    from actors.budget.lifecycle import State
     from runelog.rune import Rune
 
 OPENED: tuple[Rune, ...] = (
@@ -329,9 +331,9 @@ def test_a_limit_that_is_near_is_due_to_be_warned_of_whoever_spent() -> None:
     ledger = Given(LIFECYCLE, *OPENED, reserved)
     warned = runes.Warning(scope="agt_a", what="tool_calls", used=2, limit=2)
 
-    assert ledger.due == [budget.Warn("agt_a", "tool_calls")]
-    assert ledger.when(budget.Warn("agt_a", "tool_calls")) == [warned]
+    assert ledger.due == [Warn("agt_a", "tool_calls")]
+    assert ledger.when(Warn("agt_a", "tool_calls")) == [warned]
     assert ledger.having(warned).due == []
-    assert ledger.when(budget.Warn("agt_b", "tool_calls")) == []
-    assert ledger.when(budget.Warn("nobody", "tokens")) == []
+    assert ledger.when(Warn("agt_b", "tool_calls")) == []
+    assert ledger.when(Warn("nobody", "tokens")) == []
     assert ENTITY.inward == budget.INWARD
