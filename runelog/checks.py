@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from runelog.codec import Codec
 from runelog.errors import Refused
-from runelog.rune import Visibility, check_id
+from runelog.rune import Visibility, check_id, known_ids
 
 if TYPE_CHECKING:
     from runelog.rune import Change
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MAX_NUMBER: Final = (1 << 63) - 1
 """The largest version, event id or time there is: what eight bytes hold, with a sign."""
 MIN_SEGMENT_SIZE: Final = 1 << 20
+_LISTS: Final = frozenset({list, tuple})
 
 
 def check_parts(codec: object, clock: object) -> None:
@@ -46,51 +47,80 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
     if not changes:
         msg = f"nothing to append to {conversation}: give at least one change"
         raise Refused(msg)
-    entities = set()
+    earlier: dict[str, Change] = {}
+    says_something = False
     for change in changes:
         _check_change(change)
-        if change.entity in entities and change.expected_version is not None:
+        entity = change.entity
+        if change.expected_version is not None and entity in earlier:
             msg = (
-                f"a later change for {change.entity} in one append expects a version: "
+                f"a later change for {entity} in one append expects a version: "
                 "only the first of them can"
             )
             raise Refused(msg)
-        entities.add(change.entity)
-    if not any(change.runes for change in changes):
+        earlier[entity] = change
+        if change.runes:
+            says_something = True
+    if not says_something:
         msg = f"nothing to append to {conversation}: none of the changes has a rune"
         raise Refused(msg)
 
 
 def _check_change(change: Change) -> None:
+    """Refuse a change of the wrong shape.
+
+    This is done for every change there is. What is as it should be takes hardly a call: only where
+    something looks odd is it asked what exactly that is.
+    """
+    entity, observers, agent, turn = change.entity, change.observers, change.agent, change.turn
+    try:
+        are_known = (
+            entity in known_ids
+            and (agent is None or agent in known_ids)
+            and (turn is None or turn in known_ids)
+            and (not observers or (type(observers) in _LISTS and known_ids.issuperset(observers)))
+        )
+    except TypeError:  # something that has no hash, and is no id
+        are_known = False
+    if not are_known:
+        _check_ids(change)
+    if change.tags:
+        _check_texts(change.tags, entity, "tags")
+    if type(change.runes) not in _LISTS and not isinstance(change.runes, Sequence):
+        msg = f"the runes of the change for {entity} must be a list or a tuple"
+        raise Refused(msg)
+    is_open = change.open
+    if not change.runes and is_open is None:
+        msg = f"the change for {entity} has no runes: leave it out, or say what happened"
+        raise Refused(msg)
+    version, deadline = change.expected_version, change.deadline
+    if version is not None and (type(version) is not int or not 0 <= version <= MAX_NUMBER):
+        raise _no_number(version, entity, "expected version")
+    if type(change.cause) is not int or not 0 <= change.cause <= MAX_NUMBER:
+        raise _no_number(change.cause, entity, "cause")
+    if deadline is not None and (type(deadline) is not int or not 0 <= deadline <= MAX_NUMBER):
+        raise _no_number(deadline, entity, "deadline")
+    if change.visibility is not None and type(change.visibility) is not Visibility:
+        msg = f"the visibility of {entity}'s runes is {change.visibility!r}: use a Visibility"
+        raise Refused(msg)
+    if is_open is not None and type(is_open) is not bool:
+        msg = f"{entity} is said to be open={is_open!r}: say True, False, or nothing"
+        raise Refused(msg)
+    if deadline is not None and is_open is not True:
+        msg = f"{entity} has a deadline and is not open: say open=True, or it would never be met"
+        raise Refused(msg)
+
+
+def _check_ids(change: Change) -> None:
     entity = check_id(change.entity, "entity id")
     if change.observers:
         _check_texts(change.observers, entity, "observers")
         for observer in change.observers:
             check_id(observer, "observer id")
-    if change.tags:
-        _check_texts(change.tags, entity, "tags")
     if change.agent is not None:
         check_id(change.agent, "agent id")
     if change.turn is not None:
         check_id(change.turn, "turn id")
-    if type(change.runes) is not list and not isinstance(change.runes, Sequence):
-        msg = f"the runes of the change for {entity} must be a list or a tuple"
-        raise Refused(msg)
-    if not change.runes and change.open is None:
-        msg = f"the change for {entity} has no runes: leave it out, or say what happened"
-        raise Refused(msg)
-    _check_number(change.expected_version, entity, "expected version")
-    _check_number(change.cause, entity, "cause")
-    _check_number(change.deadline, entity, "deadline")
-    if change.visibility is not None and not isinstance(change.visibility, Visibility):
-        msg = f"the visibility of {entity}'s runes is {change.visibility!r}: use a Visibility"
-        raise Refused(msg)
-    if change.open is not None and not isinstance(change.open, bool):
-        msg = f"{entity} is said to be open={change.open!r}: say True, False, or nothing"
-        raise Refused(msg)
-    if change.deadline is not None and change.open is not True:
-        msg = f"{entity} has a deadline and is not open: say open=True, or it would never be met"
-        raise Refused(msg)
 
 
 def _check_texts(values: object, entity: str, what: str) -> None:
@@ -99,7 +129,7 @@ def _check_texts(values: object, entity: str, what: str) -> None:
         raise Refused(msg)
 
 
-def _check_number(value: int | None, entity: str, what: str) -> None:
-    if value is not None and (type(value) is not int or not 0 <= value <= MAX_NUMBER):
-        msg = f"the {what} of {entity} is {value!r:.40}: give a number from 0 to {MAX_NUMBER:,}"
-        raise Refused(msg)
+def _no_number(value: object, entity: str, what: str) -> Refused:
+    return Refused(
+        f"the {what} of {entity} is {value!r:.40}: give a number from 0 to {MAX_NUMBER:,}"
+    )

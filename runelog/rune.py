@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import ClassVar, Final, Protocol
 
 import msgspec
@@ -25,15 +24,23 @@ MAX_ID: Final = 64
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID}}}")
 
 
+MAX_KNOWN_IDS: Final = 16_384
+known_ids: set[str] = set()
+"""Ids that were found good lately: the same few come with every append, and most come again."""
+
+
 def is_id(value: object) -> bool:
     """Tell whether `value` may be an id."""
-    return isinstance(value, str) and _fits(value)
-
-
-@lru_cache(maxsize=16_384)
-def _fits(value: str) -> bool:
-    # The same few ids come with every append.
-    return _ID.fullmatch(value) is not None
+    if not isinstance(value, str):
+        return False
+    if value in known_ids:
+        return True
+    if _ID.fullmatch(value) is None:
+        return False
+    if len(known_ids) >= MAX_KNOWN_IDS:
+        known_ids.clear()
+    known_ids.add(value)
+    return True
 
 
 def check_id(value: str, what: str = "id") -> str:
