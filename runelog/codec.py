@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Union, cast
 import msgspec
 
 from runelog.errors import Corrupt, NewerFormat, Refused, TooLarge
-from runelog.legible import MAX_DEPTH, UNREADABLE, check_depth, check_legible, is_plain, never
+from runelog.legible import MAX_DEPTH, UNREADABLE, check_depth, check_legible, forms
 from runelog.rune import Change, Envelope, Origin, Rune, Tombstone, Unknown, Visibility, kind_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ LARGE_FIELD: Final = 64 << 10
 _ARRAY_9 = b"\x99"
 _ARRAY_10 = b"\x9a"
 _SMALL_ARRAYS = [bytes([0x90 + count]) for count in range(16)]
+_TO_COME = msgspec.Raw()
+"""Takes the place of a payload in its array and, encoded, no room: the payload follows."""
 _encode = msgspec.msgpack.Encoder().encode
 _envelopes = msgspec.msgpack.Decoder(list[Envelope]).decode
 _builtins = msgspec.msgpack.Decoder().decode
@@ -114,43 +116,37 @@ class Codec:
     def encode(self, conversation: str, change: Change) -> list[bytes]:
         """Encode the runes of one change, each as it is stored."""
         bodies = []
-        cls, head, plain = None, b"", never
+        cls, head, form = None, b"", forms[Tombstone]  # until the first rune says otherwise
         for rune in change.runes:
             if type(rune) is not cls:
                 cls = type(rune)
-                head = _ARRAY_9 + self._head(change, cls)
-                plain = is_plain(cls)
+                form = forms[cls]
+                # Everything that the runes of one change and kind have in common.
+                head = _encode(
+                    (
+                        change.entity,
+                        change.observers,
+                        change.agent,
+                        change.turn,
+                        change.cause,
+                        form.visibility if change.visibility is None else change.visibility,
+                        change.tags,
+                        form.schema,
+                        _TO_COME,
+                    )
+                )
             try:
                 payload = _encode(rune)
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
                 msg = f"a {kind_of(rune)} cannot be stored: {error}"
                 raise Refused(msg) from error
-            if not plain(rune):
-                check_legible(rune, payload)
+            if form.is_plain is None or not form.is_plain(rune):
+                check_legible(rune, payload, form.decode)
             if len(payload) > MAX_INLINE:
                 bodies.append(self._encode_large(conversation, head[1:], rune, payload))
             else:
                 bodies.append(head + payload)
         return bodies
-
-    @staticmethod
-    def _head(change: Change, cls: type[Rune]) -> bytes:
-        """Everything of an envelope that the runes of one change and kind have in common."""
-        if not issubclass(cls, Rune):
-            msg = f"{cls.__name__} is not a rune: derive it from runelog.Rune"
-            raise TypeError(msg)
-        visibility = cls.visibility if change.visibility is None else change.visibility
-        fields = (
-            change.entity,
-            change.observers,
-            change.agent,
-            change.turn,
-            change.cause,
-            int(visibility),
-            change.tags,
-            cls.schema,
-        )
-        return _encode(fields)[1:]
 
     def _encode_large(self, conversation: str, head: bytes, rune: Rune, payload: bytes) -> bytes:
         kind = kind_of(rune)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import types
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Final, NamedTuple, Union, cast, get_args, get_origin
 
 import msgspec
 
@@ -18,6 +17,7 @@ MAX_DEPTH: Final = 64
 """Deeper payloads are refused: on a thread with a small stack they would end the process."""
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises at bytes it cannot read; to it, bad UTF-8 is no DecodeError."""
+_MAX_FORMS: Final = 1_024
 _CONTAINERS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
 _SINGLE_NAMES: dict[object, str] = {
     **{plain: plain.__name__ for plain in (str, bytes, int, float, bool)},
@@ -26,17 +26,36 @@ _SINGLE_NAMES: dict[object, str] = {
 _SINGLE = _SINGLE_NAMES.keys()
 
 
-def _never(rune: Rune) -> bool:  # noqa: ARG001 -- stands for what `is_plain` returns
-    return False
+class Form(NamedTuple):
+    """What writing needs to know of a kind of rune, told from its class once."""
+
+    schema: int
+    visibility: int
+    is_plain: Callable[[Rune], bool] | None
+    """Tells quickly that a rune reads back; None if only decoding it does."""
+    decode: Callable[[bytes], Rune]
 
 
-never: Callable[[Rune], bool] = _never
-"""For kinds of which only decoding tells."""
+class _Forms(dict[type[Rune], Form]):
+    """The form of each kind that was written lately."""
+
+    def __missing__(self, cls: type[Rune]) -> Form:
+        """Look closer at a kind; `TypeError` if it is none."""
+        if not issubclass(cls, Rune):
+            msg = f"{cls.__name__} is not a rune: derive it from runelog.Rune"
+            raise TypeError(msg)
+        if len(self) >= _MAX_FORMS:
+            self.clear()
+        decode = msgspec.msgpack.Decoder(cls).decode
+        form = self[cls] = Form(cls.schema, int(cls.visibility), _is_plain(cls), decode)
+        return form
 
 
-@lru_cache(maxsize=1_024)
-def is_plain(cls: type[Rune]) -> Callable[[Rune], bool]:
-    """Return what tells quickly that a rune reads back: each field has a plain value of its type.
+forms: Final = _Forms()
+
+
+def _is_plain(cls: type[Rune]) -> Callable[[Rune], bool] | None:
+    """Return what tells that each field of a rune has a plain value of its type.
 
     That is so of most runes, and costs a third of decoding them. Others need a closer look.
     """
@@ -45,29 +64,25 @@ def is_plain(cls: type[Rune]) -> Callable[[Rune], bool]:
         several = get_origin(field.type) in {Union, types.UnionType}
         plain = set(get_args(field.type) if several else (field.type,))
         if not plain <= _SINGLE or not field.name.isidentifier():
-            return never
+            return None
         names = (f"type(rune.{field.name}) is {_SINGLE_NAMES[each]}" for each in plain)
         tests.append(f"({' or '.join(names)})")
     source = f"lambda rune: {' and '.join(tests) or 'True'}"
     return cast("Callable[[Rune], bool]", eval(source, {"Nothing": type(None)}))  # noqa: S307 -- made of names of fields only
 
 
-@lru_cache(maxsize=1_024)
-def _decoder(cls: type[Rune]) -> Callable[[bytes], Rune]:
-    return msgspec.msgpack.Decoder(cls).decode
-
-
-def check_legible(rune: Rune, payload: bytes) -> None:
-    """Refuse what could be stored but not read again.
+def check_legible(rune: Rune, payload: bytes, decode: Callable[[bytes], Rune]) -> None:
+    """Refuse what could be stored but not read again, by `decode`.
 
     Fields are not checked when a rune is made: one that is not of its type would be found out only
     by whoever reads it.
     """
     # Deep only if it has many containers, which is quick to see.
-    if len(payload.translate(None, _CONTAINERS)) < len(payload) - MAX_DEPTH:
+    room = len(payload) - MAX_DEPTH
+    if room > 0 and len(payload.translate(None, _CONTAINERS)) < room:
         check_depth(payload)
     try:
-        _decoder(type(rune))(payload)
+        decode(payload)
     except (*UNREADABLE, ValueError, TypeError) as error:
         msg = f"a {kind_of(rune)} cannot be stored, as it could not be read again: {error}"
         raise Refused(msg) from error
