@@ -14,13 +14,14 @@ compares; the runes' own then tell which of them is damaged, and which is not.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from runelog.errors import Corrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 TARGET: Final = 780
 """Bytes of a frame, about: five fill a page of 4 KiB with little waste."""
@@ -30,7 +31,6 @@ LARGE: Final = 8_192
 MAX_RUNES: Final = 0xFFFF
 
 _HEADER = struct.Struct("<IIQqH")
-_REST = struct.Struct("<IQqH")
 _ENTRY = struct.Struct("<II")
 _BASE = struct.Struct("<QqI")
 POSITION = struct.Struct(">Q")
@@ -107,18 +107,21 @@ def pack(
 ) -> bytes:
     """Lay out one frame."""
     base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
-    entry = _ENTRY.pack
-    # Of what a checksum starts from, zlib takes the lower 32 bits by itself.
-    table = [
-        entry(len(body), crc32(body, base ^ event_id))
-        for event_id, body in enumerate(bodies, first)
-    ]
-    rest = b"".join([_REST.pack(number, first, time, len(bodies)), *table, *bodies])
-    return crc32(rest, _start(seed, position)).to_bytes(4, "little") + rest
+    table: list[int] = []
+    event_id = first
+    for body in bodies:
+        # Of what a checksum starts from, zlib takes the lower 32 bits by itself.
+        table += len(body), crc32(body, base ^ event_id)
+        event_id += 1
+    count = event_id - first
+    rest = b"".join((_layout(count)(number, first, time, count, *table), *bodies))
+    return crc32(rest, seed ^ position ^ position >> 32).to_bytes(4, "little") + rest
 
 
-def _start(seed: int, position: int) -> int:
-    return (seed ^ position ^ position >> 32) & _MASK
+@lru_cache(maxsize=128)
+def _layout(count: int) -> Callable[..., bytes]:
+    """Return what packs a frame up to its bodies, without its checksum."""
+    return struct.Struct(f"<IQqH{2 * count}I").pack
 
 
 def count(data: bytes) -> int:
