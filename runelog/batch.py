@@ -16,6 +16,8 @@ _SCAN_BYTES: Final = 1 << 20
 class Batch:
     """A transaction on an environment: reads see its own writes."""
 
+    __slots__ = ("_tables", "_txn")
+
     def __init__(
         self,
         txn: Any,  # noqa: ANN401 -- its type is lmdb's, which only `segment` knows
@@ -82,9 +84,16 @@ class Batch:
         """Write an entry, in place of one with the same key if there is one."""
         self._txn.put(key, value, db=self._tables[table])
 
-    def append(self, table: str, key: bytes, value: bytes) -> None:
-        """Write an entry whose key is above all others of its table."""
-        if not self._txn.put(key, value, db=self._tables[table], append=True):
+    def put_all(self, table: str, entries: list[tuple[bytes, bytes]]) -> None:
+        """Write entries, each in place of one with the same key if there is one."""
+        with self._txn.cursor(self._tables[table]) as cursor:
+            cursor.putmulti(entries)
+
+    def append_all(self, table: str, entries: list[tuple[bytes, bytes]]) -> None:
+        """Write entries whose keys rise, above all others of their table."""
+        with self._txn.cursor(self._tables[table]) as cursor:
+            _, added = cursor.putmulti(entries, append=True)
+        if added != len(entries):
             msg = f"a key of the table {table} does not rise"
             raise Corrupt(msg)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from runelog.checks import MAX_NUMBER, check_append
 from runelog.errors import Busy, Refused, WrongVersion
-from runelog.leader import Leader, interruptible
+from runelog.leader import Leader
 from runelog.line import encoded
 from runelog.rune import Appended
 
@@ -49,17 +49,21 @@ class Writer(Leader):
         item = encoded(self._codec, conversation, changes)
         with self._lock:
             self._admit(item, timeout)
-            self._check_lost(conversation)
+            if self._lost:
+                self._check_lost(conversation)
             desk = self._desks.take(conversation)
-            versions = self._versions(desk, changes)
+            self._check_versions(desk, changes)
             self._reserve(self._queue.cost + item.cost)
             try:
-                self._enter(item, desk, versions)
-                self._start(item, durable=durable)
+                self._enter(item, desk)
+                if durable:
+                    self._start(item)
+                elif self._asleep or self._flusher is None:
+                    self._start_flusher()
             except BaseException:
                 self._abandon(item)
                 raise
-        if durable:
+        if durable and (not item.done or item.error is not None):
             self._settle(item)
         last = item.first + len(item.bodies) - 1
         return Appended(conversation, item.first, last, item.position, item.time)
@@ -84,8 +88,9 @@ class Writer(Leader):
 
     def _flush(self) -> None:
         last = self._next - 1
-        # What was turned away is neither committed nor queued any more.
-        while self._committed < last and (self._queue or self._leading) and self._failure is None:
+        while self._committed < last and self._failure is None:
+            if not self._queue.items and not self._leading:
+                return  # what was turned away is neither committed nor queued any more
             if not self._leading:
                 self._push()
                 continue
@@ -110,17 +115,19 @@ class Writer(Leader):
         """Wait for room in the queue and in the segment. Holds the lock, and may let go of it."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            self._check()
+            if self._failure is not None or self._closing:
+                self._check()
             full = self._queue.is_full(item)
             limit = self._env.map_size * ROLL_AT
-            crowded = self._used + self._queue.cost + item.cost > limit
+            cost = self._queue.cost + item.cost
+            crowded = self._used + cost > limit
             # The file grows only between commits, see _reserve.
-            short = self._leading and self._env.lacks(self._queue.cost + item.cost)
+            short = self._leading and self._env.lacks(cost)
             if not full and not crowded and not short and not self._holds:
                 return
             if self._leading or self._holds:
                 self._wait_for_room(deadline)
-            elif full or self._queue:
+            elif full or self._queue.items:
                 self._push()
             elif self._next_is_no_better(item, limit):
                 return
@@ -140,10 +147,10 @@ class Writer(Leader):
             raise Busy(msg)
         self._idle.wait(left)
 
-    def _versions(self, desk: Desk, changes: Sequence[Change]) -> dict[str, int]:
-        """Return the versions of the streams that change, all of them as expected."""
+    def _check_versions(self, desk: Desk, changes: Sequence[Change]) -> None:
+        """Have in mind the versions of the streams that change, all of them as expected."""
         try:
-            return self._desks.check_versions(desk, changes)
+            self._desks.check_versions(desk, changes)
         except WrongVersion:
             # Whoever missed runes is told to fold them: they must be there to be read.
             if desk.pending:
@@ -154,7 +161,7 @@ class Writer(Leader):
         """Tell whether the segment is as good as empty and has room all the same."""
         return self._used < limit / 16 and self._used + item.cost < self._env.map_size * 0.9
 
-    def _enter(self, item: Item, desk: Desk, versions: dict[str, int]) -> None:
+    def _enter(self, item: Item, desk: Desk) -> None:
         """Give the append its place: from here on it is ordered, and only a failure loses it."""
         now = self._clock()
         if type(now) is not int or not -MAX_NUMBER <= now <= MAX_NUMBER:
@@ -164,14 +171,15 @@ class Writer(Leader):
         item.first = desk.head + 1
         item.position = self._next
         item.time = max(self._time, now)
+        versions, count = desk.versions, len(item.bodies)
         item.before = {entity: versions[entity] for entity in item.touched}
         try:
             for entity, stretches in item.touched.items():
-                for _, count in stretches:
-                    versions[entity] += count
-            desk.head += len(item.bodies)
+                for start, stop in stretches:
+                    versions[entity] += stop - start
+            desk.head += count
             desk.pending += 1
-            self._next += len(item.bodies)
+            self._next += count
             self._time = item.time
             self._queue.join(item)
         except BaseException:
@@ -183,28 +191,24 @@ class Writer(Leader):
                 self._next = item.position
             raise
 
-    def _start(self, item: Item, *, durable: bool) -> None:
-        """See to it that the append is committed: soon, or now with all that are queued."""
-        if not durable:
-            self._start_flusher()
-            if self._asleep:
-                self._stale.notify()
+    def _start(self, item: Item) -> None:
+        """See to it that an append that is waited for is committed, with all that are queued."""
+        item.awaited = True
+        item.leads = not self._is_interruptible()
+        if item.leads and not self._leading:
+            self._lead()
             return
         item.gate = threading.Lock()
         item.gate.acquire()
-        item.leads = not interruptible()
-        if self._leading:
-            if len(self._queue) == self._crowd:
-                self._gathered.notify()
-        elif item.leads:
-            self._lead()
-        else:
+        if not self._leading:
             self._urge()
+        elif len(self._queue.items) == self._crowd:
+            self._gathered.notify()
 
     def _settle(self, item: Item) -> None:
         """Wait until the append is on disk, committing it if nobody else does."""
-        assert item.gate is not None
         while not item.done:
+            assert item.gate is not None
             try:
                 item.gate.acquire()
                 if not item.done:
@@ -220,6 +224,7 @@ class Writer(Leader):
 
     def _abandon(self, item: Item) -> None:
         """Note that nobody waits for an append any more, and let somebody else commit it."""
+        item.awaited = False
         item.gate = None
         if not self._leading:
             self._hand_over()

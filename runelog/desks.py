@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_DESKS: Final = 2_048
 """How many conversations are kept in mind; the index is asked again for others."""
+_LIVE: Final = State.LIVE
 
 
 class Index(Past, Protocol):
@@ -47,14 +48,15 @@ class Desks:
 
     def take(self, conversation: str) -> Desk:
         """Return the desk of a conversation that can be appended to."""
-        desk = self._desks.get(conversation)
-        if desk is None:
+        if conversation in self._desks:
+            desk = self._desks[conversation]
+            self._desks.move_to_end(conversation)
+        else:
             record = self._index.head(conversation)
             desk = self._desks[conversation] = Desk(conversation, record)
             self._clear()
-        else:
-            self._desks.move_to_end(conversation)
-        check_live(desk.record)
+        if desk.record is not None and desk.record.state is not _LIVE:
+            check_live(desk.record)
         return desk
 
     def _clear(self) -> None:
@@ -64,22 +66,21 @@ class Desks:
                 return
             del self._desks[conversation]
 
-    def check_versions(self, desk: Desk, changes: Sequence[Change]) -> dict[str, int]:
-        """Return the present version of every entity that changes, all of them as expected."""
+    def check_versions(self, desk: Desk, changes: Sequence[Change]) -> None:
+        """Have the version of every entity that changes in mind, all of them as expected."""
+        versions = desk.versions
         for change in changes:
-            actual = self._version(desk, change.entity)
-            if change.expected_version is not None and change.expected_version != actual:
-                raise WrongVersion(desk.id, change.entity, change.expected_version, actual)
+            entity, expected = change.entity, change.expected_version
+            if entity not in versions:
+                versions[entity] = self._version(desk, entity)
+            if expected is not None and expected != versions[entity]:
+                raise WrongVersion(desk.id, entity, expected, versions[entity])
             for observer in change.observers:
-                self._version(desk, observer)
-        return desk.versions
+                if observer not in versions:
+                    versions[observer] = self._version(desk, observer)
 
     def _version(self, desk: Desk, entity: str) -> int:
-        version = desk.versions.get(entity)
-        if version is None:
-            version = 0 if desk.complete else self._index.version(desk.id, entity)
-            desk.versions[entity] = version
-        return version
+        return 0 if desk.complete else self._index.version(desk.id, entity)
 
     def forget_segment(self) -> None:
         """Drop what is known of the active segment: another one has begun."""

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Closed, Refused
+from runelog.line import Bell
 from runelog.rune import Gap
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class News:
 
     def __init__(self) -> None:
         """Begin without a writer in this process."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = Bell(self._lock)
         self.position = -1
         """The last committed position as told by our own writer; -1 while there is none."""
         self.closed = False
@@ -45,25 +47,25 @@ class News:
 
     def announce(self, position: int) -> None:
         """Say that everything up to `position` is committed."""
-        with self._changed:
+        with self._lock:
             self.position = position
-            self._changed.notify_all()
+            self._changed.ring()
 
     def fail(self, failure: Exception) -> None:
         """Say that nothing more is committed here, and why."""
-        with self._changed:
+        with self._lock:
             self.failure = failure
-            self._changed.notify_all()
+            self._changed.ring()
 
     def close(self) -> None:
         """Wake those who follow: there is nothing more to come."""
-        with self._changed:
+        with self._lock:
             self.closed = True
-            self._changed.notify_all()
+            self._changed.ring()
 
     def wait(self, seen: int, timeout: float | None) -> None:
         """Wait until there is more than was seen, the log is closed, or time is up."""
-        with self._changed:
+        with self._lock:
             if self.position == seen and not self.closed and self.failure is None:
                 self._changed.wait(timeout if seen >= 0 else min(POLL, timeout or POLL))
 

@@ -20,7 +20,7 @@ from runelog.errors import Corrupt
 from runelog.rune import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runelog.view import View
 
@@ -32,6 +32,7 @@ _HOLE = struct.Struct("<IIB")
 _DEADLINE = struct.Struct("<q")
 _CHECKSUM = struct.Struct("<I")
 MAX_CHUNK: Final = _BASE.size + 80 * _RUN.size
+_FULL: Final = MAX_CHUNK - _RUN.size
 MAX_COUNT: Final = 0xFFFF
 LAST: Final = b"\xff" * 8
 """Above every place."""
@@ -136,58 +137,49 @@ def stream_prefix(number: int, entity: str) -> bytes:
 class Tail:
     """The last chunk of some postings, which the next append extends."""
 
-    __slots__ = ("base", "first", "next", "prefix", "runs", "stop")
+    __slots__ = ("base", "key", "next", "prefix", "runs", "start", "stop")
 
     def __init__(self, prefix: bytes, first: int) -> None:
         """Begin a chunk whose first event or version is `first`."""
         self.prefix = prefix
-        self.first = first
+        self.key = prefix + PLACE.pack(first)
         self.next = first
+        """The event or version that comes next."""
         self.base = -1
-        self.stop = -1
-        self.runs = bytearray()
-
-    @property
-    def key(self) -> bytes:
-        """The chunk's key."""
-        return self.prefix + PLACE.pack(self.first)
-
-    @property
-    def value(self) -> bytes:
-        """The chunk as it is stored."""
-        return _BASE.pack(self.base) + self.runs
+        self.start = self.stop = -1
+        """Where the last run begins and ends: it may yet grow."""
+        self.runs = b""
+        """The chunk as it is stored, but for its last run."""
 
     def add(self, position: int, count: int) -> Tail:
         """Note `count` more runes from `position` on; return the tail to go on with.
 
         That is a new one when this one is full.
         """
-        while count:
-            here = min(count, MAX_COUNT)
-            tail = self._add(position, here)
-            if tail is not self:
-                return tail.add(position, count)
-            position += here
-            count -= here
-        return self
-
-    def _add(self, position: int, count: int) -> Tail:
+        if position == self.stop and position + count - self.start <= MAX_COUNT:
+            self.stop += count
+            self.next += count
+            return self
+        if count > MAX_COUNT:
+            tail = self.add(position, MAX_COUNT)
+            return tail.add(position + MAX_COUNT, count - MAX_COUNT)
         if self.base < 0:
             self.base = position
-        elif position == self.stop:
-            distance, before = _RUN.unpack_from(self.runs, len(self.runs) - _RUN.size)
-            if before + count <= MAX_COUNT:
-                _RUN.pack_into(self.runs, len(self.runs) - _RUN.size, distance, before + count)
-                self.next += count
-                self.stop += count
-                return self
-        distance = position - self.base
-        if len(self.runs) + _BASE.size >= MAX_CHUNK or distance > 0xFFFF_FFFF:
-            return Tail(self.prefix, self.next)
-        self.runs += _RUN.pack(distance, count)
-        self.next += count
+            self.runs = _BASE.pack(position)
+        elif len(self.runs) >= _FULL or position - self.base > 0xFFFF_FFFF:
+            return Tail(self.prefix, self.next).add(position, count)
+        else:
+            self.runs += _RUN.pack(self.start - self.base, self.stop - self.start)
+        self.start = position
         self.stop = position + count
+        self.next += count
         return self
+
+
+def entries_of(tails: Iterable[Tail]) -> list[tuple[bytes, bytes]]:
+    """Return chunks as they are stored, each with its key."""
+    run = _RUN.pack
+    return [(t.key, t.runs + run(t.start - t.base, t.stop - t.start)) for t in tails]
 
 
 def load_tail(view: View, table: str, prefix: bytes) -> Tail | None:
@@ -196,10 +188,11 @@ def load_tail(view: View, table: str, prefix: bytes) -> Tail | None:
     if found is None or not _belongs(found[0], prefix):
         return None
     tail = Tail(prefix, PLACE.unpack(found[0][len(prefix) :])[0])
-    tail.base = _BASE.unpack_from(found[1])[0]
-    tail.runs = bytearray(found[1][_BASE.size :])
     for run in runs_in(*found):
+        tail.base = _BASE.unpack_from(found[1])[0]
+        tail.runs = found[1][: -_RUN.size]
         tail.next = run.first + run.length
+        tail.start = run.position
         tail.stop = run.position + run.length
     return tail
 

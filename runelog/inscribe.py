@@ -18,6 +18,7 @@ from runelog.index import (
     decode_head,
     encode_head,
     encode_work,
+    entries_of,
     load_tail,
     stream_prefix,
 )
@@ -62,6 +63,7 @@ class Desk:
         "events",
         "head",
         "id",
+        "key",
         "number",
         "pending",
         "record",
@@ -86,6 +88,8 @@ class Desk:
     def forget(self) -> None:
         """Drop what is known of the active segment, as it is about to be another one."""
         self.number: int | None = None
+        self.key = b""
+        """Its number, as it is in keys."""
         self.stored: bytes | None = None
         self.events: Tail | None = None
         self.tails: dict[str, Tail] = {}
@@ -100,23 +104,33 @@ class Desk:
             self.complete = False
 
 
+class _Changed(NamedTuple):
+    """What a batch writes once it has seen all appends."""
+
+    frames: list[tuple[bytes, bytes]]
+    events: dict[Tail, None]
+    """In the order they were first changed in: the same appends make the same file."""
+    streams: dict[Tail, None]
+
+
 def inscribe(batch: Batch, past: Past, items: list[Item]) -> None:
     """Write appends, in order, and bring the segment's index up to them."""
-    dirty: dict[int, Tail] = {}
+    changed = _Changed([], {}, {})
     desks: dict[str, Desk] = {}
     for item in items:
         desk = item.desk
         if desk.id not in desks:
             desks[desk.id] = desk
             _sit_down(batch, desk, item)
-        _write_item(batch, past, item, dirty)
-    for tail in dirty.values():
-        batch.put(_table(tail), tail.key, tail.value)
+        _write_item(batch, past, item, changed)
+    batch.append_all("runes", changed.frames)
+    for key, value in entries_of(changed.events):
+        batch.put("events", key, value)
+    batch.put_all("streams", entries_of(changed.streams))
     for desk in desks.values():
         assert desk.record is not None
-        key = NUMBER.pack(desk.number)
-        desk.stored = encode_head(key, desk.record)
-        batch.put("heads", key, desk.stored)
+        desk.stored = encode_head(desk.key, desk.record)
+        batch.put("heads", desk.key, desk.stored)
 
 
 def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
@@ -126,22 +140,23 @@ def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
         if found is None:
             last = batch.floor("heads", LAST_NUMBER)
             desk.number = NUMBER.unpack(last[0])[0] + 1 if last else 1
-            batch.put("names", desk.id.encode(), NUMBER.pack(desk.number))
+            desk.key = NUMBER.pack(desk.number)
+            batch.put("names", desk.id.encode(), desk.key)
             old = desk.record
             first_time = old.first_time if old else item.time
             size = old.size if old else 0
             desk.record = Head(desk.id, item.first, item.first - 1, size, first_time, item.time)
-            desk.events = Tail(NUMBER.pack(desk.number), item.first)
+            desk.events = Tail(desk.key, item.first)
             # Takes the number at once: the next new conversation of this batch counts on from it.
-            key = NUMBER.pack(desk.number)
-            batch.put("heads", key, encode_head(key, desk.record))
+            batch.put("heads", desk.key, encode_head(desk.key, desk.record))
             return
         desk.number = NUMBER.unpack(found)[0]
+        desk.key = found
         desk.stored = batch.get("heads", found)
         assert desk.stored is not None
         desk.record = decode_head(found, desk.stored)
         desk.events = load_tail(batch, "events", found)
-    elif batch.get("heads", NUMBER.pack(desk.number)) != desk.stored:
+    elif batch.get("heads", desk.key) != desk.stored:
         msg = (
             f"{desk.id} was written to by another process: close this handle and open the log again"
         )
@@ -152,31 +167,36 @@ def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
         raise LogFailed(msg)
 
 
-def _write_item(batch: Batch, past: Past, item: Item, dirty: dict[int, Tail]) -> None:
-    desk = item.desk
+def _write_item(batch: Batch, past: Past, item: Item, changed: _Changed) -> None:
+    desk, position, event_id = item.desk, item.position, item.first
     assert desk.number is not None
     assert desk.events is not None
     assert desk.record is not None
-    position, event_id = item.position, item.first
     for bodies in frame.split(item.bodies):
         data = frame.pack(desk.number, desk.seed, position, event_id, item.time, bodies)
-        batch.append("runes", frame.POSITION.pack(position), data)
+        changed.frames.append((frame.POSITION.pack(position), data))
         position += len(bodies)
         event_id += len(bodies)
-    desk.events = _extend(desk.events, item.position, len(item.bodies), dirty)
+    count = position - item.position
+    changed.events[desk.events] = None
+    desk.events = desk.events.add(item.position, count)
+    changed.events[desk.events] = None
+    tails, streams = desk.tails, changed.streams
     for entity, stretches in item.touched.items():
-        tail = desk.tails.get(entity) or _tail(batch, past, item, entity)
-        for start, count in stretches:
-            tail = _extend(tail, item.position + start, count, dirty)
-        desk.tails[entity] = tail
+        tail = tails[entity] if entity in tails else _tail(batch, past, item, entity)
+        streams[tail] = None
+        for start, stop in stretches:
+            tail = tail.add(item.position + start, stop - start)
+            streams[tail] = None
+        tails[entity] = tail
     record = desk.record
-    record.head += len(item.bodies)
+    record.head += count
     record.size += item.size
     record.last_time = item.time
     # Of a conversation that began in this segment, none before it can say anything.
     is_older = record.since > 1
     for entity, is_open, deadline in item.work:
-        key = NUMBER.pack(desk.number) + entity.encode()
+        key = desk.key + entity.encode()
         if is_open or (is_older and past.was_open(desk.id, entity)):
             batch.put("work", key, encode_work(key, is_open=is_open, deadline=deadline))
         else:
@@ -194,15 +214,3 @@ def _tail(batch: Batch, past: Past, item: Item, entity: str) -> Tail:
     return tail or Tail(
         prefix, (past.version(item.desk.id, entity) if before is None else before) + 1
     )
-
-
-def _extend(tail: Tail, position: int, count: int, dirty: dict[int, Tail]) -> Tail:
-    dirty[id(tail)] = tail
-    longer = tail.add(position, count)
-    if longer is not tail:
-        dirty[id(longer)] = longer
-    return longer
-
-
-def _table(tail: Tail) -> str:
-    return "events" if len(tail.prefix) == NUMBER.size else "streams"

@@ -17,7 +17,7 @@ from runelog.errors import Closed, Fault, Fenced, LogFailed, LogFull
 from runelog.files import sound_disk
 from runelog.index import NUMBER, PLACE
 from runelog.inscribe import inscribe
-from runelog.line import Line
+from runelog.line import Bell, Line
 from runelog.segment import MapFull
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Leader:
         self._time = armed.time
         self._used = armed.env.used
         self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
+        self._idle = Bell(self._lock)
         self._stale = threading.Condition(self._lock)
         self._gathered = threading.Condition(self._lock)
         self._queue = Line()
@@ -91,6 +91,7 @@ class Leader:
         self._urgent = False
         self._asleep = False
         """Whether the log's own thread must be woken if something is queued."""
+        self._main = threading.main_thread().ident
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -103,7 +104,8 @@ class Leader:
 
     def _lead(self) -> None:
         """Commit what is queued, for everyone. Holds the lock, and lets go of it meanwhile."""
-        self._gather()
+        if MIN_CROWD <= self._crowd > len(self._queue.items):
+            self._gather()
         items = self._queue.take()
         self._leading = True
         self._lock.release()
@@ -111,7 +113,10 @@ class Leader:
         committed = False
         begun = time.monotonic()
         try:
-            self._write_or_roll(items)
+            try:
+                self._write(items)
+            except MapFull:
+                self._write_behind(items)
             committed = True
         except (Fenced, LogFailed, LogFull) as error:
             outcome = error
@@ -122,34 +127,31 @@ class Leader:
             self._lock.acquire()
             self._leading = False
             self._pace = time.monotonic() - begun
-            if isinstance(outcome, LogFull):
+            if outcome is None and (committed or self._is_there(items)):
+                self._finish(items)
+            elif isinstance(outcome, LogFull):
                 self._turn_away(outcome, items)
             elif outcome is not None:
                 self._fail(outcome, items)
-            elif committed or self._is_there(items):
-                self._finish(items)
             else:  # interrupted in the middle, and undone: somebody else commits these
                 self._undo(items)
                 self._queue.put_back(items)
             self._hand_over()
 
-    def _write_or_roll(self, items: list[Item]) -> None:
-        """Write appends; into the next segment if this one turns out to be full."""
+    def _write_behind(self, items: list[Item]) -> None:
+        """Write appends into the next segment, as this one turned out to be full."""
+        self._undo(items)
+        need = sum(item.cost for item in items)
+        with self._lock:
+            self._holds += 1  # for the reason given in _alone
         try:
-            self._write(items)
-        except MapFull:
-            self._undo(items)
-            need = sum(item.cost for item in items)
+            self._env = self._home.next_segment(need)
+        finally:
             with self._lock:
-                self._holds += 1  # for the reason given in _alone
-            try:
-                self._env = self._home.next_segment(need)
-            finally:
-                with self._lock:
-                    self._holds -= 1
-            self._desks.forget_segment()
-            self._reserve(need)
-            self._write(items)
+                self._holds -= 1
+        self._desks.forget_segment()
+        self._reserve(need)
+        self._write(items)
 
     def _is_there(self, items: list[Item]) -> bool:
         """Tell whether a commit that was interrupted, by Ctrl-C as a rule, has happened."""
@@ -160,15 +162,20 @@ class Leader:
 
     def _push(self) -> None:
         """Have what is queued committed, by this thread unless it may be interrupted."""
-        if interruptible():
+        if self._is_interruptible():
             self._urge()
             self._idle.wait()
         else:
             self._lead()
 
+    def _is_interruptible(self) -> bool:
+        # It does not commit: what Ctrl-C leaves half done there, others would have to mend.
+        return threading.get_ident() == self._main
+
     def _urge(self) -> None:
         """Have the log's own thread commit now."""
-        self._start_flusher()
+        if self._flusher is None:
+            self._start_flusher()
         self._urgent = True
         self._stale.notify()
 
@@ -177,8 +184,6 @@ class Leader:
 
         Without it, many threads fall into two camps that wait for each other's commits.
         """
-        if self._crowd < MIN_CROWD or len(self._queue) >= self._crowd:
-            return
         self._leading = True
         try:
             self._gathered.wait(min(self._pace / 2, MAX_GATHER))
@@ -196,8 +201,7 @@ class Leader:
         for item in items:
             item.finish()
             item.desk.finished()
-        self._queue.served(items)
-        self._crowd = sum(item.gate is not None for item in (*items, *self._queue.items))
+        self._crowd = self._queue.served(items)
         if items:
             self._committed = items[-1].position + len(items[-1].bodies) - 1
             self._home.announce(self._committed)
@@ -211,7 +215,7 @@ class Leader:
     def _give_up(self, error: Exception, items: list[Item]) -> None:
         """Tell those who wait for these appends; who does not wait is told when they flush."""
         for item in items:
-            if item.gate is None:
+            if not item.awaited:
                 self._lost[item.desk.id] = error
             item.error = error
             item.finish()
@@ -227,13 +231,15 @@ class Leader:
 
     def _hand_over(self) -> None:
         """Wake whoever goes on: those waiting for room, and one of those waiting for a commit."""
-        self._idle.notify_all()
-        done = self._failure is not None or not self._queue
+        self._idle.ring()
+        if not self._queue.items and not self._flushing:
+            return
+        done = self._failure is not None or not self._queue.items
         served = [gate for upto, gate in self._flushing if done or upto <= self._committed]
         waiting = self._queue.first_waiting()
         if waiting is not None:
             waiting.wake()
-        elif self._queue:
+        elif self._queue.items:
             # Whoever waits longest commits next, if anybody waits.
             next_up = [gate for upto, gate in self._flushing if upto > self._committed][:1]
             served += next_up
@@ -246,10 +252,11 @@ class Leader:
     def _write(self, items: list[Item]) -> None:
         with self._env.batch(spare=False) as batch:
             self._check_epoch(batch)
-            with contextlib.suppress(LogFull):
-                # Ahead of time, so that nobody who appends meanwhile has to wait for it.
-                self._env.reserve(AHEAD)
-            self._env.reserve(0)
+            if self._env.lacks(AHEAD):
+                with contextlib.suppress(LogFull):
+                    # Ahead of time, so that nobody who appends meanwhile has to wait for it.
+                    self._env.reserve(AHEAD)
+                self._env.reserve(0)
             inscribe(batch, self._home, items)
 
     def _check_epoch(self, batch: Batch) -> None:
@@ -320,7 +327,7 @@ class Leader:
         """Admit nobody, and have everything written. Holds the lock."""
         self._holds += 1
         try:
-            while (self._queue or self._leading) and self._failure is None:
+            while (self._queue.items or self._leading) and self._failure is None:
                 if self._leading:
                     self._idle.wait()
                 else:
@@ -328,7 +335,7 @@ class Leader:
             yield
         finally:
             self._holds -= 1
-            self._idle.notify_all()
+            self._idle.ring()
 
     def roll(self, need: int = 0) -> None:
         """Commit what is queued and begin the next segment."""
@@ -350,6 +357,9 @@ class Leader:
             self._desks.forget(conversation)
 
     def _start_flusher(self) -> None:
+        """See to it that the log's own thread is there, and awake."""
+        if self._asleep:
+            self._stale.notify()
         if self._flusher is None:
             self._flusher = threading.Thread(
                 target=self._flush_forever, name="runelog-flush", daemon=True
@@ -359,7 +369,7 @@ class Leader:
     def _flush_forever(self) -> None:
         with self._lock:
             while not self._closing:
-                if not self._queue:
+                if not self._queue.items:
                     # For a while it looks again by itself: then nobody has to wake it.
                     self._asleep = time.monotonic() - self._queue.since > AWAKE
                     self._stale.wait(None if self._asleep else FLUSH_AFTER / 2)
@@ -384,11 +394,3 @@ class Leader:
         if self._flusher is not None:
             self._flusher.join()
         return self._failure
-
-
-def interruptible() -> bool:
-    """Tell whether Ctrl-C can strike this thread.
-
-    If so it does not commit: what an interrupt leaves half done there, others would have to mend.
-    """
-    return threading.current_thread() is threading.main_thread()

@@ -1,15 +1,14 @@
-"""The line of appends that wait to be written."""
+"""The line of appends that wait to be written, and what those ring who keep others waiting."""
 
 from __future__ import annotations
 
-import contextlib
+import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from runelog.codec import Codec
     from runelog.inscribe import Desk
@@ -21,10 +20,15 @@ MAX_BYTES: Final = 64 << 20
 _PAGE: Final = 4_096
 
 
+Touched = dict[str, list[tuple[int, int]]]
+"""For each entity, the stretches of an append's runes that it owns or observes: from, and to."""
+
+
 class Item:
     """One append on its way to the disk."""
 
     __slots__ = (
+        "awaited",
         "before",
         "bodies",
         "cost",
@@ -41,16 +45,19 @@ class Item:
         "work",
     )
 
-    def __init__(self, bodies: list[bytes], touched: dict[str, list[tuple[int, int]]]) -> None:
-        """Take the encoded runes and, per entity, the stretches of them it owns or observes."""
+    def __init__(self, bodies: list[bytes], touched: Touched) -> None:
+        """Take the encoded runes, and what of them each entity sees."""
         self.bodies = bodies
         self.touched = touched
         self.size = sum(map(len, bodies))
         self.cost = self.size + (self.size >> 2) + _PAGE * (3 + len(touched))
         self.work: list[tuple[str, bool, int | None]] = []
-        self.gate: threading.Lock | None = None
+        self.awaited = False
+        """Whether somebody waits for it."""
         self.leads = True
         """Whether the thread that waits for it may commit for others."""
+        self.gate: threading.Lock | None = None
+        """Where that thread waits, unless it is committing this itself."""
         self.done = False
         self.error: BaseException | None = None
         self.desk: Desk
@@ -61,31 +68,68 @@ class Item:
     def finish(self) -> None:
         """Say that the append is on disk, or that it failed, to whoever waits for it."""
         self.done = True
-        self.wake()
+        if self.gate is not None:
+            self.wake()
 
     def wake(self) -> None:
         """Wake whoever waits for this append; it may have been woken and be on its way."""
-        if self.gate is not None:
-            with contextlib.suppress(RuntimeError):
-                self.gate.release()
+        if self.gate is not None and self.gate.locked():
+            self.gate.release()
+
+
+def touch(touched: Touched, entities: Iterable[str], start: int, stop: int) -> None:
+    """Note that entities see the runes from `start` to `stop`, behind all that were noted before.
+
+    Each once, in the order they are given in: the same appends then make the same file.
+    """
+    for entity in entities:
+        if entity not in touched:
+            touched[entity] = [(start, stop)]
+            continue
+        stretches = touched[entity]
+        since, until = stretches[-1]
+        if until < start:
+            stretches.append((start, stop))
+        else:  # goes on where the last one ends, or is named twice
+            stretches[-1] = (since, stop)
 
 
 def encoded(codec: Codec, conversation: str, changes: Sequence[Change]) -> Item:
     """Encode an append, and note which entities see which of its runes."""
     bodies: list[bytes] = []
-    touched: dict[str, list[tuple[int, int]]] = {}
+    touched: Touched = {}
+    work = []
+    start = 0
     for change in changes:
-        if not change.runes:
-            continue
-        start = len(bodies)
-        bodies += codec.encode(conversation, change)
-        stretch = (start, len(bodies) - start)
-        # Each once, and in order: the same appends then make the same file.
-        for entity in dict.fromkeys((change.entity, *change.observers)):
-            touched.setdefault(entity, []).append(stretch)
+        if change.open is not None:
+            work.append((change.entity, change.open, change.deadline))
+        if change.runes:
+            bodies += codec.encode(conversation, change)
+            stop = len(bodies)
+            touch(touched, (change.entity, *change.observers), start, stop)
+            start = stop
     item = Item(bodies, touched)
-    item.work = [(c.entity, c.open, c.deadline) for c in changes if c.open is not None]
+    item.work = work
     return item
+
+
+class Bell(threading.Condition):
+    """A condition to wait for that costs nothing as long as nobody does."""
+
+    waiting = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it rings, or time is up."""
+        self.waiting += 1
+        try:
+            return super().wait(timeout)
+        finally:
+            self.waiting -= 1
+
+    def ring(self) -> None:
+        """Wake all who wait."""
+        if self.waiting:
+            self.notify_all()
 
 
 class Line:
@@ -106,8 +150,8 @@ class Line:
 
     def is_full(self, item: Item) -> bool:
         """Tell whether one more would be too much."""
-        return len(self.items) >= MAX_ITEMS or (
-            bool(self.items) and self._bytes + item.size > MAX_BYTES
+        return bool(self.items) and (
+            self._bytes + item.size > MAX_BYTES or len(self.items) >= MAX_ITEMS
         )
 
     def join(self, item: Item) -> None:
@@ -130,10 +174,19 @@ class Line:
         self.items.extendleft(reversed(items))
         self._bytes += sum(item.size for item in items)
 
-    def served(self, items: list[Item]) -> None:
-        """Note that these do not cost anything any more."""
-        self.cost -= sum(item.cost for item in items)
+    def served(self, items: list[Item]) -> int:
+        """Note that these do not cost anything any more; tell how many were or are waited for."""
+        awaited = 0
+        for item in items:
+            self.cost -= item.cost
+            awaited += item.awaited
+        for item in self.items:
+            awaited += item.awaited
+        return awaited
 
     def first_waiting(self) -> Item | None:
         """Return the first that somebody waits for who may commit it."""
-        return next((item for item in self.items if item.gate is not None and item.leads), None)
+        for item in self.items:
+            if item.awaited and item.leads:
+                return item
+        return None

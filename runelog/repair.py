@@ -9,7 +9,6 @@ does the same for what lies beside the segments.
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +22,7 @@ from runelog.errors import Corrupt, NotALog
 from runelog.files import make_directory, sync_directory
 from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole, encode_work
 from runelog.inscribe import Desk, inscribe
-from runelog.line import Item
+from runelog.line import Item, Touched, touch
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Lock, Manifest, SegmentInfo, Status
 from runelog.mending import known_heads, lost_body, mend_archives, mend_blobs
@@ -261,23 +260,22 @@ class _Repair:
                 first.conversation, catalog.head(first.conversation)
             )
         bodies = []
-        touched: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        touched: Touched = {}
         for offset, rune in enumerate(run):
             if rune.body is None:
                 self._done.runes_lost += 1
                 bodies.append(lost_body(rune.conversation))
-                touched[LOST].append((offset, 1))
+                touch(touched, (LOST,), offset, offset + 1)
                 continue
             self._done.runes_kept += 1
             bodies.append(rune.body)
             envelope = _codec.envelopes(
                 1, rune.body, rune.conversation, rune.event_id, rune.position, rune.time
             )[0]
-            for entity in {envelope.owner, *envelope.observers}:
-                touched[entity].append((offset, 1))
+            touch(touched, (envelope.owner, *envelope.observers), offset, offset + 1)
         if self._progress is not None:
             self._progress(len(run))
-        item = Item(bodies, dict(touched))
+        item = Item(bodies, touched)
         item.desk = desk
         item.first = first.event_id
         item.position = first.position

@@ -16,7 +16,7 @@ from runelog.codec import Codec
 from runelog.files import sync_directory
 from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole
 from runelog.inscribe import Desk, inscribe
-from runelog.line import Item
+from runelog.line import Item, Touched, touch
 from runelog.manifest import SegmentInfo, Status
 from runelog.segment import Environment
 
@@ -230,7 +230,7 @@ def _runs(found: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 
 def _item(desk: Desk, run: list[Entry], position: int) -> Item:
-    touched: dict[str, list[tuple[int, int]]] = {}
+    touched: Touched = {}
     for offset, entry in enumerate(run):
         envelope = _codec.envelope(
             entry.body,
@@ -239,8 +239,7 @@ def _item(desk: Desk, run: list[Entry], position: int) -> Item:
             position=position + offset,
             time=entry.time,
         )
-        for entity in {envelope.owner, *envelope.observers}:
-            touched.setdefault(entity, []).append((offset, 1))
+        touch(touched, (envelope.owner, *envelope.observers), offset, offset + 1)
     item = Item([entry.body for entry in run], touched)
     item.desk = desk
     item.first = run[0].event_id

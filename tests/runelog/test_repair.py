@@ -65,6 +65,11 @@ def all_sound(directory: Path, truth: Truth) -> set[tuple[str, int]]:
     }
 
 
+def spoilt(data: bytes, needle: bytes) -> bytes:
+    """Return a file with a bit changed wherever it holds `needle`, as free pages may as well."""
+    return data.replace(needle, bytes([needle[0] ^ 0x10]) + needle[1:])
+
+
 def zeroed(data: bytes, page: int) -> bytes:
     """Return a file with nothing left on one of its pages."""
     return data[: page * PAGE] + bytes(PAGE) + data[(page + 1) * PAGE :]
@@ -92,15 +97,14 @@ def test_one_damaged_rune_costs_one_rune(tmp_path: Path, segment: str) -> None:
     directory = tmp_path / "log"
     truth = write_ledger(directory)
     path = directory / "segments" / segment
-    data = bytearray(path.read_bytes())
     needle = b"conv_3 3.2" if segment == SEGMENTS[0] else b"conv_3 98.2"
-    data[data.index(needle)] ^= 0x10
+    data = spoilt(path.read_bytes(), needle)
     path.write_bytes(data)
 
     done = repair(directory)
 
     assert (done.segments, done.runes_lost) == ([segment], 1)
-    assert (directory / "damaged" / segment).read_bytes() == bytes(data)
+    assert (directory / "damaged" / segment).read_bytes() == data
     check_rescued(directory, truth, 1)
 
 
@@ -302,9 +306,7 @@ def test_a_damaged_active_segment_stops_appends_until_it_is_repaired(tmp_path: P
     directory = tmp_path / "log"
     truth = write_ledger(directory)
     path = directory / "segments" / SEGMENTS[1]
-    data = bytearray(path.read_bytes())
-    data[data.index(b"conv_3 98.2")] ^= 0x10
-    path.write_bytes(data)
+    path.write_bytes(spoilt(path.read_bytes(), b"conv_3 98.2"))
 
     with open_ledger(directory) as log:
         assert [e.payload for e in log.read("conv_0")] == truth["conv_0"]

@@ -14,7 +14,7 @@ import pytest
 
 from runelog import frame, walk
 from runelog.errors import Corrupt, Fault
-from runelog.index import Head, Tail, encode_head, stream_prefix
+from runelog.index import Head, Tail, encode_head, entries_of, stream_prefix
 from runelog.segment import TABLES
 from tests.runelog.lmdb_file import (
     BRANCH,
@@ -92,7 +92,7 @@ def index_of(since: int = 1) -> Iterator[tuple[str, bytes, bytes]]:
             tail = Tail(prefix, first)
             for _, key, _ in frames:
                 tail.add(int.from_bytes(key, "big"), RUNES)
-            yield table, tail.key, tail.value
+            yield from ((table, *entry) for entry in entries_of([tail]))
 
 
 def last_leaf(data: bytes) -> int:
