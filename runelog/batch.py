@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from runelog.errors import Corrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any
 
 _SCAN_BYTES: Final = 1 << 20
@@ -106,3 +107,37 @@ class Batch:
         txn = self._txn
         del self._txn, self._tables
         return txn
+
+
+class Transaction:
+    """A transaction for as long as a block lasts, with a gate to come in by and go out by."""
+
+    __slots__ = ("_batch", "_begin", "_end", "_gate")
+
+    def __init__(
+        self,
+        gate: AbstractContextManager[None],
+        begin: Callable[[], Batch],
+        end: Callable[[Batch, BaseException | None], None],
+    ) -> None:
+        """Take what begins it, and what ends it and is told of an exception in the block."""
+        self._gate = gate
+        self._begin = begin
+        self._end = end
+
+    def __enter__(self) -> Batch:
+        """Begin."""
+        self._gate.__enter__()
+        try:
+            self._batch = self._begin()
+        except BaseException:
+            self._gate.__exit__(None, None, None)
+            raise
+        return self._batch
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """End."""
+        try:
+            self._end(self._batch, error)
+        finally:
+            self._gate.__exit__(None, None, None)

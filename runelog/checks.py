@@ -43,7 +43,8 @@ def check_options(segment_size: int, durability: str, *, readonly: bool, take_ov
 
 def check_append(conversation: str, changes: Sequence[Change]) -> None:
     """Refuse an append that no log could carry out, and say which part of it is wrong."""
-    check_id(conversation, "conversation id")
+    if type(conversation) is not str or conversation not in known_ids:
+        check_id(conversation, "conversation id")
     if not changes:
         msg = f"nothing to append to {conversation}: give at least one change"
         raise Refused(msg)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -38,18 +39,20 @@ class Gate:
 
     def __enter__(self) -> None:
         """Come in, once no fork is under way. A thread that is in may come in again."""
-        me = threading.get_ident()
-        depth = self._inside.get(me, 0)
+        me = get_ident()
+        if me in self._inside:
+            self._inside[me] += 1
+            return
         # First in, then look: a fork that begins in between sees us.
-        self._inside[me] = depth + 1
-        while depth == 0 and self._forking:
+        self._inside[me] = 1
+        while self._forking:
             del self._inside[me]
             self._passable.wait(PATIENCE)
             self._inside[me] = 1
 
     def __exit__(self, *exc: object) -> None:
         """Go out."""
-        me = threading.get_ident()
+        me = get_ident()
         depth = self._inside.pop(me, 0)
         if depth > 1:
             self._inside[me] = depth - 1
@@ -59,7 +62,7 @@ class Gate:
 
         The thread that calls this may be in.
         """
-        me = threading.get_ident()
+        me = get_ident()
         self._forking.add(me)
         self._passable.clear()
         patience = time.monotonic() + PATIENCE
@@ -79,7 +82,7 @@ class Gate:
 
     def after_in_parent(self) -> None:
         """Open again."""
-        me = threading.get_ident()
+        me = get_ident()
         if self._guarded_by == me:
             self._guarded_by = 0
             self.guard.release()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lmdb
 
-from runelog.batch import Batch
+from runelog.batch import Batch, Transaction
 from runelog.errors import Closed, Corrupt, Fault, Forked, LogFailed, LogFull, ReadOnly, Refused
 from runelog.files import NO_ROOM
 from runelog.forks import Gate
@@ -21,7 +21,8 @@ from runelog.salvage import check_size
 from runelog.space import Space, allot, allot_locks, by_descriptor, digest, identity, locks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 __all__ = ["CHECK_READERS", "MAX_READERS", "TABLES", "Batch", "Environment", "MapFull"]
@@ -79,32 +80,36 @@ class Environment:
             _unshare(self._shared)
             raise
         self._page = self._shared.page
-        self._used = self._checked = self._measure()
+        with _gate:
+            self.used = self._checked = self._measure()
+        """Bytes of the file that hold pages in use or free for reuse, as of our last commit."""
         self._open = True
 
     # -- reading ------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def view(self) -> Iterator[Batch]:
+    def view(self) -> AbstractContextManager[Batch]:
         """Give a consistent state to read from. Keep it short: it pins pages and a reader slot."""
         self._check()
-        with _gate, self._errors():
+        return Transaction(_gate, self._begin_reading, self._end_reading)
+
+    def _begin_reading(self) -> Batch:
+        try:
             try:
-                batch = Batch(self._env.begin(), self._tables)
+                return Batch(self._env.begin(), self._tables)
             except lmdb.ReadersFullError:
                 # Slots of readers that died are only given back when somebody looks for them.
                 self._env.reader_check()
-                batch = Batch(self._env.begin(), self._tables)
-            try:
-                yield batch
-            finally:
-                self._abort(batch)
+                return Batch(self._env.begin(), self._tables)
+        except lmdb.Error as error:
+            raise self._meaning(error) from error
 
-    def _abort(self, batch: Batch) -> None:
+    def _end_reading(self, batch: Batch, error: BaseException | None) -> None:
         """End a transaction; one that came through a fork is only forgotten: it is the parent's."""
         txn = batch.end()
         if os.getpid() == self._pid:
             txn.abort()
+        if isinstance(error, lmdb.Error):
+            raise self._meaning(error) from error
 
     def _check(self) -> None:
         if os.getpid() != self._pid:
@@ -117,26 +122,19 @@ class Environment:
             msg = f"{self.path.name} is closed"
             raise Closed(msg)
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except lmdb.MapFullError as error:
-            raise MapFull from error
-        except lmdb.ReadersFullError as error:
-            msg = f"{self.path.name} has {MAX_READERS} readers already: close some"
-            raise Refused(msg) from error
-        except _DAMAGE as error:
-            msg = f"{self.path.name} is damaged: {error}"
-            raise Corrupt(msg) from error
-        except lmdb.Error as error:
-            msg = f"{self.path.name}: {error}"
-            raise LogFailed(msg) from error
+    def _meaning(self, error: lmdb.Error) -> Exception:
+        """Return what LMDB says went wrong, in our own words."""
+        if isinstance(error, lmdb.MapFullError):
+            return MapFull()
+        if isinstance(error, lmdb.ReadersFullError):
+            return Refused(f"{self.path.name} has {MAX_READERS} readers already: close some")
+        if isinstance(error, _DAMAGE):
+            return Corrupt(f"{self.path.name} is damaged: {error}")
+        return LogFailed(f"{self.path.name}: {error}")
 
     # -- writing ------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def batch(self, *, spare: bool = True) -> Iterator[Batch]:
+    def batch(self, *, spare: bool = True) -> AbstractContextManager[Batch]:
         """Write in one transaction.
 
         It is committed and synced on leaving the block, undone on an exception. `spare` has some
@@ -151,20 +149,27 @@ class Environment:
             raise LogFailed(msg)
         if spare:
             self.reserve(0)
-        with _gate, self._errors():
-            batch = Batch(self._env.begin(write=True), self._tables)
-            try:
-                yield batch
-                self._check()
-            except BaseException:
-                self._abort(batch)
-                raise
+        return Transaction(_gate, self._begin_writing, self._end_writing)
+
+    def _begin_writing(self) -> Batch:
+        try:
+            return Batch(self._env.begin(write=True), self._tables)
+        except lmdb.Error as error:
+            raise self._meaning(error) from error
+
+    def _end_writing(self, batch: Batch, error: BaseException | None) -> None:
+        """Commit and sync a transaction, or undo it."""
+        if error is not None:
+            self._end_reading(batch, error)
+            return
+        try:
+            self._check()
             self._commit(batch)
-            self._used = self._measure()
-            if self._used > self._checked + CHECK_READERS:
-                # Grown for want of free pages: perhaps because a reader died and still pins them.
-                self._env.reader_check()
-                self._checked = self._used
+        except (Forked, Closed):
+            self._end_reading(batch, None)
+            raise
+        except lmdb.Error as failure:
+            raise self._meaning(failure) from failure
 
     def _commit(self, batch: Batch) -> None:
         txn = batch.end()
@@ -185,29 +190,29 @@ class Environment:
             with contextlib.suppress(lmdb.Error):
                 txn.abort()
             raise
-
-    @property
-    def used(self) -> int:
-        """Bytes of the file that hold pages in use or free for reuse, as of our last commit."""
-        return self._used
+        self.used = self._measure()
+        if self.used > self._checked + CHECK_READERS:
+            # Grown for want of free pages: perhaps because a reader died and still pins them.
+            self._env.reader_check()
+            self._checked = self.used
 
     def _measure(self) -> int:
-        with _gate:
-            return (self._env.info()["last_pgno"] + 1) * self._page
+        return int(self._env.info()["last_pgno"] + 1) * self._page
 
     def lacks(self, need: int) -> bool:
         """Tell whether this file must grow to hold `need` more bytes."""
-        return min(self._used + need + _SPARE, self.map_size) > self._space.allocated
+        return self.used + need + _SPARE > self._space.allocated < self.map_size
 
     def reserve(self, need: int) -> None:
         """See to it that the disk holds `need` more bytes for this file; `LogFull` if it cannot."""
         if self.lacks(need):
-            self._space.reserve(min(self._used + need + _SPARE, self.map_size), self.map_size)
+            self._space.reserve(min(self.used + need + _SPARE, self.map_size), self.map_size)
 
     def trim(self) -> None:
         """Give reserved space that is not used back, and make the file's length durable."""
-        self._used = self._measure()  # another process may have written since our last commit
-        self._space.trim(self._used)
+        with _gate:
+            self.used = self._measure()  # another process may have written since our last commit
+        self._space.trim(self.used)
 
     def digest(self) -> tuple[str, int]:
         """Return the SHA-256 and the length of the file as it is."""

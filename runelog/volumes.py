@@ -25,6 +25,7 @@ from runelog.trust import contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from runelog.manifest import Manifest, SegmentInfo
@@ -52,18 +53,15 @@ class Volume:
         """Tell whether this file can only be read with care."""
         return self.env is None
 
-    @contextlib.contextmanager
-    def view(self) -> Iterator[View]:
+    def view(self) -> AbstractContextManager[View]:
         """Give a consistent state of the segment to read from."""
         if self.env is not None:
-            with self.env.view() as view:
-                yield view
-        else:
-            assert self.salvage is not None
-            if doubt := self._doubt:
-                msg = f"{self.info.name} is damaged: {doubt}"
-                raise Corrupt(msg)
-            yield self.salvage
+            return self.env.view()
+        assert self.salvage is not None
+        if doubt := self._doubt:
+            msg = f"{self.info.name} is damaged: {doubt}"
+            raise Corrupt(msg)
+        return contextlib.nullcontext(self.salvage)
 
     @functools.cached_property
     def _doubt(self) -> str:
