@@ -37,6 +37,7 @@ ODD: list[dict[str, Any]] = [
     {"cause": 1.5},
     {"cause": True},
     {"cause": -1},
+    {"cause": None},
     {"visibility": 7},
     {"visibility": "public"},
     {"deadline": 1.5, "open": True},
