@@ -116,11 +116,12 @@ class Codec:
     def encode(self, conversation: str, change: Change) -> list[bytes]:
         """Encode the runes of one change, each as it is stored."""
         bodies = []
-        cls, head, form = None, b"", forms[Tombstone]  # until the first rune says otherwise
+        cls, head, is_plain = None, b"", None
         for rune in change.runes:
             if type(rune) is not cls:
                 cls = type(rune)
                 form = forms[cls]
+                is_plain = form.is_plain
                 # Everything that the runes of one change and kind have in common.
                 head = _encode(
                     (
@@ -140,8 +141,8 @@ class Codec:
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
                 msg = f"a {kind_of(rune)} cannot be stored: {error}"
                 raise Refused(msg) from error
-            if form.is_plain is None or not form.is_plain(rune):
-                check_legible(rune, payload, form.decode)
+            if is_plain is None or not is_plain(rune):
+                check_legible(rune, payload)
             if len(payload) > MAX_INLINE:
                 bodies.append(self._encode_large(conversation, head[1:], rune, payload))
             else:

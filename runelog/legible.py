@@ -71,8 +71,8 @@ def _is_plain(cls: type[Rune]) -> Callable[[Rune], bool] | None:
     return cast("Callable[[Rune], bool]", eval(source, {"Nothing": type(None)}))  # noqa: S307 -- made of names of fields only
 
 
-def check_legible(rune: Rune, payload: bytes, decode: Callable[[bytes], Rune]) -> None:
-    """Refuse what could be stored but not read again, by `decode`.
+def check_legible(rune: Rune, payload: bytes) -> None:
+    """Refuse what could be stored but not read again.
 
     Fields are not checked when a rune is made: one that is not of its type would be found out only
     by whoever reads it.
@@ -82,7 +82,7 @@ def check_legible(rune: Rune, payload: bytes, decode: Callable[[bytes], Rune]) -
     if room > 0 and len(payload.translate(None, _CONTAINERS)) < room:
         check_depth(payload)
     try:
-        decode(payload)
+        forms[type(rune)].decode(payload)
     except (*UNREADABLE, ValueError, TypeError) as error:
         msg = f"a {kind_of(rune)} cannot be stored, as it could not be read again: {error}"
         raise Refused(msg) from error
