@@ -150,7 +150,9 @@ class TurnActor(Shell):
                 self._halting = self._halting or late
                 return None
             case Judged(effect, rules):
-                self._take(effect, rules)
+                # The turn may have ended meanwhile.
+                if effect in self.entity.lifecycle.due(self.state):
+                    self._take(effect, rules)
                 return None
             case _:
                 return super().understand(message)
@@ -357,9 +359,7 @@ class TurnActor(Shell):
         return asked
 
     def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
-        """Have the calls made, by what was said of them; unless the turn has ended meanwhile."""
-        if effect not in self._due_now():
-            return
+        """Have the calls made, by what was said of them."""
         account, asked = self.hall.ward("budget").state, self._asked_for(effect.model_call_id)
         plans = self._kit.plans(asked, rules, self.me, self._now(), account)
         refused = self.carry_out(TakeCalls(plans))
