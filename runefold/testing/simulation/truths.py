@@ -47,8 +47,8 @@ class Truths:
         """Begin with an empty log."""
         self._books = books
         self.folds: dict[tuple[str, str], Fold] = {}
-        self.accepted: set[tuple[str, str]] = set()
-        """Every message that is on disk, by conversation and id."""
+        self.accepted: dict[tuple[str, str], None] = {}
+        """Every message that is on disk, by conversation and id, in the order they came."""
         self.began: dict[tuple[str, str], str] = {}
         """The turn of every message that became one."""
         self.ends: dict[tuple[str, str], Rune] = {}
@@ -91,7 +91,7 @@ class Truths:
         match rune:
             case sessions.InputAccepted(message_id=message):
                 self._once(message, (name, message) in self.accepted, "accepted")
-                self.accepted.add((name, message))
+                self.accepted[name, message] = None
             case turns.Started(turn_id=turn, message_id=message):
                 self._once(message, (name, message) in self.began, "taken up")
                 if (name, message) not in self.accepted:
