@@ -16,7 +16,6 @@ from actors.commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.prompted import PROMPTS, Prompted
-from actors.model.stream import STREAMS
 from actors.shell import NEAR, Shell
 from actors.telling import tell_of_birth
 from actors.tool.commands import Go
@@ -49,6 +48,7 @@ from actors.turn.commands import (
     Tick,
 )
 from actors.turn.lifecycle import ENTITY, time_limit
+from actors.turn.said import asked_for, forget, said
 from actors.turn.state import Phase, under_way
 
 if TYPE_CHECKING:
@@ -117,22 +117,7 @@ class TurnActor(Shell):
             self._asked = {rune.model_call_id: rune.calls}
         history = self.hall.trays[HISTORIES].get(self.state.agent_id)
         if history is not None:
-            history.take(rune, self._text)
-
-    def _text(self, call: str) -> str:
-        """Return what a model call said: as it is remembered, or as the log has it."""
-        stream = self.hall.trays[STREAMS].get(call)
-        if stream is not None:
-            return stream.text
-        if not call:
-            return ""
-        self.hall.settle()
-        found = self.hall.log.stream(self.hall.conversation, call)
-        return "".join(
-            rune.text
-            for envelope in found
-            if isinstance(rune := envelope.payload, model.AssistantDelta)
-        )
+            history.take(rune, partial(said, self.hall))
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -199,7 +184,7 @@ class TurnActor(Shell):
             self.carry_out(Interrupt(wish.reason, text, wish.actor, now))
 
     def _text_so_far(self) -> str:
-        return self._text(self.state.model_call_id) if self.state.model_call_id else ""
+        return said(self.hall, self.state.model_call_id or "")
 
     # -- effects ------------------------------------------------------------------------------
 
@@ -230,7 +215,7 @@ class TurnActor(Shell):
                 assert_never(effect)
 
     def _conclude(self, effect: Ending) -> None:
-        text, now = self._text(effect.model_call_id), self._now()
+        text, now = said(self.hall, effect.model_call_id), self._now()
         match effect:
             case FinishTurn():
                 self.carry_out(Complete(text, now))
@@ -351,12 +336,7 @@ class TurnActor(Shell):
         self.hall.offices.scheduler.work(f"{self.name} policy", steps())
 
     def _asked_for(self, model_call_id: str) -> tuple[model.AskedCall, ...]:
-        asked = self._asked.get(model_call_id)
-        if asked is None:
-            self.hall.settle()
-            runes = (e.payload for e in self.hall.log.stream(self.hall.conversation, model_call_id))
-            asked = next(rune.calls for rune in runes if isinstance(rune, model.Completed))
-        return asked
+        return self._asked.get(model_call_id) or asked_for(self.hall, model_call_id)
 
     def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
         """Have the calls made, by what was said of them."""
@@ -395,10 +375,4 @@ class TurnActor(Shell):
             self._end_if_still(self._halting)
         super().act()
         if self.state.phase not in {Phase.STREAMING, Phase.TOOL_EXECUTING}:
-            streams = self.hall.trays[STREAMS]
-            for call in [call for call in streams if _of(call, self.me)]:
-                del streams[call]
-
-
-def _of(call: str, turn: str) -> bool:
-    return call.startswith(f"{turn}-")
+            forget(self.hall, self.me)

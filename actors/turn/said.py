@@ -1,0 +1,37 @@
+"""What a model call said, and which calls it asked for: as remembered, or as the log has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.model.runes import AskedCall, AssistantDelta, Completed
+from actors.model.stream import STREAMS
+
+if TYPE_CHECKING:
+    from actors.hall import Hall
+
+
+def said(hall: Hall, call: str) -> str:
+    """Return the words of a model call; none if there was no call."""
+    stream = hall.trays[STREAMS].get(call)
+    if stream is not None:
+        return stream.text
+    if not call:
+        return ""
+    hall.settle()
+    runes = (envelope.payload for envelope in hall.log.stream(hall.conversation, call))
+    return "".join(rune.text for rune in runes if isinstance(rune, AssistantDelta))
+
+
+def asked_for(hall: Hall, call: str) -> tuple[AskedCall, ...]:
+    """Return the calls of tools that a model call asked for, as the log has them."""
+    hall.settle()
+    runes = (envelope.payload for envelope in hall.log.stream(hall.conversation, call))
+    return next(rune.calls for rune in runes if isinstance(rune, Completed))
+
+
+def forget(hall: Hall, turn: str) -> None:
+    """Remember the words of a turn's model calls no longer."""
+    streams = hall.trays[STREAMS]
+    for call in [call for call in streams if call.startswith(f"{turn}-")]:
+        del streams[call]
