@@ -16,7 +16,7 @@ from runelog.errors import RunefoldError
 from supervisors.recovery import working
 
 if TYPE_CHECKING:
-    from actors.session.fold import State
+    from actors.session.state import State
     from supervisors.tree import Tree
 
 REASON: Final = "shutdown"

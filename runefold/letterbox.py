@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from actors.entity import Entity, Placed
     from actors.ports import Clock
-    from actors.session.fold import State
+    from actors.session.state import State
     from runefold.spec import Budget
     from runelog.log import Log
 

@@ -22,7 +22,7 @@ from runelog.rune import check_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actors.session.fold import State
+    from actors.session.state import State
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility

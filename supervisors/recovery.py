@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actors.hall import Offices
-    from actors.session.fold import State
+    from actors.session.state import State
     from actors.turn.state import Call
     from actors.turn.state import State as TurnState
     from runelog.log import Log

@@ -10,9 +10,9 @@ from actors.agent.lifecycle import Terminate
 from actors.approval.telling import Approvals
 from actors.errors import Dead
 from actors.session import commands as ask
-from actors.session.fold import member
 from actors.session.lifecycle import ENTITY, is_stuck, message_entity
 from actors.session.runes import InputRefused
+from actors.session.state import member
 from actors.shell import Shell, Wake
 from actors.tool import runes as tools
 from actors.tool.actor import Word

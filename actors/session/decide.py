@@ -12,19 +12,7 @@ from actors.agent import runes as agents
 from actors.budget import runes as budgets
 from actors.budget.sums import check_amounts, check_limits
 from actors.session import commands as ask
-from actors.session.fold import (
-    Member,
-    Phase,
-    State,
-    Waiting,
-    can_begin,
-    evolve,
-    has_root,
-    is_orphan,
-    member,
-    next_for,
-    refusable,
-)
+from actors.session.fold import evolve
 from actors.session.runes import (
     Activated,
     Archived,
@@ -42,6 +30,18 @@ from actors.session.runes import (
     SessionConfig,
     Suspended,
     Unsuspended,
+)
+from actors.session.state import (
+    Member,
+    Phase,
+    State,
+    Waiting,
+    can_begin,
+    has_root,
+    is_orphan,
+    member,
+    next_for,
+    refusable,
 )
 from actors.turn import runes as turns
 from runelog.errors import Refused

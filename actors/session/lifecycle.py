@@ -22,18 +22,7 @@ from actors.budget import runes as budgets
 from actors.entity import Entity, Place
 from actors.session import commands as ask
 from actors.session.decide import NAME, decide
-from actors.session.fold import (
-    Phase,
-    State,
-    can_begin,
-    evolve,
-    has_root,
-    is_orphan,
-    member,
-    next_for,
-    refusable,
-    turn_of,
-)
+from actors.session.fold import evolve
 from actors.session.runes import (
     Activated,
     Archived,
@@ -46,6 +35,17 @@ from actors.session.runes import (
     Resumed,
     Suspended,
     Unsuspended,
+)
+from actors.session.state import (
+    Phase,
+    State,
+    can_begin,
+    has_root,
+    is_orphan,
+    member,
+    next_for,
+    refusable,
+    turn_of,
 )
 from actors.turn import runes as turns
 from runelog.lifecycle import Lifecycle, Table

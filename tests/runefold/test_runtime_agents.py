@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.model.providers.scripted import pause
-from actors.session.fold import Phase
+from actors.session.state import Phase
 from runefold.spec import AgentSpec
 from runelog.errors import Refused
 from tests.runefold.talks import Strict, Talk, talk

@@ -9,7 +9,7 @@ import pytest
 from actors.clock import SECOND
 from actors.errors import Dead
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.session.fold import Phase
+from actors.session.state import Phase
 from actors.tool.adapters.function import tool
 from runefold import draining
 from runefold.agents import AgentTool

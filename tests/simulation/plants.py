@@ -17,8 +17,8 @@ from actors.model import lifecycle as model_law
 from actors.model.actor import ModelActor
 from actors.page import Page
 from actors.session import decide as session_decides
-from actors.session import fold as session_fold
 from actors.session import lifecycle as session_law
+from actors.session import state as session_state
 from actors.session.actor import SessionActor
 from actors.shell import Shell
 from actors.tool import answers, moves
@@ -172,10 +172,10 @@ def two_turns_at_once(patch: pytest.MonkeyPatch) -> None:
     """Let an agent take a message up while it runs a turn."""
 
     def can_begin(state: Any, agent_id: str) -> bool:  # noqa: ANN401 -- as given
-        found = session_fold.member(state, agent_id)
+        found = session_state.member(state, agent_id)
         return found is not None and found.ready and not found.spent
 
-    for module in (session_fold, session_decides, session_law):
+    for module in (session_state, session_decides, session_law):
         patch.setattr(module, "can_begin", can_begin)
 
 

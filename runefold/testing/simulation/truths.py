@@ -15,7 +15,7 @@ from actors.turn import runes as turns
 if TYPE_CHECKING:
     from actors.entity import Entity
     from actors.model.provider import Message, Request
-    from actors.session.fold import State as Session
+    from actors.session.state import State as Session
     from actors.tool.state import State as Call
     from runefold.testing.simulation.books import Books
     from runelog.log import Log

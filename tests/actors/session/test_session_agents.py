@@ -9,7 +9,7 @@ from actors.agent.runes import Failed, Terminated
 from actors.budget import runes as budgets
 from actors.session import commands as ask
 from actors.session import runes
-from actors.session.fold import Phase, State
+from actors.session.state import Phase, State
 from runelog.errors import Refused
 from runelog.rune import kind_of
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn

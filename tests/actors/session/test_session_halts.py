@@ -13,8 +13,8 @@ from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
 from actors.session import commands as ask
 from actors.session import runes
-from actors.session.fold import Phase, State
 from actors.session.lifecycle import is_at_work, is_open
+from actors.session.state import Phase, State
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import fold

@@ -14,9 +14,10 @@ from actors.budget.runes import Amounts, Limits
 from actors.entity import Place
 from actors.session import commands as ask
 from actors.session import runes
-from actors.session.fold import DOUBTS, Phase, State
+from actors.session.fold import DOUBTS
 from actors.session.lifecycle import ENTITY, LIFECYCLE, TABLE, message_entity
 from actors.session.runes import SessionConfig
+from actors.session.state import Phase, State
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runefold.testing.spec import Given

@@ -13,8 +13,8 @@ from actors.agent.runes import AgentConfig
 from actors.budget.runes import Amounts
 from actors.session import commands as ask
 from actors.session import lifecycle as session
-from actors.session.fold import Phase
 from actors.session.runes import SessionConfig
+from actors.session.state import Phase
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import fold, state_hash

@@ -16,8 +16,8 @@ from actors.budget import runes as budgets
 from actors.entity import Entity, Place
 from actors.session import commands as ask
 from actors.session import lifecycle as session
-from actors.session.fold import State
 from actors.session.runes import InputAccepted, InputRefused, SessionConfig
+from actors.session.state import State
 from actors.turn import runes as turns
 from runelog.lifecycle import fold, state_hash
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.session.commands import Effect
-    from actors.session.fold import Phase, Running
+    from actors.session.state import Phase, Running
     from runelog.rune import Rune
 
 ROOT: Final = "agt_root"
