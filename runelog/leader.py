@@ -198,13 +198,14 @@ class Leader:
 
     def _finish(self, items: list[Item]) -> None:
         self._used = self._env.used
+        if items:
+            # First, so that whoever is told that it is done finds the log's position behind it.
+            self._committed = items[-1].position + len(items[-1].bodies) - 1
+            self._home.announce(self._committed)
         for item in items:
             item.finish()
             item.desk.finished()
         self._crowd = self._queue.served(items)
-        if items:
-            self._committed = items[-1].position + len(items[-1].bodies) - 1
-            self._home.announce(self._committed)
 
     def _fail(self, failure: Exception, items: list[Item]) -> None:
         """Nothing is acknowledged any more; what was being committed has an unknown outcome."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runelog.errors import Busy, Closed, LogFull, Refused, WrongVersion
-from runelog.line import MAX_ITEMS
+from runelog.line import MAX_ITEMS, Item
 from runelog.rune import Change
 from runelog.segment import Batch, Environment, MapFull
 from runelog.store import Runelog
@@ -114,6 +114,25 @@ def test_threads_that_wait_share_one_sync(tmp_path: Path, gate: Gate) -> None:
 
         assert gate.commits - before == 2
         assert log.position == 22
+
+
+def test_whoever_is_told_that_it_is_done_finds_it_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log's position is behind an append before its caller goes on."""
+    found = []
+    finish = Item.finish
+
+    def finished(item: Item) -> None:
+        found.append(log.position)
+        finish(item)
+
+    monkeypatch.setattr(Item, "finish", finished)
+    with open_ledger(tmp_path) as log:
+        log.append("conv_a", book(1))
+        log.append("conv_a", book(2))
+
+    assert found == [1, 2]
 
 
 def test_a_full_queue_makes_the_caller_wait_or_refuses_it(tmp_path: Path, gate: Gate) -> None:
