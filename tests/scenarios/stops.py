@@ -35,11 +35,15 @@ def _interrupt(runtime: Runtime, till: Till) -> None:
     app.wait(app.send("hello", "m2"))
 
 
-def _taken_over(runtime: Runtime, till: Till) -> None:
-    """Have somebody who passes by send something else while a tool runs."""
-    app = App(runtime, till, tools=("dig",))
-    app.wait(app.send("dig until steered", "m1"))
-    app.wait(app.send("hello", STEER, mode="steer"))
+def _taken_over(tool: str) -> Callable[[Runtime, Till], None]:
+    """Return a play in which somebody who passes by sends something else while a tool runs."""
+
+    def play(runtime: Runtime, till: Till) -> None:
+        app = App(runtime, till, tools=(tool,))
+        app.wait(app.send(f"{tool} until steered", "m1"))
+        app.wait(app.send("hello", STEER, mode="steer"))
+
+    return play
 
 
 def _stopped(tool: str) -> Callable[[Runtime, Till], None]:
@@ -56,7 +60,8 @@ def _stopped(tool: str) -> Callable[[Runtime, Till], None]:
 STOPS: Final = (
     Scenario("steer", _steer),
     Scenario("interrupt", _interrupt),
-    Scenario("steer in a tool", _taken_over),
+    Scenario("steer in a tool", _taken_over("dig")),
+    Scenario("steer in a program", _taken_over("churn")),
     Scenario("interrupt in a tool", _stopped("dig")),
     Scenario("interrupt in a program", _stopped("churn")),
 )

@@ -132,6 +132,7 @@ WORDS: Final[Mapping[str, Reply]] = {
     "dig until steered": ["I dig. ", call("dig", until="steered")],
     "dig until dismissed": ["I dig. ", call("dig", until="dismissed")],
     "churn until interrupted": ["I churn. ", call("churn", until="interrupted")],
+    "churn until steered": ["I churn. ", call("churn", until="steered")],
     "haul": ["I haul. ", call("haul")],
     "write": ["I write. ", call("write", receipt="one"), call("write", receipt="two")],
     "ask": ["I ask. ", call("ask_expert", question="charge")],

@@ -8,9 +8,10 @@ there on, and in what follows from it. Everything else is compared as ever.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from runefold.testing.crash.upshot import Call, End, Shown, Talk
 
 _T = TypeVar("_T")
+_Told: TypeAlias = tuple[str, str]
+"""A message as a model is shown it: whose it is, and its text."""
+MAY_HAPPEN: Final = "it was started and may still take effect"
+"""How a model is told of a call that was called off, and of which nobody heard any more."""
 
 
 class Difference(NamedTuple):
@@ -253,12 +258,47 @@ def _shown_differently(want: Talk, got: Talk) -> Iterator[Difference]:
             yield Difference(f"agents {role}", told)
         for old, new in _paired(theirs, ours, _messages, _messages):
             most = _upto(want, got, new)
-            if new.messages[:most] != old.messages[:most]:
+            if _as_told(old.messages[:most], new.messages[:most]) != old.messages[:most]:
                 told = f"the model of {role} is shown {new.messages}, not {old.messages}"
                 yield Difference(f"history of {role}", told)
             elif new.asked != old.asked and not got.adrift:
                 told = f"{role} was told {new.asked} by the app, not {old.asked}"
                 yield Difference(f"history of {role}", told)
+
+
+def _as_told(want: list[_Told], got: list[_Told]) -> list[_Told]:
+    """Return what a model is told, in the words of another run where they come to the same."""
+    both = Counter(want) & Counter(got)
+    spare = Counter(want) - both
+
+    def word(told: _Told) -> _Told:
+        if both[told]:
+            both[told] -= 1
+            return told
+        same = next((each for each in spare.elements() if _both_called_off(each, told)), told)
+        spare[same] -= 1
+        return same
+
+    found: list[_Told] = []
+    for who, group in itertools.groupby(got, lambda each: each[0]):
+        several = [*map(word, group)]
+        # Results are in the order of their words, which may be another one now.
+        found += sorted(several) if who == "tool" else several
+    return found
+
+
+def _both_called_off(want: _Told, got: _Told) -> bool:
+    """Tell whether a call was called off for the same reason in both runs.
+
+    One says that it has stopped, and of the other nobody heard any more: both are honest.
+    """
+    if want[0] != "tool" or got[0] != "tool":
+        return False
+    for one, other in ((want[1], got[1]), (got[1], want[1])):
+        why, may, _ = one.partition(f"; {MAY_HAPPEN}")
+        if may and why.startswith("cancelled: ") and other.startswith(f"{why}; "):
+            return True
+    return False
 
 
 def _messages(shown: Shown) -> object:

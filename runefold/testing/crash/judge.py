@@ -175,7 +175,8 @@ def misdone(log: Log, effects: Effects) -> Iterator[Finding]:
     """Yield effects that were executed twice, or never, or without the log knowing of them."""
     known = _known(log)
     begun = Counter(done.call_id for done in effects)
-    over = Counter(done.call_id for done in effects if done.finished)
+    # What was called off, or failed, did nothing as far as it knows itself: its probe knows better.
+    over = Counter(done.call_id for done in effects if done.status == "success")
     names = {done.call_id: (done.what, done.name) for done in effects}
     for call, count in begun.items():
         what, name = names[call]

@@ -12,6 +12,7 @@ import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from unittest import mock
 
 import msgspec
 
@@ -26,7 +27,9 @@ from runefold.testing.crash.journal import Journal, Wrong
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.points import BY_MESSAGE, FAULTS, MOMENTS, Aim, parse
 from runefold.testing.crash.rig import DiskRig, Kill
+from runefold.testing.crash.stacks import OWN
 from runefold.testing.crash.watch import DiskLog, Watch
+from runelog import leader
 from runelog.errors import Refused, RunefoldError
 
 if TYPE_CHECKING:
@@ -53,9 +56,8 @@ _LONGEST: Final = 20_000
 _LOCALS: Final = 8
 _WIDE: Final = 200
 """So many variables of a frame are shown, and so much of each."""
-_HOME: Final = Path(__file__).parents[3]
-_OWN: Final = tuple(str(_HOME / name) for name in ("actors", "runefold", "runelog", "supervisors"))
-"""Frames of ours are of no interest to whoever reads about an app."""
+_HELD_BACK: Final = 0.1
+"""Seconds that the log keeps what nobody waits for in memory, where a kill is to take that."""
 _REST: Final = 5.0
 """Seconds that turns which nobody waits for are given to end."""
 
@@ -100,6 +102,9 @@ def live(app: CrashApp, order: Order) -> Report:
     kill = Kill(faults, signal.SIGSTOP if order.stops else signal.SIGKILL)
     watch = Watch(order.life, journal, order.aim, kill, order.stops, messages=order.messages)
     rig = DiskRig(watch, ledger, faults, clock)
+    if order.stops or (order.aim is not None and order.aim.kind in MOMENTS):
+        # Whether it comes before the kill would be a matter of luck. For good: until then.
+        mock.patch.object(leader, "FLUSH_AFTER", _HELD_BACK).start()
     begun = time.monotonic()
     try:
         report = _lived(app, order, rig, watch)
@@ -210,7 +215,7 @@ def _told(error: BaseException) -> str:
     words = "".join(found.format_exception_only()).strip()
     lines = [words]
     for frame in found.stack:
-        if frame.filename.startswith(_OWN):
+        if frame.filename.startswith(OWN):
             continue
         lines.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
         lines.append(f"    {frame.line}")

@@ -12,6 +12,7 @@ from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
 from runefold.testing.crash.points import Boundary, Message
 from runefold.testing.crash.seen import boundaries, handled
+from runefold.testing.crash.stacks import in_order, where
 from runefold.testing.crash.trial import TAIL, lived, read, scratch
 from runefold.testing.crash.upshot import Upshot, encoded
 
@@ -74,9 +75,10 @@ def _undisturbed(scene: Scene, root: Path) -> Recording:
     order = Order(root=str(root), life=1, patience=scene.patience, messages=True)
     how, report = lived(scene.app, order)
     lines = [*Journal(root / JOURNAL).lines(), *Journal(root / LEDGER).lines()]
-    output, stacks = read(root / OUTPUT)[-TAIL:], read(root / STACKS)
+    output, stacks = read(root / OUTPUT)[-TAIL:], in_order(read(root / STACKS))
     if report is None or report.upshot is None:
-        return Recording(wrong=_unfinished(how, report), output=output, stacks=stacks)
+        wrong = _unfinished(how, report, stacks)
+        return Recording(wrong=wrong, output=output, stacks=stacks)
     return Recording(
         boundaries=boundaries(lines),
         messages=handled(lines),
@@ -103,11 +105,11 @@ def _again(scene: Scene, root: Path) -> list[Finding]:
     return [not_again(each) for each in wrong]
 
 
-def _unfinished(how: How, report: Report | None) -> list[Finding]:
+def _unfinished(how: How, report: Report | None, stacks: str = "") -> list[Finding]:
     if report is not None and report.wrong:
         return list(report.wrong)
     if how == "hung":
-        return [Finding("hang", "it did not come to its end in time")]
+        return [Finding("hang", f"it did not come to its end in time{where(stacks)}")]
     return [Finding("died", f"its process {how}")]
 
 

@@ -171,7 +171,9 @@ class Kill:
             log.flush()
         if self._signal is signal.SIGKILL:
             os.kill(os.getpid(), self._signal)
-        else:
+            return
+        assert isinstance(log, DiskLog)
+        with log.still():
             # To this thread, and with it to all: so this one stands still exactly here.
             signal.pthread_kill(threading.get_ident(), self._signal)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from runefold.testing.crash import app as apps
-from runefold.testing.crash import record, shots, trial
+from runefold.testing.crash import record, shots, stacks, trial
 from runefold.testing.crash.app import CrashApp, Source
 from runefold.testing.crash.judge import Finding, Verdict
 from runefold.testing.crash.points import Aim, Point
@@ -164,12 +164,15 @@ def lost(task: Task | None, last_words: str) -> Answer:
     """Return what is known of a task whose server is gone: it hung and gave up, or it died."""
     hung = _HUNG in last_words
     verdict: Verdict = "hang" if hung else "died"
-    told = "it was not over in time" if hung else f"its process died: {last_words}"
+    if hung:
+        last_words = stacks.in_order(last_words)
+    place = stacks.where(last_words)
+    told = f"it was not over in time{place}" if hung else f"its process died: {last_words}"
     wrong = [Finding(verdict, told)]
     match task:
         case Attempt(point):
-            stacks = last_words if hung else ""
-            found = Result(point=str(point), status="failed", wrong=wrong, stacks=stacks)
+            kept = last_words if hung else ""
+            found = Result(point=str(point), status="failed", wrong=wrong, stacks=kept)
             return Tried(found)
         case Record():
             return Recorded(Recording(wrong=wrong, stacks=last_words))

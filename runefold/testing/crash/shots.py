@@ -22,8 +22,8 @@ from runefold.testing.crash.trial import Child, Scene, forked, scratch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-APART: Final = (frozenset({AFTER, EFFECT}), frozenset({BEFORE, SYNC}))
-"""Two runs: before a commit, what came before it need not be on disk yet."""
+APART: Final = (frozenset({AFTER}), frozenset({BEFORE, SYNC, EFFECT}))
+"""Two runs: after a commit everything is on disk, which it need not be at other moments."""
 _LONGER: Final = 5
 """So many times its patience a run may take that is halted again and again."""
 _PART: Final = 4

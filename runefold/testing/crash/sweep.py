@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from runefold.testing.crash import modes
 from runefold.testing.crash.app import CrashApp, source_of
 from runefold.testing.crash.crew import Crew
 from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.places import workplace
 from runefold.testing.crash.points import MOMENTS, Point, aims, parse
 from runefold.testing.crash.report import Report
 from runefold.testing.crash.server import Attempt, Record, Recorded, Setup, Shoot, Shots, Tried
@@ -24,7 +24,7 @@ from runefold.testing.crash.shots import APART
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from runefold.testing.crash.points import Aim
     from runefold.testing.crash.record import Recording
@@ -36,6 +36,10 @@ TRIES: Final = 4
 """How often a point is tried that a run did not come by: what runs beside each other varies."""
 CHECKED: Final = 10
 """Of so many points that begin with a copy, one is really killed as well."""
+RARE: Final = 4
+"""A point that fails from a copy and not when killed is killed again, if it is one of so many."""
+_MOST: Final = 5
+"""So many points are named."""
 FEW: Final = 5
 """For fewer points than these, the two runs in which copies are made are not worth it."""
 BESIDE: Final = 2
@@ -83,22 +87,14 @@ def sweep(
         raise Refused(msg)
     wanted = parse(options.point) if options.point else None
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
-    work = Path(tempfile.mkdtemp(prefix="runefold-crash-", dir=_memory()))
     keep = Path(options.keep or tempfile.mkdtemp(prefix="runefold-crash-kept-"))
     keep.mkdir(parents=True, exist_ok=True)
     try:
-        run = _Run(app, options, work, keep, seed, progress)
-        return run.go(wanted)
+        with workplace() as work:
+            return _Run(app, options, work, keep, seed, progress).go(wanted)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
         if not options.keep and not any(keep.iterdir()):
             keep.rmdir()
-
-
-def _memory() -> str | None:
-    """Return a place in memory if there is one: a SIGKILL leaves the same there as on a disk."""
-    place = "/dev/shm"  # noqa: S108 -- a directory of our own is made in it
-    return place if os.access(place, os.W_OK) else None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -128,8 +124,15 @@ class _Swept(NamedTuple):
 
 _NO_COPIES: Final = (
     "what copies of its directory came to is not what real kills came to, so that every point was "
-    "run from the top: is there anything of the app's outside that directory?"
+    "run from the top: is there anything of the app's outside that directory, or does it not do "
+    "the same each time? It was so at"
 )
+
+
+def _no_copies(kills: Sequence[Attempt]) -> str:
+    """Say where copies and kills came to something else."""
+    more = f" and {len(kills) - _MOST} more" if len(kills) > _MOST else ""
+    return f"{_NO_COPIES} {', '.join(str(kill.point) for kill in kills[:_MOST])}{more}"
 
 
 class _Run:
@@ -156,8 +159,9 @@ class _Run:
     def go(self, wanted: Point | None) -> Report:
         """Record, plan, hit, and say what came of it."""
         begun = time.monotonic()
-        # A fork is cheap, a server takes as long as its imports: one is enough for one point.
-        jobs = 1 if wanted is not None else self._jobs
+        # A fork is cheap, a server takes as long as its imports: no more than there are points.
+        most = self._options.sample if wanted is None else 1
+        jobs = self._jobs if most is None else max(1, min(most, self._jobs))
         with Crew(self._setup, self._copied, jobs) as crew:
             answer = crew.one(Record())
             assert isinstance(answer, Recorded)
@@ -197,13 +201,17 @@ class _Run:
         # Nothing is said to have failed that was not really killed.
         doubted = {copy: kill for copy, kill in warm.items() if found[copy].status != "survived"}
         more = [kill for copy, kill in doubted.items() if copy not in checked]
-        self._total += len(more)
-        found |= dict(self._tried(crew, more, recording))
+        for _ in range(TRIES):
+            self._total += len(more)
+            found |= dict(self._tried(crew, more, recording))
+            more = [kill for copy, kill in doubted.items() if not _agree(found[copy], found[kill])]
+            if not more or len(more) * RARE > len(warm):
+                break
         checked |= doubted
-        agreed = [_agree(found[copy], found[kill]) for copy, kill in checked.items()]
+        differ = [kill for copy, kill in checked.items() if not _agree(found[copy], found[kill])]
         notes: tuple[str, ...] = ()
-        if not all(agreed):
-            notes = (_NO_COPIES,)
+        if differ:
+            notes = (_no_copies(differ),)
             rest = [kill for copy, kill in warm.items() if copy not in checked]
             self._total += len(rest)
             found |= dict(self._tried(crew, rest, recording))
@@ -211,7 +219,7 @@ class _Run:
         results = [
             found[kill if copy in killed else copy] for copy, kill in zip(tasks, cold, strict=True)
         ]
-        both = (sum(agreed), len(agreed)) if agreed else None
+        both = (len(checked) - len(differ), len(checked)) if checked else None
         return _Swept(results, time.monotonic() - begun, both, notes)
 
     def _task(self, point: Point, recording: Recording) -> Attempt:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
-from runefold.testing.crash import copies, judge, life
+from runefold.testing.crash import copies, judge, life, stacks
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import UNNOTICED
 from runefold.testing.crash.journal import Committed, Hit, Journal, Opened
@@ -234,6 +234,9 @@ class _Trial:
     def _noted(self) -> list[Line]:
         return [*self._lines(), *Journal(self._root / LEDGER).lines()]
 
+    def _stacks(self) -> str:
+        return stacks.in_order(read(self._root / STACKS))
+
     def _was_hit(self, number: int) -> str:
         for line in self._lines():
             if isinstance(line, Hit) and line.life == number:
@@ -246,8 +249,8 @@ class _Trial:
         if report is not None and how != "failed":
             return ("failed" if report.wrong else "survived"), list(report.wrong)
         if how == "hung":
-            told = f"it was not over after {self._scene.patience:g} s; its stacks are kept"
-            return "failed", [Finding("hang", told)]
+            told = f"it was not over after {self._scene.patience:g} s"
+            return "failed", [Finding("hang", told + stacks.where(self._stacks()))]
         return "failed", [Finding("died", "its process ended by itself")]
 
     def _result(self, status: Literal["survived", "failed"], wrong: list[Finding]) -> Result:
@@ -263,7 +266,7 @@ class _Trial:
             steps=judge.recovered(lines),
             again=len(twice),
             head=judge.found_at(lines, 2),
-            stacks=read(self._root / STACKS)[: 4 * TAIL] if failed else "",
+            stacks=self._stacks()[: 4 * TAIL] if failed else "",
             output=read(self._root / OUTPUT)[-TAIL:] if failed else "",
             warm=self._warm,
         )

@@ -14,8 +14,8 @@ from actors.agent.history import History
 from actors.budget import lifecycle as ledger
 from actors.invariants import violations
 from actors.session import runes as sessions
-from actors.session.fold import Phase
 from actors.session.lifecycle import LIFECYCLE
+from actors.session.state import Phase
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runefold.testing.crash.wake import Wake
@@ -26,7 +26,7 @@ from runelog.rune import State as Standing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actors.session.fold import Member, State
+    from actors.session.state import Member, State
     from runelog.log import Log
     from runelog.rune import Envelope, Rune
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import zlib
@@ -22,7 +23,7 @@ from runelog.segment import Environment
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from runefold.testing.crash.journal import Journal
     from runefold.testing.crash.points import Aim, Effect
@@ -129,7 +130,8 @@ class Watch:
             )
             for which, effect in enumerate(passing.effects, 1):
                 self._begun[conversation, effect.entity] = (passing, which)
-        self._strike_at(_EARLY, passing, 1, log)
+        # What others append without waiting may be appended and waited for at once in this run.
+        self._strike_at(_EARLY | {SYNC} if durable else _EARLY, passing, 1, log)
         return passing
 
     def _occurs(self, mark: str) -> int:
@@ -288,6 +290,22 @@ class DiskLog(Runelog):
 
         # For good: it ends with the process, which can do no more with this log.
         mock.patch.object(Environment, "batch", batch).start()
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """Stand still for a while; what nobody waits for is not written sooner because of it.
+
+        Otherwise the log's own thread finds afterwards that it is high time, and whatever is copied
+        next has more in it than a kill would have left.
+        """
+        writer = self._writer
+        if writer is None:
+            yield
+            return
+        with writer._lock:  # noqa: SLF001 -- its thread waits behind it
+            begun = time.monotonic()
+            yield
+            writer._queue.since += time.monotonic() - begun  # noqa: SLF001 -- as above
 
     def append(
         self,

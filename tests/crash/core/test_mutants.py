@@ -66,7 +66,7 @@ def test_a_bug_is_caught(name: str) -> None:
 def test_a_bug_is_caught_by_real_kills(name: str) -> None:
     """So it is where the bug is in a process of its own that is killed at every point."""
     mutant = MUTANTS[name]
-    # From the top each time: in one that is halted to be copied, more gets to disk by itself.
+    # From the top each time: what hangs would hang twice, from a copy and killed.
     options = SweepOptions(mode=mutant.mode, seed=1, jobs=1, patience=PATIENCE, warm="fork")
     report = sweep(app(name), options)
 

@@ -6,7 +6,7 @@ A bug is put in where the app lives, and dies with it: nobody takes it out again
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from unittest import mock
 
 from actors.model.actor import ModelActor
@@ -85,10 +85,10 @@ def _tools_may_raise() -> None:
 def _models_may_raise() -> None:
     """Tell nobody that a model has raised in the middle of its answer."""
 
-    def following(_stream: Stream, events: Iterator[Event]) -> Event:
-        return next(events)
+    def failed(_stream: Stream, error: BaseException) -> NoReturn:
+        raise error
 
-    _put(Stream, "_next", following)
+    _put(Stream, "_failed", failed)
 
 
 def _models_may_refuse() -> None:

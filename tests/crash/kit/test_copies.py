@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from actors.catalogue import CODEC
+from actors.tool.runes import Progress
 from runefold.testing import CrashApp
-from runefold.testing.crash import walkers
-from runelog import walk
+from runefold.testing.crash import walkers, watch
+from runefold.testing.crash.journal import Memory
+from runefold.testing.crash.watch import DiskLog
+from runelog import leader, line, walk
 from runelog.errors import Corrupt
+from runelog.rune import Change
 from runelog.store import Runelog
 from tests.crash.kit import bots
 from tests.crash.kit.test_sweep import swept, told
@@ -91,6 +95,65 @@ def test_what_fails_from_a_copy_is_really_killed(tmp_path: Path) -> None:
     assert failed
     assert not any(result.warm for result in failed)
     assert all(result.warm for result in survived)
+
+
+# -- standing still ------------------------------------------------------------------------------
+
+
+class Hand:
+    """A clock that only a test moves; it tells when the log's own thread has looked at it."""
+
+    def __init__(self) -> None:
+        """Begin somewhere."""
+        self.now = 1_000.0
+        self.looks = threading.Semaphore(0)
+
+    def monotonic(self) -> float:
+        """Tell the time."""
+        if threading.current_thread().name == "runelog-flush":
+            self.looks.release()
+        return self.now
+
+    def seen(self) -> None:
+        """Return when the log's own thread has looked, and done what is to be done then."""
+        while self.looks.acquire(blocking=False):
+            pass
+        for _ in range(4):
+            assert self.looks.acquire(timeout=bots.PATIENCE)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Hand:
+    """Provide a clock for the log."""
+    found = Hand()
+    for module in (leader, line, watch):
+        monkeypatch.setattr(module, "time", found)
+    return found
+
+
+def test_what_nobody_waits_for_is_not_written_because_a_process_stood_still(
+    tmp_path: Path, clock: Hand
+) -> None:
+    """A copy that is taken afterwards has no more in it than a kill would have left."""
+    with DiskLog.open(tmp_path / "log", CODEC) as log:
+        assert isinstance(log, DiskLog)
+        log.watch = watch.Watch(1, Memory())
+        log.append(
+            "conv_a", [Change("call_1", 0, [Progress("call_1", "stdout", "so far")])], durable=False
+        )
+        with log.still():
+            clock.now += leader.AWAKE / 2
+        clock.seen()
+        before = log.conversation("conv_a").head if _has(log) else 0
+        clock.now += leader.FLUSH_AFTER
+        clock.seen()
+
+        assert before == 0
+        assert log.conversation("conv_a").head == 1
+
+
+def _has(log: DiskLog) -> bool:
+    return any(each.id == "conv_a" for each in log.conversations())
 
 
 # -- looking at files ----------------------------------------------------------------------------

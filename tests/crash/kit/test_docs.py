@@ -54,19 +54,23 @@ def test_the_mend_on_the_page_is_the_whole_difference() -> None:
     """Mended as the page says, the bot with the bug is the bot."""
     diff = re.search(r"```diff\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert diff is not None
-    lines = diff[1].splitlines()
-    old = "\n".join(line[1:] for line in lines if not line.startswith("+"))
-    new = "\n".join(line[1:] for line in lines if not line.startswith("-"))
-    broken, sound = ((EXAMPLE / name).read_text("utf-8") for name in ("bot_with_bug.py", "bot.py"))
+    mended, sound = ((EXAMPLE / name).read_text("utf-8") for name in ("bot_with_bug.py", "bot.py"))
+    for part in diff[1].split("@@\n"):
+        lines = part.splitlines()
+        old = "\n".join(line[1:] for line in lines if not line.startswith("+"))
+        new = "\n".join(line[1:] for line in lines if not line.startswith("-"))
+        assert mended.count(old) == 1
+        mended = mended.replace(old, new)
 
-    assert old in broken
-    mended = broken.replace(old, new).replace("AgentSpec, Runtime", "AgentSpec, CallId, Runtime")
+    # But for what it says of itself.
     assert mended.partition("\n")[2] == sound.partition("\n")[2]
 
 
 def test_the_double_refund_is_caught(folder: Path) -> None:
     """The bot with the bug is killed for real after its refund, and the customer is paid twice."""
-    quick = run(folder, "runefold.cli", "crash-test", "bot_with_bug:app", "--in-process")
+    quick = run(
+        folder, "runefold.cli", "crash-test", "bot_with_bug:app", "--in-process", "--jobs=1"
+    )
     point = re.search(r"--point=(\d+:after-effect)", quick.stdout)
 
     assert point is not None, quick.stdout + quick.stderr
@@ -76,10 +80,8 @@ def test_the_double_refund_is_caught(folder: Path) -> None:
 
 
 def test_the_mended_bot_survives(folder: Path) -> None:
-    """It survives kills and faults of all kinds in one process, and as a test some real kills."""
-    options = ("--in-process", "--kills=all", "--sample=100", "--seed=1")
+    """Kills and faults of all kinds in one process; real kills are what its own test is for."""
+    options = ("--in-process", "--kills=all", "--sample=60", "--seed=1", "--jobs=1")
     quick = run(folder, "runefold.cli", "crash-test", "bot:app", *options)
-    tested = run(folder, "pytest", "-q", "-p", "no:cacheprovider", "--crash-sample=2")
 
     assert quick.returncode == 0, quick.stdout + quick.stderr
-    assert tested.returncode == 0, tested.stdout + tested.stderr

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from actors.tool import moves
 from runefold.testing import CrashApp
-from runefold.testing.crash.endings import aligned, compared, differences, varied
+from runefold.testing.crash.endings import MAY_HAPPEN, aligned, compared, differences, varied
 from runefold.testing.crash.upshot import Call, End, Shown, Talk, Upshot
 from tests.crash.kit import drifting
 from tests.crash.kit.test_sweep import effect_points, swept, told
@@ -186,3 +187,52 @@ def test_a_turn_that_was_stopped_may_have_said_less(got: Talk, where: list[str])
     want = stopped("One, two", "Well.")
 
     assert [each.where for each in compared(_only(want), _only(got))] == where
+
+
+STOPPED = "cancelled: enough; it was cancelled, and stopped go"
+UNHEARD = f"cancelled: enough; {MAY_HAPPEN}"
+
+
+def called_off(*results: str) -> Upshot:
+    """Return a conversation in which a model is told how some calls came out."""
+    words = [("user", "go"), *(("tool", text) for text in sorted(results)), ("assistant", "Done.")]
+    return _only(talk("x", "pay", histories=[Shown("bot", words, ["x"], ["go"])]))
+
+
+@pytest.mark.parametrize(
+    ("got", "same"),
+    [
+        (called_off(UNHEARD, "ok"), True),
+        (called_off(STOPPED, "ok"), True),
+        (called_off("cancelled: enough", "ok"), False),
+        (called_off("cancelled: enough; another word", "ok"), False),
+        (called_off(f"cancelled: no more; {MAY_HAPPEN}", "ok"), False),
+        (called_off(f"error: enough; {MAY_HAPPEN}", "ok"), False),
+        (called_off(UNHEARD, UNHEARD), False),
+        (called_off(UNHEARD), False),
+    ],
+)
+def test_a_call_that_was_called_off_may_have_been_heard_of_or_not(
+    got: Upshot, *, same: bool
+) -> None:
+    """Killed before it says that it has stopped, it is said that it may still take effect."""
+    want = called_off(STOPPED, "ok")
+
+    assert ([*compared(want, got)] == []) == same
+    assert ([*compared(got, want)] == []) == same
+
+
+def test_of_several_that_were_called_off_any_may_not_have_been_heard_of() -> None:
+    """Whatever the order that their words come in."""
+    want = called_off("cancelled: enough; a", "cancelled: enough; b", "cancelled: enough; z")
+
+    assert not [*compared(want, called_off("cancelled: enough; z", UNHEARD, UNHEARD))]
+    assert not [
+        *compared(want, called_off("cancelled: enough; b", "cancelled: enough; z", UNHEARD))
+    ]
+    assert [*compared(want, called_off("cancelled: enough; c", "cancelled: enough; z", UNHEARD))]
+
+
+def test_the_words_for_it_are_those_of_the_runtime() -> None:
+    """Other words would be a difference again."""
+    assert moves._MAY_HAPPEN == MAY_HAPPEN

@@ -57,7 +57,9 @@ def test_a_sound_app_passes(tmp_path: Path) -> None:
 
 def test_a_failure_prints_how_to_run_its_point_again(tmp_path: Path) -> None:
     """The line that is printed runs just that point, and fails just so."""
-    done = run(tmp_path, "-k", "careless", "--crash-in-process", "--crash-mode=every")
+    done = run(
+        tmp_path, "-k", "careless", "--crash-in-process", "--crash-mode=every", "--crash-jobs=1"
+    )
 
     assert done.returncode == 1, done.stdout + done.stderr
     again = re.search(r"again: +pytest (\S+) (.*--crash-point=(\S+))", done.stdout)

@@ -183,6 +183,19 @@ def test_before_a_sync_all_is_hit_that_it_takes_along(by: str) -> None:
     assert struck == ["before-sync"]
 
 
+def test_what_is_waited_for_at_once_in_this_run_is_hit_before_that() -> None:
+    """What is written together is a matter of time: so the point is met all the same."""
+    log = StageLog(lambda: 0)
+    heads: list[int] = []
+    aim = Aim("before-sync", mark="conv_a call_1 tool.progress")
+    log.watch = Watch(
+        1, Memory(), aim, lambda _kind, _log: heads.append(len([*log.conversations()]))
+    )
+    log.append("conv_a", _said("call_1"))
+
+    assert heads == [0]
+
+
 def _said(call: str) -> list[Change]:
     return [Change(call, 0, [Progress(call_id=call, stream="stdout", chunk="x")])]
 

@@ -82,7 +82,9 @@ def test_a_hang_is_a_failure_with_its_stacks() -> None:
     (result,) = report.failed
 
     assert [finding.verdict for finding in result.wrong] == ["hang"]
-    assert "scenario_stuck" in result.stacks
+    assert "in scenario_stuck, line" in result.wrong[0].message
+    assert "scenario_stuck" in result.stacks.split("\n\n")[0]
+    assert result.stacks.count("(most recent call first)") > 1
     assert result.lives[-1].ended == "hung"
 
 

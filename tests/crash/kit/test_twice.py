@@ -10,7 +10,7 @@ import pytest
 from actors.catalogue import CODEC
 from actors.tool.runes import Called, Retried, Rule, Started
 from runefold.testing import CrashApp, Effects
-from runefold.testing.crash.journal import Execution
+from runefold.testing.crash.journal import Execution, Over
 from runefold.testing.crash.judge import misdone
 from runelog.memory import MemoryLog
 from runelog.rune import Change
@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from actors.tool.runes import InDoubt
 
 
-def found(in_doubt: InDoubt, trigger: str, actor: Actor = "system", **rule: bool) -> list[str]:
-    """Judge a call that was begun, cut off, and begun again for some reason."""
+def found(
+    in_doubt: InDoubt,
+    trigger: str,
+    actor: Actor = "system",
+    ends: tuple[str, ...] = (),
+    **rule: bool,
+) -> list[str]:
+    """Judge a call that was begun, cut off or ended, and begun again for some reason."""
     log = MemoryLog(CODEC)
     ruled = Rule(verdict="allow", in_doubt=in_doubt, **rule)  # type: ignore[arg-type]  # flags only
     call = Called(
@@ -41,8 +47,9 @@ def found(in_doubt: InDoubt, trigger: str, actor: Actor = "system", **rule: bool
     log.append(
         "conv_a", [Change("call_1", 0, [call, Started(call_id="call_1", deadline=1), again])]
     )
-    begun = [Execution(life, "tool", "pay", "call_1", "conv_a") for life in (1, 2)]
-    return [finding.message for finding in misdone(log, Effects(begun))]
+    begun = [Execution(life, "tool", "pay", "call_1", "conv_a", number=1) for life in (1, 2)]
+    over = [Over(life, 1, status) for life, status in enumerate(ends, 1)]
+    return [finding.message for finding in misdone(log, Effects([*begun, *over]))]
 
 
 @pytest.mark.parametrize("in_doubt", ["unknown", "ask"])
@@ -57,6 +64,21 @@ def test_what_can_be_asked_about_is_begun_again_only_if_it_did_not_happen() -> N
     """The probe has to say so."""
     assert len(found("probe", "in_doubt")) == 1
     assert found("probe", "probe") == []
+
+
+@pytest.mark.parametrize("status", ["cancelled", "error", "timeout", "raised"])
+def test_what_was_called_off_or_failed_has_not_taken_effect(status: str) -> None:
+    """Its probe says that nothing happened, and is believed: so it is begun again."""
+    assert found("probe", "probe", ends=(status, "success")) == []
+    assert found("probe", "probe", ends=(status, status)) == []
+    assert len(found("unknown", "in_doubt", ends=(status, status))) == 1
+
+
+def test_what_ended_well_twice_has_taken_effect_twice() -> None:
+    """Whatever its probe said."""
+    (message,) = found("probe", "probe", ends=("success", "success"))
+
+    assert message == "pay (call_1) took effect 2 times: its probe said that it had not happened"
 
 
 def test_a_human_may_have_it_begun_again() -> None:

@@ -1,0 +1,45 @@
+"""Where a sweep keeps what it throws away: in memory if it can be, and not for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 -- directories of our own are made in it
+"""A SIGKILL leaves the same there as on a disk."""
+_NAME: Final = "runefold-crash-"
+_BUSY: Final = "busy"
+"""A file that is locked for as long as somebody sweeps there."""
+
+
+@contextlib.contextmanager
+def workplace() -> Iterator[Path]:
+    """Give a directory for as long as the block runs. What others left who were killed goes too."""
+    home = MEMORY if os.access(MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+    for left in home.glob(f"{_NAME}*"):
+        with contextlib.suppress(OSError):
+            _clear(left)
+    work = Path(tempfile.mkdtemp(prefix=_NAME, dir=home))
+    try:
+        with (work / f"{_BUSY}.new").open("wb") as busy:
+            fcntl.flock(busy, fcntl.LOCK_EX)
+            # Under its name only now: whoever finds it finds it locked.
+            (work / f"{_BUSY}.new").rename(work / _BUSY)
+            yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _clear(place: Path) -> None:
+    """Remove a place in which nobody sweeps any more."""
+    with (place / _BUSY).open("rb") as busy:
+        fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(place, ignore_errors=True)
