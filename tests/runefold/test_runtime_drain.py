@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.catalogue import CODEC
 from actors.clock import SECOND
 from actors.errors import Dead
 from actors.model.providers.scripted import Scripted, call, pause
@@ -17,6 +19,8 @@ from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import Closed
 from runelog.rune import Envelope
+from runelog.store import Runelog
+from supervisors import recovery
 from tests.runefold.talks import NAME, Talk, talk
 
 if TYPE_CHECKING:
@@ -199,6 +203,47 @@ def test_who_asked_somebody_that_waits_for_a_human_waits_too(
     assert ended == []
     assert result.status == "completed"
     assert "paid 5" in result.output
+
+
+@pytest.mark.parametrize("last", ["first", "pay"])
+def test_a_later_one_of_calls_that_go_one_by_one_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    """It was on hold when it was asked for and runs now: its turn works, whoever is next."""
+    runs, looked = threading.Event(), threading.Event()
+
+    @tool
+    def first(cents: int = 0) -> str:
+        """Be done at once."""
+        return f"one {cents}"
+
+    @tool
+    def second() -> str:
+        """Be done once it was seen that this runs."""
+        runs.set()
+        return "two" if looked.wait(LONG) else "?"
+
+    def working(*about: Any) -> list[str]:  # noqa: ANN401 -- as the real one
+        found = recovery.working(*about)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(draining, "working", working)
+    model = Scripted([[call("first"), call("second"), call(last, cents=5)], ["Done."]])
+    spec = AgentSpec(role="boss", model="demo", tools=["first", "second", "pay"])
+    runtime = Runtime.open(tmp_path, tools=[first, second, pay], providers={"demo": model})
+    runtime.create_session(spec, conversation_id=NAME).send("Go.")
+    runs.wait(LONG)
+    runtime.close(drain=True, timeout=LONG)
+    with Runelog.open(tmp_path, CODEC, readonly=True) as log:
+        kinds = [each.kind for each in log.read(NAME)]
+
+    # One that has come to wait for a human is left as it is.
+    asks = last == "pay"
+    assert kinds.count("tool.result") == 3 - asks
+    assert kinds.count("tool.approval_requested") == asks
+    assert kinds.count("turn.completed") == 1 - asks
+    assert "turn.interrupted" not in kinds
 
 
 def test_messages_that_come_meanwhile_are_kept() -> None:
