@@ -1,7 +1,8 @@
 """Conversations that sleep: their actors stop when nothing happens, and come back when it does.
 
 Waiting for a human is nothing happening. Whatever has a deadline has it in the log's index too, so
-that a conversation that sleeps is woken in time.
+that a conversation that sleeps is woken in time; and once before that, when most of the time has
+passed that a human has, so that operators are warned.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from actors.clock import SECOND
 from actors.report import log as operator
-from runelog.errors import UnknownConversation
+from actors.tool.actor import near
+from actors.tool.lifecycle import LIFECYCLE as TOOL
+from runelog.errors import RunefoldError, UnknownConversation
+from runelog.replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.hall import Offices
     from runelog.log import Log
+    from runelog.rune import Work
     from supervisors.house import House
 
 IDLE_AFTER: Final = 60.0
@@ -69,11 +74,25 @@ class Bedtime:
         deadlines = [work.deadline for work in left if work.deadline is not None]
         # One that was suspended does nothing about a deadline: that is no reason to wake it again.
         ahead = [when for when in deadlines if seen is None or when > seen]
+        now = self._clock.now()
+        # What has passed unseen is told by whoever is awake next.
+        ahead += [when for each in left if (when := self._near(each)) is not None and when > now]
         if ahead:
             when = min(ahead)
             self._clock.at(when, lambda: self._ring(conversation, when))
         elif deadlines and seen is not None:
             self._rung[conversation] = seen
+
+    def _near(self, work: Work) -> int | None:
+        """Return when most of the time has passed for a human's answer, if one is waited for."""
+        # A call is in the index only while a human is asked about it.
+        if work.deadline is None or not work.entity.startswith("call_"):
+            return None
+        try:
+            return near(replay(self._log, work.conversation, TOOL, entity=work.entity).state)
+        except RunefoldError:
+            # One that cannot be read is found out by whoever is asked about it.
+            return None
 
     def _ring(self, conversation: str, when: int) -> None:
         self._rung[conversation] = when

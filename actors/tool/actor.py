@@ -34,7 +34,7 @@ from actors.tool.moves import cost
 from actors.tool.outcome import Outcome, in_words
 from actors.tool.runes import Result
 from actors.tool.runs import Run
-from actors.tool.spec import asked
+from actors.tool.spec import asked, fitted
 from actors.tool.state import Phase
 from actors.tool.voice import Voice
 
@@ -77,6 +77,14 @@ def _afford(state: State, budget: ledger.State) -> Exhausted | None:
     return ledger.check(budget, call.agent_id, cost(call.rule), call.call_id)
 
 
+def near(state: State) -> int | None:
+    """Return when most of the time has passed that somebody has for a call; None if nobody has."""
+    by, rule = state.deadline, state.call.rule
+    waits = state.phase is Phase.AWAITING_APPROVAL
+    length = rule.approval_timeout if waits else rule.timeout
+    return None if by is None else by - length // NEAR
+
+
 class Undone:
     """A run ended because it was told to stop, and nobody had wanted the call stopped."""
 
@@ -93,6 +101,11 @@ class ToolActor(Shell):
         self._runs: Runs = hall.offices.tools.runs
         self._why: Cancel | None = None
         """Why it is being stopped, for as long as that takes, and who wants it."""
+
+    def on_start(self) -> None:
+        """Take over; a warning that was given before this conversation slept is not given again."""
+        super().on_start()
+        self._warned = self._runs.warned.get((self.hall.conversation, self.me))
 
     def _settle_doubts(self) -> None:
         """Wait for a run that outlived the actor before; without one, the law settles it."""
@@ -142,10 +155,7 @@ class ToolActor(Shell):
 
     def near(self) -> int | None:
         """Return when most of the time has passed that a human, the tool or its probe has."""
-        by, rule = self.state.deadline, self.state.call.rule
-        waits = self.state.phase is Phase.AWAITING_APPROVAL
-        length = rule.approval_timeout if waits else rule.timeout
-        return None if by is None else by - length // NEAR
+        return near(self.state)
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; what a run says is heard once it is decided on."""
@@ -251,12 +261,19 @@ class ToolActor(Shell):
     def on_stop(self) -> None:
         """Have whatever still runs stop: nobody waits for it."""
         self._cancellation.cancel()
+        if self._warned is not None and self.state.phase is Phase.AWAITING_APPROVAL:
+            self._runs.warned[self.hall.conversation, self.me] = self._warned
+        else:
+            self._runs.warned.pop((self.hall.conversation, self.me), None)
         super().on_stop()
 
 
 def _outcome(tool: Tool, call: Call) -> Outcome:
     """Run a tool; one that raises, which none should, has failed, and that is told like any end."""
     try:
-        return tool.run(call)
-    except Exception as error:  # noqa: BLE001 -- an app's own code: nobody else would hear of it
+        found: object = tool.run(call)
+    except BaseException as error:  # noqa: BLE001 -- an app's own code: nobody else would hear of it
         return Outcome("error", error=in_words(error))
+    if not isinstance(found, Outcome):
+        return Outcome("error", error=f"the tool gave a {type(found).__name__} and no outcome")
+    return fitted(found, tool.spec)

@@ -71,6 +71,8 @@ class Runs:
     def __init__(self) -> None:
         """Begin without any."""
         self._runs: dict[tuple[str, str], Run] = {}
+        self.warned: dict[tuple[str, str], int] = {}
+        """When it was said last of a call that waits for a human that its time runs short."""
 
     def begin(self, conversation: str, call: str, run: Run) -> None:
         """Take note of a run."""

@@ -7,6 +7,7 @@ recovery (what if we crash in the middle of it?). How a call is run is known to 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import msgspec
 
 from actors.redaction.redactor import DEFAULT
-from actors.tool.outcome import Happened, Outcome, Probed, in_words
-from actors.tool.output import clip
+from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed, in_words
+from actors.tool.output import clip, plain
 from actors.tool.schema import MAX_DEPTH
 from runelog.codec import check_depth
 from runelog.errors import Refused
@@ -234,8 +235,8 @@ def returned(
         encoded = msgspec.json.encode(value)
         if hide is not None:
             encoded = hide(encoded)
-        plain = msgspec.json.decode(encoded)
-        if (discreet := redactor.value(plain)) != plain:
+        bare = msgspec.json.decode(encoded)
+        if (discreet := redactor.value(bare)) != bare:
             value, encoded = discreet, msgspec.json.encode(discreet)
         if len(encoded) <= spec.max_output_bytes + 2 * isinstance(value, str):
             output = msgspec.json.decode(encoded)
@@ -251,6 +252,27 @@ def returned(
     text = msgspec.json.decode(encoded) if isinstance(value, str) else encoded.decode()
     cut, dropped = clip(text, spec.max_output_bytes)
     return Outcome("success", cut, truncated=dropped)
+
+
+def fitted(outcome: Outcome, spec: ToolSpec) -> Outcome:
+    """Return an outcome that can be kept: as it is, unless an app's own adapter made it otherwise.
+
+    >>> fitted(Outcome("success", object()), ToolSpec(name="look")).status
+    'error'
+    """
+    with contextlib.suppress(Exception):  # as above
+        encoded = msgspec.msgpack.encode((outcome.output, outcome.error))
+        check_depth(encoded, MAX_DEPTH)
+        if outcome.truncated or len(encoded) <= spec.max_output_bytes + _ROOM:
+            return outcome
+    made = returned(outcome.output, spec)
+    status = made.status if outcome.status == "success" else outcome.status
+    error = " ".join(filter(None, (plain(outcome.error), made.error)))
+    return Outcome(status, made.output, clip(error, MAX_ERROR_BYTES)[0], made.truncated)
+
+
+_ROOM: Final = 64 + MAX_ERROR_BYTES
+"""What an error and the names of things may take beside an output."""
 
 
 def digest(value: object) -> str:

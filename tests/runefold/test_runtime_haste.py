@@ -12,7 +12,7 @@ from actors.model.providers.scripted import Scripted, call, pause
 from actors.tool.adapters.function import tool
 from runefold.agents import AgentTool
 from runefold.spec import AgentSpec, Budget
-from tests.runefold.talks import Talk, talk
+from tests.runefold.talks import NAME, Talk, talk
 
 if TYPE_CHECKING:
     from actors.model.provider import Request
@@ -138,6 +138,46 @@ def test_an_approval_that_nobody_gives_is_warned_of(caplog: pytest.LogCaptureFix
     assert ears.after(499) == [("tool", "awaiting_approval", 400, 500)]
     there.session.approve(there.session.approvals()[0].call_id, approver="ada")
     assert ears.after(3_000) == [("tool", "awaiting_approval", 400, 500)]
+
+
+def test_an_approval_is_warned_of_while_its_session_sleeps(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is woken for that, once, and sleeps again until the time is up."""
+    there, ears = ask("pay", caplog, stage={"idle_after": 5})
+    asleep = ears.after(399), there.stage.runtime.tree_of_actors.awake()
+    warned = ears.after(402), there.stage.runtime.tree_of_actors.awake()
+    again = ears.after(499), there.stage.runtime.tree_of_actors.awake()
+    ears.after(501)
+
+    late = ("tool", "awaiting_approval", 400, 500)
+    assert asleep == ([], [])
+    assert warned == ([late], [NAME])
+    assert again == ([late], [])
+    assert [rune.status for rune in there.runes("tool.result")] == ["timeout"]  # type: ignore[attr-defined]  # by its kind
+
+
+def test_whoever_looks_at_a_session_does_not_have_it_warned_of_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """However often it wakes and sleeps: a deadline is warned of once."""
+    there, ears = ask("pay", caplog, stage={"idle_after": 5})
+    for moment in (100, 410, 430, 460):
+        ears.after(moment)
+        assert len(there.session.approvals()) == 1
+
+    assert ears.after(490) == [("tool", "awaiting_approval", 400, 500)]
+
+
+def test_a_second_question_is_warned_of_for_itself(caplog: pytest.LogCaptureFixture) -> None:
+    """What was said of the first does not count for it."""
+    there, ears = ask("pay", caplog, stage={"idle_after": 5})
+    ears.after(450)
+    there.session.approve(there.session.approvals()[0].call_id, approver="ada")
+    ears.after(460)
+    there.session.send("pay")
+
+    assert [each[2:] for each in ears.after(900)] == [(400, 500), (860, 960)]
 
 
 def test_a_warning_comes_in_time_also_after_a_restart(caplog: pytest.LogCaptureFixture) -> None:
