@@ -23,6 +23,13 @@ LONGEST: Final = 256
 """How many changes a page takes before it is handed in anyhow."""
 
 
+class Overtaken(LogFailed):
+    """Somebody else wrote to the conversation: what is in the log has other numbers than we told.
+
+    Nothing is wrong with the log. Whoever begins anew from it is right again.
+    """
+
+
 class Page:
     """The page of one conversation: nobody else may write to that while it is used."""
 
@@ -116,7 +123,7 @@ class Page:
                 f"{self._conversation} is at event {appended.last} and not at {self._last}: "
                 "somebody else wrote to it"
             )
-            raise LogFailed(msg)
+            raise Overtaken(msg)
 
     def _flush(self) -> None:
         self._log.flush(self._conversation)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from actors.clock import SECOND
 from actors.errors import Crashed, Dead, Unanswered
 from actors.hall import Hall, Offices
+from actors.page import Overtaken
 from actors.process import ASK_TIMEOUT
 from actors.report import log as operator
 from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
@@ -138,12 +139,11 @@ class Tree:
             return
         reason = str(down.exit if broken is None else broken)
         operator.error("session_fell", conversation=conversation, reason=reason)
-        if isinstance(broken, LogFull):
-            # Nothing is wrong with it. It goes on as soon as there is room.
+        if isinstance(broken, LogFull | WrongVersion | Overtaken):
+            # Nothing is wrong with it. It goes on as soon as there is room; or somebody else wrote
+            # to it, and it begins anew from what is there. Not at once: its supervisor has yet to
+            # hear of its end. Whoever asks for it meanwhile waits for that, and wakes it.
             self._rouse_later(conversation)
-        elif isinstance(broken, WrongVersion):
-            # Somebody else wrote to it. It begins anew from what is there.
-            self._rouse(conversation)
         elif broken is None or isinstance(broken, Refused):
             self._fallen(conversation, down.exit.error)
 
@@ -276,4 +276,4 @@ _TRIES = 10
 _PAUSE = 0.02
 _LOOKS = round(ASK_TIMEOUT / _PAUSE)
 RETRY = 5 * SECOND
-"""How long to wait before a conversation is woken that found no room on the disk."""
+"""How long to wait before a conversation is woken that found no room, or was overtaken."""
