@@ -25,6 +25,7 @@ from runefold.agents import Bound
 from runefold.chance import SystemChance
 from runefold.control import Control, carrier, open_beside
 from runefold.following import Following
+from runefold.lookout import Lookout
 from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget
 from runefold.watching import Watch
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
     from actors.tool.spec import Tool
+    from runefold.lookout import Rules
     from runelog.log import Log
     from runelog.rune import Visibility
 
@@ -233,6 +235,13 @@ class Runtime:
             max_behind=max_behind,
             wait=wait,
         )
+
+    def lookout(self, rules: Rules | None = None) -> Lookout:
+        """Look after all sessions: how many are in which phase, and what is wrong by some rules.
+
+        Ask it as often as you like: it reads only what is new.
+        """
+        return Lookout(self.log, rules, now=self.clock.now)
 
     def tree(self) -> Node:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""

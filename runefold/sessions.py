@@ -15,6 +15,7 @@ from actors.tool.actor import Word
 from runefold import checks
 from runefold.choosing import wanted
 from runefold.following import Following
+from runefold.insight import history
 from runefold.turns import Turn
 from runelog.errors import Refused
 from runelog.rune import check_id
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from actors.session.state import State
+    from runefold.insight import History
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility
@@ -228,6 +230,12 @@ class Session:
         return list(self.state.in_doubt)
 
     # -- runes --------------------------------------------------------------------------------
+
+    def history(self, entity: str = "session") -> History:
+        """Return what became of the session, or of an agent, a turn, a call in it, until now."""
+        check_id(entity, "entity id")
+        runtime = self._runtime
+        return history(runtime.log, self.id, entity, runtime.clock.now())
 
     def runes(
         self,

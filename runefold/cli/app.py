@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 import runefold
-from runefold.cli import course, crash, keep, laws, look, move, overview, policy, talk, verify
+from runefold.cli import (
+    course,
+    crash,
+    insight,
+    keep,
+    laws,
+    look,
+    move,
+    overview,
+    policy,
+    talk,
+    verify,
+)
 from runefold.cli.failures import EXIT_CODES, Guarded
 
 app = typer.Typer(
@@ -48,6 +60,9 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
     "Look": {
         "sessions": overview.sessions,
         "tree": overview.tree,
+        "history": insight.history,
+        "phases": insight.phases,
+        "alerts": insight.alerts,
         "verify": verify.verify,
         "lifecycles": laws.lifecycles,
     },

@@ -1,0 +1,174 @@
+"""What became of entities, as the log has it: their moves, how long they stayed, and where.
+
+Only tables are needed for that, no state: a rune moves an entity from one phase to another or it
+does not. Reads, and wakes nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from actors.catalogue import BIRTHS
+from actors.clock import SECOND
+from runelog.errors import IllegalTransition, Refused
+from runelog.lifecycle import step
+from runelog.rune import Tombstone, Unknown
+
+if TYPE_CHECKING:
+    from enum import StrEnum
+
+    from actors.entity import Entity
+    from runelog.log import Log
+    from runelog.rune import Envelope
+
+_SKIPPED: Final = (Tombstone, Unknown)
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A rune for which an entity's table has a row."""
+
+    event_id: int
+    time: int
+    """Nanoseconds since 1970, UTC."""
+    entity: str
+    lifecycle: str
+    origin: str
+    to: str
+    rune: str
+    """Its kind."""
+    trigger: str
+    actor: str
+    """Who caused it: `user`, `system` or `timeout`."""
+
+
+class Invalid(msgspec.Struct, frozen=True):
+    """Where an entity's runes stop making sense."""
+
+    event_id: int
+    reason: str
+    led: tuple[tuple[int, str], ...] = ()
+    """The runes that led there, each as its event and its kind, that one included."""
+
+
+@dataclass
+class Path:
+    """Where one entity stands."""
+
+    kind: Entity
+    name: str
+    phase: StrEnum
+    began: int
+    since: int
+    """When it came into the phase it is in."""
+    event_id: int
+    """The event that brought it there."""
+    invalid: Invalid | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come to its end."""
+        return not self.kind.lifecycle.table[self.phase]
+
+    def take(self, envelope: Envelope) -> Move | None:
+        """Go on by a rune of its stream; return the move if it is one."""
+        rune, law, origin = envelope.payload, self.kind.lifecycle, self.phase
+        cls = type(rune)
+        if self.invalid is not None or cls not in law.runes or cls in self.kind.pieces:
+            return None
+        if cls not in law.table[origin] and cls in law.observed:
+            return None
+        try:
+            self.phase = step(law.table, origin, rune, of=law.name)
+        except IllegalTransition as error:
+            self.invalid = Invalid(envelope.event_id, str(error))
+            return None
+        if self.phase is not origin:
+            self.since, self.event_id = envelope.time, envelope.event_id
+        return Move(
+            envelope.event_id,
+            envelope.time,
+            self.name,
+            law.name,
+            origin.value,
+            self.phase.value,
+            envelope.kind,
+            getattr(rune, "trigger", "") or envelope.kind,
+            getattr(rune, "actor", "system"),
+        )
+
+
+def born(envelope: Envelope) -> Path | None:
+    """Return where an entity begins, if this rune gives birth to it."""
+    kind = BIRTHS.get(type(envelope.payload))
+    if kind is None:
+        return None
+    time, event_id = envelope.time, envelope.event_id
+    phase: Any = kind.lifecycle.initial.phase
+    return Path(kind, envelope.owner, phase, time, time, event_id)
+
+
+@dataclass(frozen=True)
+class History:
+    """What became of one entity, from its birth on."""
+
+    entity: str
+    lifecycle: str
+    phase: str
+    """The one it is in; the last valid one if its runes stop making sense."""
+    began: int
+    """Nanoseconds since 1970, UTC."""
+    seen: int
+    """When it was looked at, likewise."""
+    is_over: bool
+    moves: tuple[Move, ...] = field(repr=False)
+    invalid: Invalid | None = None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """How long it was in each phase, until it was looked at or had come to its end."""
+        found: dict[str, float] = {}
+        since, phase = self.began, self.moves[0].origin if self.moves else self.phase
+        for move in self.moves:
+            if move.to != move.origin:
+                found[phase] = found.get(phase, 0.0) + (move.time - since) / SECOND
+                since, phase = move.time, move.to
+        if not self.is_over:
+            found[phase] = found.get(phase, 0.0) + max(self.seen - since, 0) / SECOND
+        return found
+
+
+def history(log: Log, conversation: str, entity: str, now: int) -> History:
+    """Return what became of an entity until now, or refuse one that is not there."""
+    path: Path | None = None
+    moves: list[Move] = []
+    led: list[tuple[int, str]] = []
+    for envelope in log.stream(conversation, entity):
+        if isinstance(envelope.payload, _SKIPPED):
+            continue
+        if path is None:
+            path = born(envelope) if envelope.owner == entity else None
+            if path is None:
+                break
+        led.append((envelope.event_id, envelope.kind))
+        move = path.take(envelope)
+        if move is not None:
+            moves.append(move)
+        if path.invalid is not None:
+            break
+    if path is None:
+        msg = f"{conversation} has no entity {entity} with a lifecycle: name one, such as turn_1"
+        raise Refused(msg)
+    invalid = path.invalid and msgspec.structs.replace(path.invalid, led=tuple(led))
+    return History(
+        entity=entity,
+        lifecycle=path.kind.name,
+        phase=path.phase.value,
+        began=path.began,
+        seen=now,
+        is_over=path.is_over,
+        moves=tuple(moves),
+        invalid=invalid,
+    )

@@ -1,0 +1,285 @@
+"""Who looks after everything at once: how many are in which phase, how often, and what is wrong.
+
+A lookout reads the log from its beginning, and from then on only what is new. Of entities that have
+come to their end it keeps sums alone, so it does not grow with the log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from actors.budget import runes as budgets
+from actors.catalogue import ENTITIES
+from actors.clock import SECOND
+from actors.session import runes as sessions
+from runefold import checks
+from runefold.insight import Path, born
+from runelog.errors import Refused
+from runelog.rune import SYSTEM, Gap, Tombstone, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runelog.log import Log
+    from runelog.rune import Envelope, Rune
+
+STUCK: Final[Mapping[str, float]] = {
+    "session.suspended": 0.0,
+    "session.closing": 300.0,
+    "agent.spawning": 60.0,
+    "turn.streaming": 1_800.0,
+    "tool.pending_call": 1_800.0,
+    "tool.executing": 600.0,
+    "tool.awaiting_approval": 3_600.0,
+    "model.calling": 1_800.0,
+}
+"""Seconds after which whoever is still in a phase is stuck; the others may take any time."""
+PHASES: Final = frozenset(
+    f"{each.name}.{phase.value}" for each in ENTITIES for phase in each.lifecycle.table
+)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When somebody has to look. Phases are named `lifecycle.phase`.
+
+    >>> Rules(stuck={"tool.executing": 30, "session.suspended": None}, failing=5).failing
+    5
+    >>> Rules(stuck={"tool.running": 30})
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: there is no phase tool.running: `runefold lifecycles` lists them
+    """
+
+    stuck: Mapping[str, float | None] = field(default_factory=dict)
+    """Seconds that may be spent in a phase, where they are to differ; None for without end."""
+    failing: int = 3
+    """So many turns of a session that fail in a row, or restarts without a turn that completes."""
+    budget: bool = True
+    """Whether a budget that has refused a call counts."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if not isinstance(self.stuck, Mapping):
+            msg = f"stuck is {checks.shown(self.stuck)}: give seconds by phase, in a dict"
+            raise Refused(msg)
+        for name, seconds in self.stuck.items():
+            if name not in PHASES:
+                msg = f"there is no phase {name}: `runefold lifecycles` lists them"
+                raise Refused(msg)
+            if seconds is not None:
+                checks.number(seconds, f"the seconds of {name}", zero=True)
+        checks.count(self.failing, "failing", least=1)
+
+    def limits(self) -> dict[str, float]:
+        """Return how many seconds may be spent in which phase."""
+        return {name: at for name, at in {**STUCK, **self.stuck}.items() if at is not None}
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """Something that somebody has to look at."""
+
+    rule: str
+    """`stuck`, `failing`, `over_budget` or `invalid`."""
+    conversation: str
+    entity: str
+    message: str
+    since: int
+    """Nanoseconds since 1970, UTC."""
+    event_id: int
+    """Where to look."""
+
+
+class PhaseCount(msgspec.Struct, frozen=True):
+    """How it stands with one phase of one kind of entity."""
+
+    lifecycle: str
+    phase: str
+    here: int
+    """So many are in it now."""
+    entered: int
+    """So often it was come into."""
+    per_hour: float
+    """How often in an hour, of the time that was looked at."""
+    seconds: float
+    """Spent in it, by all of them together; none after an end."""
+
+
+@dataclass
+class _Sum:
+    entered: int = 0
+    spent: int = 0
+
+
+@dataclass
+class _Talk:
+    """What is kept in mind of one conversation."""
+
+    paths: dict[str, Path] = field(default_factory=dict)
+    failures: list[tuple[int, int]] = field(default_factory=list)
+    """Turns in a row that failed: when, and where."""
+    restarts: list[tuple[int, int]] = field(default_factory=list)
+    exhausted: dict[str, tuple[int, int, budgets.Exhausted]] = field(default_factory=dict)
+
+
+class Lookout:
+    """Looks at everything in a log, and at what is new each time it is asked."""
+
+    def __init__(
+        self,
+        log: Log,
+        rules: Rules | None = None,
+        *,
+        conversation: str = "",
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Begin before the first rune; of one conversation only, if it is named."""
+        self._log = log
+        self._now = now
+        self._rules = rules or Rules()
+        self._only = conversation
+        self._after = 0
+        self._talks: dict[str, _Talk] = {}
+        self._sums: dict[tuple[str, str], _Sum] = {}
+        self._first = 0
+
+    def catch_up(self) -> None:
+        """Take in what was written since."""
+        if self._only:
+            for envelope in self._log.read(self._only, self._after):
+                self.take(envelope)
+                self._after = envelope.event_id
+            return
+        for item in self._log.read_all(self._after):
+            if isinstance(item, Gap):
+                self._after = item.last
+            else:
+                self.take(item)
+                self._after = item.position
+
+    def take(self, envelope: Envelope) -> None:
+        """Take in one rune, in order."""
+        rune = envelope.payload
+        if envelope.conversation == SYSTEM or isinstance(rune, Tombstone | Unknown):
+            return
+        self._first = self._first or envelope.time
+        talk = self._talks.setdefault(envelope.conversation, _Talk())
+        if envelope.owner not in talk.paths:
+            path = born(envelope)
+            if path is not None:
+                talk.paths[envelope.owner] = path
+                self._sum(path).entered += 1
+        for name in (envelope.owner, *envelope.observers):
+            path = talk.paths.get(name)
+            if path is not None:
+                self._move(talk, path, envelope)
+        self._note(talk, envelope, rune)
+
+    def _sum(self, path: Path) -> _Sum:
+        return self._sums.setdefault((path.kind.name, path.phase.value), _Sum())
+
+    def _move(self, talk: _Talk, path: Path, envelope: Envelope) -> None:
+        before, since = self._sum(path), path.since
+        move = path.take(envelope)
+        if move is None or move.to == move.origin:
+            return
+        before.spent += max(envelope.time - since, 0)
+        self._sum(path).entered += 1
+        if move.lifecycle == "turn" and path.is_over:
+            failed = [*talk.failures, (envelope.time, envelope.event_id)]
+            talk.failures = failed if move.to == "error" else []
+            if move.to == "completed":
+                talk.restarts.clear()
+        if path.is_over:
+            del talk.paths[path.name]
+        if move.lifecycle == "session" and move.to in {"closed", "archived"}:
+            talk.failures, talk.exhausted, talk.restarts = [], {}, []
+
+    def _note(self, talk: _Talk, envelope: Envelope, rune: Rune) -> None:
+        at = envelope.time, envelope.event_id
+        match rune:
+            case budgets.Exhausted(scope):
+                talk.exhausted[scope] = (*at, rune)
+            case budgets.Replenished(scope) | budgets.Closed(scope):
+                talk.exhausted.pop(scope, None)
+            case sessions.ChildRestarted():
+                talk.restarts.append(at)
+            case sessions.Unsuspended():
+                talk.failures, talk.restarts = [], []
+            case _:
+                pass
+
+    # -- what there is to tell ------------------------------------------------------------------
+
+    def phases(self) -> list[PhaseCount]:
+        """Return how it stands now with each phase that anybody was in."""
+        self.catch_up()
+        now = self._now()
+        here: dict[tuple[str, str], list[int]] = {}
+        for talk in self._talks.values():
+            for path in talk.paths.values():
+                here.setdefault((path.kind.name, path.phase.value), []).append(path.since)
+        hours = max(now - self._first, SECOND) / (3_600 * SECOND)
+        order = [(each.name, phase.value) for each in ENTITIES for phase in each.lifecycle.table]
+        found = []
+        for key in order:
+            if key in self._sums:
+                spent = self._sums[key].spent + sum(max(now - at, 0) for at in here.get(key, ()))
+                entered = self._sums[key].entered
+                ended = self._ended(key)
+                found.append(
+                    PhaseCount(
+                        *key,
+                        here=entered if ended else len(here.get(key, ())),
+                        entered=entered,
+                        per_hour=entered / hours,
+                        seconds=spent / SECOND,
+                    )
+                )
+        return found
+
+    def _ended(self, key: tuple[str, str]) -> bool:
+        """Tell whether a phase has no way out."""
+        kind = next(each for each in ENTITIES if each.name == key[0])
+        return any(phase.value == key[1] and not row for phase, row in kind.lifecycle.table.items())
+
+    def alerts(self) -> list[Alert]:
+        """Return what somebody has to look at now, the oldest first."""
+        self.catch_up()
+        now = self._now()
+        found = [
+            alert
+            for name, talk in self._talks.items()
+            for alert in (*self._of_paths(name, talk, now), *self._of_course(name, talk))
+        ]
+        return sorted(found, key=lambda each: (each.since, each.conversation, each.event_id))
+
+    def _of_paths(self, conversation: str, talk: _Talk, now: int) -> Iterator[Alert]:
+        limits = self._rules.limits()
+        for path in talk.paths.values():
+            name, since, at = path.name, path.since, path.event_id
+            if path.invalid is not None:
+                reason, at = path.invalid.reason, path.invalid.event_id
+                yield Alert("invalid", conversation, name, reason, since, at)
+                continue
+            limit = limits.get(f"{path.kind.name}.{path.phase.value}")
+            if limit is not None and now - since >= limit * SECOND:
+                seconds = max(now - since, 0) / SECOND
+                message = f"{path.kind.name} {path.phase.value} for {seconds:,.0f} s"
+                yield Alert("stuck", conversation, name, message, since, at)
+
+    def _of_course(self, conversation: str, talk: _Talk) -> Iterator[Alert]:
+        many = self._rules.failing
+        for what, found in (("turns failed", talk.failures), ("restarts", talk.restarts)):
+            if len(found) >= many:
+                message = f"{len(found)} {what} in a row"
+                yield Alert("failing", conversation, "session", message, *found[-1])
+        if self._rules.budget:
+            for scope, (since, at, rune) in talk.exhausted.items():
+                message = f"{rune.what}: {rune.used:,} of {rune.limit:,} are spoken for"
+                yield Alert("over_budget", conversation, scope, message, since, at)

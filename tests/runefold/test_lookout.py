@@ -1,0 +1,143 @@
+"""Rules about what somebody has to look at: stuck, failing, over budget; and when no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from actors.model.providers.scripted import call, fail
+from actors.tool.adapters.function import tool
+from runefold.lookout import Rules
+from runefold.spec import Budget
+from runelog.errors import Refused
+from tests.runefold.talks import NAME, Talk, talk
+
+if TYPE_CHECKING:
+    from actors.model.provider import Request
+    from actors.model.providers.scripted import Reply
+    from runefold.lookout import Alert
+
+
+@tool(requires_approval=True)
+def pay() -> str:
+    """Pay, if a human agrees."""
+    return "paid"
+
+
+def obedient(request: Request) -> Reply:
+    """Do as one is told."""
+    match request.messages[-1].text:
+        case "pay":
+            return [call("pay")]
+        case "fail":
+            return [fail("bad_key", "no such key")]
+        case _:
+            return ["done"]
+
+
+def found(there: Talk, **rules: Any) -> list[Alert]:  # noqa: ANN401 -- those of Rules
+    """Return what there is to look at now."""
+    there.stage.run()
+    there.stage.log.flush()
+    return there.stage.runtime.lookout(Rules(**rules)).alerts()
+
+
+def test_what_takes_longer_than_it_should_is_stuck() -> None:
+    """From its limit on and not before, with where to look; and no more once it goes on."""
+    there = talk(obedient, pay)
+    there.session.send("pay")
+    there.stage.advance(3_599)
+    early = found(there)
+    there.stage.advance(1)
+    (alert,) = found(there)
+    call_id = there.session.approvals()[0].call_id
+    there.session.approve(call_id, approver="ada")
+    event = next(iter(there.session.runes(kinds={"tool.approval_requested"}))).event_id
+
+    assert early == []
+    assert (alert.rule, alert.conversation, alert.entity) == ("stuck", NAME, call_id)
+    assert (alert.message, alert.event_id) == ("tool awaiting_approval for 3,600 s", event)
+    assert found(there) == []
+
+
+def test_limits_can_be_set_for_each_phase() -> None:
+    """Shorter, or without end; a phase that nobody watches by itself as well."""
+    there = talk(obedient, pay)
+    there.session.send("pay")
+    there.stage.advance(100)
+
+    assert found(there, stuck={"tool.awaiting_approval": 101}) == []
+    assert len(found(there, stuck={"tool.awaiting_approval": 100})) == 1
+    assert [at.entity for at in found(there, stuck={"turn.tool_executing": 100})] == ["turn_1"]
+    there.stage.advance(9_999)
+    assert len(found(there)) == 1
+    assert found(there, stuck={"tool.awaiting_approval": None}) == []
+
+
+def test_turns_that_fail_in_a_row_are_told_of() -> None:
+    """As many as the rule says; one that completes ends the row."""
+    there = talk(obedient, retries=0)
+    there.session.send("fail").result(10)
+    there.session.send("fail").result(10)
+    two = found(there), found(there, failing=2)
+    there.session.send("fail").result(10)
+    three = found(there)
+    there.session.send("hi").result(10)
+
+    assert (two[0], [at.rule for at in two[1]]) == ([], ["failing"])
+    assert [(at.rule, at.entity, at.message) for at in three] == [
+        ("failing", "session", "3 turns failed in a row")
+    ]
+    assert found(there) == []
+
+
+def test_a_session_that_was_suspended_waits_for_a_hand() -> None:
+    """That is told of at once, and until somebody has seen to it."""
+    there = talk(obedient)
+    there.session.suspend("look at this")
+    before = found(there)
+    there.session.unsuspend()
+
+    assert [(at.rule, at.entity) for at in before] == [("stuck", "session")]
+    assert found(there) == []
+
+
+def test_a_budget_that_refuses_is_told_of_until_it_is_raised() -> None:
+    """With what is missing and whose it is."""
+    there = talk(obedient, budget=Budget(tokens=5_000), max_output_tokens=6_000)
+    there.session.send("hi").result(10)
+    spent = [at for at in found(there) if at.rule == "over_budget"]
+    silent = [at for at in found(there, budget=False) if at.rule == "over_budget"]
+    agent = there.session.state.root
+    there.session.replenish(agent=agent, tokens=50_000)
+
+    assert [(at.entity, at.message.partition(":")[0]) for at in spent] == [(agent, "tokens")]
+    assert silent == []
+    assert found(there) == []
+
+
+def test_a_session_that_is_over_is_left_alone() -> None:
+    """Nobody has to look at it any more, whatever was wrong with it."""
+    there = talk(obedient, retries=0)
+    for _ in range(3):
+        there.session.send("fail").result(10)
+    before = len(found(there))
+    there.session.close()
+
+    assert (before, found(there)) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        ({"stuck": {"tool.running": 1}}, "there is no phase tool.running"),
+        ({"stuck": {"tool.executing": -1}}, "the seconds of tool.executing"),
+        ({"stuck": [("tool.executing", 1)]}, "give seconds by phase"),
+        ({"failing": 0}, "failing"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused(rules: dict[str, Any], why: str) -> None:
+    """With what is wrong about them."""
+    with pytest.raises(Refused, match=why):
+        Rules(**rules)
