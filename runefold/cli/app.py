@@ -19,6 +19,7 @@ from runefold.cli import (
     move,
     overview,
     policy,
+    serve,
     talk,
     verify,
 )
@@ -57,6 +58,7 @@ for name, command in _COMMANDS.items():
     log.command(name, epilog=EXIT_CODES)(command)
 
 _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
+    "Run": {"run": serve.run},
     "Look": {
         "sessions": overview.sessions,
         "tree": overview.tree,

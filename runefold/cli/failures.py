@@ -38,7 +38,7 @@ class Exit(enum.IntEnum):
 EXIT_CODES: Final = (
     "Exit codes: 0 done; 1 verify found problems, or repair left some or lost runes, or the turn "
     "that was waited for did not end well, or an app did not survive its crash test, "
-    "or calls would be judged otherwise; "
+    "or calls would be judged otherwise, or something has to be looked at; "
     "2 wrong usage, or refused and nothing changed; 3 the log or the stream is damaged; "
     "4 the disk is full or failed, or no answer came in time."
 )
