@@ -29,6 +29,19 @@ TOLD: Final = Tray[int]()
 """The last event that was told of, by entity."""
 
 
+def audience(lifecycle: str, to: StrEnum) -> str:
+    """Say whom a transition is for: `user` hears of sessions and of errors, `internal` of the rest.
+
+    Each has its time, its trigger and who caused it: that is for whoever audits.
+    """
+    return "user" if lifecycle == "session" or to.value in ERRORS else INTERNAL
+
+
+INTERNAL: Final = "internal"
+ERRORS: Final = frozenset({"error", "failed", "error_result", "timeout_result", "unknown_result"})
+"""Phases that are nobody's wish."""
+
+
 class Course:
     """Where one entity stands, as far as its table tells, and what is told when it moves."""
 
@@ -58,6 +71,7 @@ class Course:
                 trigger=getattr(rune, "trigger", "") or kind_of(rune),
                 actor=getattr(rune, "actor", "system"),
                 to=to.value,
+                audience=audience(self._entity.name, to),
                 **{"from": origin.value},
             )
 
@@ -116,6 +130,7 @@ def tell_of_haste(
         phase=state.phase.value,
         of=of or state.phase.value,
         by=_moment(by),
+        audience=INTERNAL,
     )
 
 

@@ -31,7 +31,7 @@ from runefold.spec import AgentSpec, Budget
 from runefold.watching import Watch
 from runelog.errors import Refused, UnknownConversation
 from runelog.rune import SYSTEM, Gap, check_id
-from runelog.store import Runelog
+from runelog.store import Durability, Runelog
 from supervisors.drawing import Node, draw
 from supervisors.recovery import Recovery
 from supervisors.tree import Tree
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from runelog.rune import Visibility
 
 _FULL_ACCESS = Policy(mode="full_access")
+_DEFAULTS = SessionConfig()
 
 
 class Runtime:
@@ -126,15 +127,22 @@ class Runtime:
             self._control = open_beside(log.directory, carrier(self))
 
     @classmethod
-    def open(cls, directory: str | Path, **options: Unpack[opening.Options]) -> Self:
+    def open(
+        cls,
+        directory: str | Path,
+        *,
+        durability: Durability = "commit",
+        **options: Unpack[opening.Options],
+    ) -> Self:
         """Open the runtime in a directory, made if it is not there.
 
         What was under way when it was last open goes on from where it was: no code, no question.
+        With `durability="relaxed"` a power cut may take the last moment back, but never corrupts.
         """
         opening.check_names(cls, options)
         if (opener := opening.current()) is not None:
             return cast("Self", opener(cls, Path(directory), {**options}))
-        log = Runelog.open(directory, CODEC)
+        log = Runelog.open(directory, CODEC, durability=durability)
         try:
             return cls(log, **options)
         except BaseException:
@@ -150,8 +158,14 @@ class Runtime:
         conversation_id: str | None = None,
         budget: Budget | None = None,
         labels: Mapping[str, str] | None = None,
+        failed_turns: int = _DEFAULTS.failed_turns,
+        unclean_opens: int = _DEFAULTS.unclean_opens,
     ) -> Session:
-        """Begin a conversation with its root agent; return once it is on disk."""
+        """Begin a conversation with its root agent; return once it is on disk.
+
+        It is suspended once so many turns in a row have failed, or it was opened so often after a
+        crash without coming any further.
+        """
         self.check(spec)
         for key, value in (labels or {}).items():
             checks.text(key, "a label's name")
@@ -162,7 +176,10 @@ class Runtime:
             name = check_id(self.redactor.value(conversation_id), "conversation id")
             self._check_new(name)
         config = SessionConfig(
-            budget=(budget or Budget()).limits(), labels=dict(labels) if labels else {}
+            budget=(budget or Budget()).limits(),
+            failed_turns=checks.count(failed_turns, "failed_turns", least=1),
+            unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
+            labels=dict(labels) if labels else {},
         )
         root = ask.Spawn(self.new_id("agt"), spec.role, spec.model, None, spec.config())
         self.ask(name, ask.Create(name, root, config))
@@ -287,6 +304,8 @@ class Runtime:
         """
         if self._closed:
             return
+        # Before anything is stopped: what is refused leaves everything as it was.
+        checks.number(timeout, "timeout", zero=True)
         self._closed = True
         if drain:
             self._offices.door.close()

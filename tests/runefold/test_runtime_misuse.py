@@ -260,6 +260,23 @@ def test_an_interrupt_waits_as_long_as_it_is_told() -> None:
     assert asked == [3]
 
 
+@pytest.mark.parametrize("drain", [False, True])
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), "10", None])
+def test_a_time_to_close_in_that_is_none_leaves_everything_as_it_was(
+    timeout: Any,  # noqa: ANN401 -- that is the point of it
+    drain: bool,  # noqa: FBT001 -- pytest's
+) -> None:
+    """It is refused before anything was stopped, and can be closed after that."""
+    there = talk(["hi"])
+    with pytest.raises(Refused, match="timeout"):
+        there.stage.runtime.close(drain=drain, timeout=timeout)
+
+    assert there.session.send("go").result(10).output == "hi"
+    there.stage.runtime.close(drain=drain)
+    with pytest.raises(Closed):
+        there.session.send("more")
+
+
 def test_a_closed_runtime_says_so() -> None:
     """Whatever is asked of it, and of its sessions; closing it again does nothing."""
     there = talk(["hi"])

@@ -40,7 +40,7 @@ LAWS: Final[dict[str, Any]] = {
 }
 FIELDS: Final = {
     *("time", "conversation", "entity", "lifecycle", "agent", "rune"),
-    *("from", "to", "trigger", "actor"),
+    *("from", "to", "trigger", "actor", "audience"),
 }
 
 Move = tuple[str, str, str]
@@ -289,6 +289,27 @@ def test_it_says_who_when_why_and_by_whom(caplog: pytest.LogCaptureFixture) -> N
     assert (lapsed["trigger"], lapsed["actor"]) == ("deadline", "timeout")
     assert asked["agent"] == root
     assert {each["conversation"] for each in said} == {there.session.id}
+
+
+def test_it_says_whom_it_is_for(caplog: pytest.LogCaptureFixture) -> None:
+    """Users hear of their session and of errors; the rest is for those who run it."""
+    with caplog.at_level(logging.INFO, logger="runefold"):
+        there = begin(retries=0)
+        _approved(there)
+        _lapsed(there)
+        there.session.send("fall").result(100)
+        there.session.close()
+    said = [vars(each) for each in caplog.records if each.message == "transition"]
+    short = [vars(each) for each in caplog.records if each.message == "time_runs_short"]
+    users = {(each["lifecycle"], each["to"]) for each in said if each["audience"] == "user"}
+    others = {each["lifecycle"] for each in said if each["audience"] == "internal"}
+
+    assert users == {
+        *(("session", phase) for phase in ("active", "closing", "closed")),
+        *(("turn", "error"), ("tool", "timeout_result"), ("model", "failed")),
+    }
+    assert others == {"agent", "turn", "tool", "model", "approval"}
+    assert {each["audience"] for each in short} == {"internal"}
 
 
 def test_who_does_not_listen_is_told_nothing(caplog: pytest.LogCaptureFixture) -> None:
