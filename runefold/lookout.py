@@ -1,7 +1,8 @@
 """Who looks after everything at once: how many are in which phase, how often, and what is wrong.
 
 A lookout reads the log from its beginning, and from then on only what is new. Of entities that have
-come to their end it keeps sums alone, so it does not grow with the log.
+come to their end it keeps sums alone: it grows with the sessions that there are, and not with what
+happens in them. What was archived before it looked is not counted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from actors.session import runes as sessions
 from runefold import checks
 from runefold.insight import Path, born
 from runelog.errors import Refused
-from runelog.rune import SYSTEM, Gap, Tombstone, Unknown
+from runelog.rune import SYSTEM, Gap, State, Tombstone, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,9 +159,15 @@ class Lookout:
         for item in self._log.read_all(self._after):
             if isinstance(item, Gap):
                 self._after = item.last
+                self._forget_cold()
             else:
                 self.take(item)
                 self._after = item.position
+
+    def _forget_cold(self) -> None:
+        """Keep no more in mind of conversations that were archived or erased."""
+        live = {each.id for each in self._log.conversations() if each.state is State.LIVE}
+        self._talks = {name: talk for name, talk in self._talks.items() if name in live}
 
     def take(self, envelope: Envelope) -> None:
         """Take in one rune, in order."""
@@ -197,7 +204,7 @@ class Lookout:
                 talk.restarts.clear()
         if path.is_over:
             del talk.paths[path.name]
-        if move.lifecycle == "session" and move.to in {"closed", "archived"}:
+        if move.lifecycle == "session" and move.to == "closed":
             talk.failures, talk.exhausted, talk.restarts = [], {}, []
 
     def _note(self, talk: _Talk, envelope: Envelope, rune: Rune) -> None:

@@ -57,6 +57,9 @@ def test_what_is_no_entity_is_refused(place: Path) -> None:
 
     assert found.exit_code == 2
     assert "has no entity turn_9" in found.stderr
+    assert run("history", place, "conv_absent").exit_code == 2
+    assert run("phases", place, "conv_absent").exit_code == 2
+    assert run("phases", place, "no id").exit_code == 2
 
 
 def test_an_invalid_history_says_what_led_there(place: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from actors.model.providers.scripted import call, fail
 from actors.tool.adapters.function import tool
 from runefold.lookout import Rules
-from runefold.spec import Budget
+from runefold.spec import AgentSpec, Budget
 from runelog.errors import Refused
 from tests.runefold.talks import NAME, Talk, talk
 
@@ -126,6 +126,25 @@ def test_a_session_that_is_over_is_left_alone() -> None:
     there.session.close()
 
     assert (before, found(there)) == (1, [])
+
+
+def test_what_was_archived_is_counted_and_not_kept_in_mind() -> None:
+    """Sums are all that is left of it, and nobody has to look at it."""
+    there = talk(obedient)
+    lookout = there.stage.runtime.lookout()
+    there.session.send("hi").result(10)
+    there.session.close()
+    there.stage.log.flush()
+    before = {(at.lifecycle, at.phase): at.entered for at in lookout.phases()}
+    there.session.archive()
+    there.stage.runtime.create_session(AgentSpec(role="other", model="demo"), conversation_id="b")
+    there.stage.log.flush()
+    after = {(at.lifecycle, at.phase): at.entered for at in lookout.phases()}
+
+    assert after["turn", "completed"] == before["turn", "completed"] == 1
+    assert after["session", "created"] == 2
+    assert lookout._talks.keys() == {"b"}
+    assert lookout.alerts() == []
 
 
 @pytest.mark.parametrize(
