@@ -276,4 +276,5 @@ def _outcome(tool: Tool, call: Call) -> Outcome:
         return Outcome("error", error=in_words(error))
     if not isinstance(found, Outcome):
         return Outcome("error", error=f"the tool gave a {type(found).__name__} and no outcome")
-    return fitted(found, tool.spec)
+    # To look at a long output twice takes time.
+    return found if getattr(tool, "is_plain", False) else fitted(found, tool.spec)

@@ -103,6 +103,8 @@ class FunctionTool(Generic[P, R]):
     """A function that a model can call, and everybody else as before."""
 
     __name__: str
+    is_plain: Final = True
+    """Whether its outcomes can be kept as they are: nobody has to look at them twice."""
 
     def __init__(self, function: Callable[P, R], /, **options: Unpack[Options]) -> None:
         """Take schema and descriptions from the function; refuse what cannot be described."""
