@@ -91,7 +91,7 @@ class Bedtime:
         try:
             return near(replay(self._log, work.conversation, TOOL, entity=work.entity).state)
         except RunefoldError:
-            # One that cannot be read is found out by whoever is asked about it.
+            # One that cannot be read must not keep the alarm of the others from being set.
             return None
 
     def _ring(self, conversation: str, when: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
@@ -12,6 +12,8 @@ from actors.model.providers.scripted import Scripted, call, pause
 from actors.tool.adapters.function import tool
 from runefold.agents import AgentTool
 from runefold.spec import AgentSpec, Budget
+from runelog.errors import Corrupt, IllegalTransition, LogFailed
+from supervisors import passivation
 from tests.runefold.talks import NAME, Talk, talk
 
 if TYPE_CHECKING:
@@ -155,6 +157,28 @@ def test_an_approval_is_warned_of_while_its_session_sleeps(
     assert warned == ([late], [NAME])
     assert again == ([late], [])
     assert [rune.status for rune in there.runes("tool.result")] == ["timeout"]  # type: ignore[attr-defined]  # by its kind
+
+
+@pytest.mark.parametrize("error", [Corrupt, IllegalTransition, LogFailed])
+def test_a_call_that_cannot_be_read_as_it_falls_asleep_still_lapses_in_time(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """Nobody is warned of it then; its deadline is in the index."""
+    there, ears = ask("pay", caplog, stage={"idle_after": 5})
+    ears.after(1)
+
+    def damaged(*_about: object, **_how: object) -> NoReturn:
+        msg = "it cannot be read"
+        raise error(msg)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(passivation, "replay", damaged)
+        ears.after(20)
+
+    assert there.stage.runtime.tree_of_actors.awake() == []
+    assert ears.after(499) == []
+    ears.after(501)
+    assert len(there.runes("tool.result")) == 1
 
 
 def test_whoever_looks_at_a_session_does_not_have_it_warned_of_again(
