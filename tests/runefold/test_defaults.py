@@ -11,7 +11,7 @@ from actors.album import SNAPSHOT_EVERY
 from actors.budget.lifecycle import WARN_AT
 from actors.model.providers.scripted import Scripted, fail, pause
 from actors.process import MAILBOX
-from actors.session.fold import Phase
+from actors.session.state import Phase
 from actors.session.runes import SessionConfig
 from actors.tool.spec import ToolSpec
 from runefold.runtime import Runtime
