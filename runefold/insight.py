@@ -15,9 +15,10 @@ from actors.catalogue import BIRTHS
 from actors.clock import SECOND
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import step
-from runelog.rune import Tombstone, Unknown
+from runelog.rune import Gap, Tombstone, Unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from enum import StrEnum
 
     from actors.entity import Entity
@@ -172,3 +173,20 @@ def history(log: Log, conversation: str, entity: str, now: int) -> History:
         moves=tuple(moves),
         invalid=invalid,
     )
+
+
+def moves(log: Log, conversation: str, entity: str) -> Iterator[Move]:
+    """Yield the moves of an entity, those there were and those to come, until it is over."""
+    path: Path | None = None
+    for item in log.follow(conversation):
+        if isinstance(item, Gap) or isinstance(item.payload, _SKIPPED):
+            continue
+        if path is None and item.owner == entity:
+            path = born(item)
+        if path is None or entity not in {item.owner, *item.observers}:
+            continue
+        move = path.take(item)
+        if move is not None:
+            yield move
+        if path.is_over or path.invalid is not None:
+            return

@@ -1,6 +1,7 @@
 """The commands that tell what became of entities: history, phases, alerts. They wake nobody."""
 
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +12,7 @@ from runefold.cli.failures import Exit
 from runefold.cli.options import Directory, Json, Session, reading
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import moment, safe
-from runefold.insight import History, Invalid, Move
+from runefold.insight import History, Invalid, Move, moves
 from runefold.insight import history as told
 from runefold.lookout import Alert, Lookout, Rules
 from runelog.errors import Refused
@@ -42,17 +43,26 @@ _PAUSE = 1.0
 
 
 def history(
-    directory: Directory, session: Session, entity: Entity = "session", *, json: Json = False
+    directory: Directory,
+    session: Session,
+    entity: Entity = "session",
+    *,
+    follow: Follow = False,
+    json: Json = False,
 ) -> None:
     """Show which phases an entity went through, when, why and by whom, and how long it stayed.
 
-    Where its runes stop making sense, those that led there. Exit code 1 then.
+    Where its runes stop making sense, those that led there. Exit code 1 then. What is followed is
+    told move by move, until the entity is over; with --json, one object a line.
     """
     screen = Screen()
     check_id(session, "session id")
     check_id(entity, "entity id")
     with reading(directory, CODEC) as log:
         found = told(log, session, entity, time.time_ns())
+        if follow:
+            _follow(screen, moves(log, session, entity), json=json)
+            return
     if json:
         screen.json({**msgspec.to_builtins(found), "seconds": found.seconds})
     else:
@@ -71,6 +81,16 @@ def _tell(screen: Screen, found: History) -> None:
     screen.line((f"{found.lifecycle} {is_now} {found.phase}", "bold"), f": {stays}")
     if found.invalid is not None:
         _tell_invalid(screen, found.invalid)
+
+
+def _follow(screen: Screen, found: Iterator[Move], *, json: bool) -> None:
+    for move in found:
+        if json:
+            screen.json(msgspec.to_builtins(move))
+        else:
+            number, when, way, actor, why = _row(move)
+            screen.line(number, " ", when, "  ", way, "  ", actor, "  ", why)
+        screen.flush()
 
 
 def _row(move: Move) -> list[Part]:

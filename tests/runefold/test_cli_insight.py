@@ -105,6 +105,33 @@ def test_a_limit_that_is_none_is_refused(place: Path, given: str) -> None:
     assert run("alerts", place, "--stuck", given).exit_code == 2
 
 
+@pytest.mark.parametrize("json_", [False, True])
+def test_a_history_can_be_followed_to_its_end(place: Path, *, json_: bool) -> None:
+    """What there was comes first; with the end of the entity it ends by itself."""
+    with Runelog.open(place, CODEC, readonly=True) as log:
+        (call,) = (each.owner for each in log.read(SESSION) if each.kind == "tool.call")
+    command = ["history", str(place), SESSION, call, "--follow", *(["--json"] if json_ else [])]
+    with subprocess.Popen(
+        [sys.executable, "-m", "runefold", *command],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env=environment(),
+        text=True,
+    ) as follower:
+        assert follower.stdout is not None
+        first = follower.stdout.readline()
+        denied = run("deny", place, SESSION, call, "--as", "ann", "--reason", "no")
+        rest, _ = follower.communicate()
+
+    assert (denied.exit_code, follower.returncode) == (0, 0)
+    assert len(rest.splitlines()) == 1
+    if json_:
+        assert (json.loads(first)["to"], json.loads(rest)["to"]) == ("awaiting_approval", "denied")
+    else:
+        assert "pending_call -> awaiting_approval" in first
+        assert "awaiting_approval -> denied  user  deny" in rest
+
+
 def test_alerts_can_be_followed_while_somebody_else_writes(place: Path) -> None:
     """What goes wrong later is told of when it does; Ctrl-C ends it."""
     with Runtime.open(place, **options(place, "asks")) as runtime:
