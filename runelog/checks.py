@@ -45,6 +45,12 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
     """Refuse an append that no log could carry out, and say which part of it is wrong."""
     if type(conversation) is not str or conversation not in known_ids:
         check_id(conversation, "conversation id")
+    if type(changes) not in _LISTS and (
+        not isinstance(changes, Sequence) or isinstance(changes, str)
+    ):
+        # What can be gone through only once would be empty by the time it is written.
+        msg = f"the changes for {conversation} must be a list or a tuple of changes"
+        raise Refused(msg)
     if not changes:
         msg = f"nothing to append to {conversation}: give at least one change"
         raise Refused(msg)
@@ -87,6 +93,7 @@ def _check_change(change: Change) -> None:
         _check_ids(change)
     if change.tags:
         _check_texts(change.tags, entity, "tags")
+        _check_tags(change.tags, entity)
     if type(change.runes) not in _LISTS and not isinstance(change.runes, Sequence):
         msg = f"the runes of the change for {entity} must be a list or a tuple"
         raise Refused(msg)
@@ -128,6 +135,14 @@ def _check_texts(values: object, entity: str, what: str) -> None:
     if not isinstance(values, (tuple, list)) or not all(isinstance(text, str) for text in values):
         msg = f"the {what} of {entity} are {values!r:.80}: give a tuple of strings"
         raise Refused(msg)
+
+
+def _check_tags(tags: tuple[str, ...], entity: str) -> None:
+    try:
+        "".join(tags).encode()
+    except UnicodeEncodeError as error:
+        msg = f"the tags of {entity} cannot be stored: {error}"
+        raise Refused(msg) from error
 
 
 def _no_number(value: object, entity: str, what: str) -> Refused:

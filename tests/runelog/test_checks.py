@@ -12,10 +12,11 @@ from runelog.errors import Refused
 from runelog.memory import MemoryLog
 from runelog.rune import Change, Rune
 from runelog.store import Runelog
+from runelog.verify import verify
 from tests.runelog.ledger import Booked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from runelog.log import Log
@@ -34,6 +35,7 @@ ODD: list[dict[str, Any]] = [
     {"observers": ("book_1", 2)},
     {"tags": "x"},
     {"tags": (1, 2)},
+    {"tags": ("fine", "\ud800")},
     {"cause": 1.5},
     {"cause": True},
     {"cause": -1},
@@ -74,6 +76,30 @@ def test_what_could_not_be_read_back_is_never_taken(log: Log, odd: dict[str, Any
     log.append("conv_a", [GOOD])
     assert [e.payload for e in log.read("conv_a")] == [Booked(amount=1)] * 2
     assert log.position == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(lambda: (change for change in [GOOD]), id="a generator"),
+        pytest.param(lambda: iter([GOOD]), id="an iterator"),
+        pytest.param(lambda: {GOOD.entity: GOOD}, id="a mapping"),
+        pytest.param(lambda: GOOD, id="a change by itself"),
+        pytest.param(lambda: "changes", id="a text"),
+        pytest.param(lambda: None, id="nothing"),
+    ],
+)
+def test_changes_come_in_a_list(log: Log, tmp_path: Path, changes: Callable[[], Any]) -> None:
+    """What could be gone through only once is refused: by its second look nothing would be left."""
+    log.append("conv_a", [GOOD])
+
+    with pytest.raises(Refused, match="a list or a tuple"):
+        log.append("conv_a", changes())
+
+    log.append("conv_a", (GOOD,))
+    assert [e.payload for e in log.read("conv_a")] == [Booked(amount=1)] * 2
+    log.close()
+    assert not (tmp_path / "MANIFEST").exists() or verify(tmp_path, codec=CODEC).problems == []
 
 
 @pytest.mark.parametrize("now", [1.5, None, 1 << 63, True])

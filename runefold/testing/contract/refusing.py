@@ -59,6 +59,16 @@ class Refusing(Base):
 
         check_untouched(log, before)
 
+    def test_changes_that_can_be_gone_through_once_are_refused(self, log: Log) -> None:
+        """Changes are looked at more than once: a generator is refused, not taken for nothing."""
+        log.append(A, [notes("note_1", "a")])
+        before = picture(log)
+
+        with pytest.raises(Refused):
+            log.append(A, (notes("note_1", text) for text in "bc"))  # type: ignore[arg-type]  # that is the point
+
+        check_untouched(log, before)
+
     @pytest.mark.parametrize("bad", BAD_IDS)
     @pytest.mark.parametrize("place", ["conversation", "entity", "observer", "agent", "turn"])
     def test_a_bad_id_is_refused(self, log: Log, place: str, bad: str) -> None:
