@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
 MOST: Final = 2**53
 """No amount is larger."""
@@ -80,6 +82,56 @@ def choice(value: Any, what: str, choices: Collection[str]) -> str:  # noqa: ANN
         msg = f"{what} is {shown(value)}: give {' or '.join(map(repr, choices))}"
         raise Refused(msg)
     return value
+
+
+def labels(value: object) -> dict[str, str]:
+    """Return labels, each by its name, or refuse what are none.
+
+    >>> labels(["urgent"])
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: labels is ['urgent']: give each by its name, in a dict
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        msg = f"labels is {shown(value)}: give each by its name, in a dict"
+        raise Refused(msg)
+    return {text(key, "a label's name"): text(each, "a label") for key, each in value.items()}
+
+
+def several(value: Any, what: str, of: str) -> Iterable[Any]:  # noqa: ANN401 -- anything
+    """Return what can be gone through one by one, or refuse what is one thing alone.
+
+    >>> several("acct-1", "redact", "patterns")
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: redact is 'acct-1': give a list of patterns
+    """
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        msg = f"{what} is {shown(value)}: give a list of {of}"
+        raise Refused(msg)
+    found: Iterable[Any] = value
+    return found
+
+
+def seconds(value: object, what: str) -> float | None:
+    """Return how long to wait at most, None being for ever, or refuse what is no time.
+
+    >>> seconds("5", "timeout")
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: timeout is '5': give a number of seconds, or None to wait for ever
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            pass
+        case int() | float() if not math.isnan(value):
+            return None if value == math.inf else value
+    msg = f"{what} is {shown(value)}: give a number of seconds, or None to wait for ever"
+    raise Refused(msg)
 
 
 def shown(value: object) -> str:

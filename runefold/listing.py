@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from actors.session.lifecycle import ENTITY
-from runelog.errors import Corrupt, IllegalTransition
+from actors.session.state import Phase
+from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
 from runelog.rune import SYSTEM, State
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _SESSION: Final = "session"
 DAMAGED: Final = "damaged"
 ERASED: Final = "erased"
+_ALIVE: Final = frozenset({*Phase} - {Phase.CLOSED, Phase.ARCHIVED})
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -87,3 +89,14 @@ def listed(log: Log, conversation: Conversation) -> Listed | None:
         ),
         in_doubt=state.in_doubt,
     )
+
+
+def check_ended(log: Log, conversation: str) -> None:
+    """Refuse a session that has not ended."""
+    found = listed(log, log.conversation(conversation))
+    if found is not None and found.phase in _ALIVE:
+        msg = (
+            f"{conversation} is {found.phase}: close it before it is archived, with "
+            f"runtime.session({conversation!r}).close()"
+        )
+        raise Refused(msg)

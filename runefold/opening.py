@@ -1,4 +1,6 @@
-"""Who opens a runtime: the runtime itself, unless somebody around it has said otherwise.
+"""What a runtime is opened with, and who opens it.
+
+That is the runtime itself, unless somebody around it has said otherwise.
 
 A test kit that wants to see every append and every effect of an app has to be there when the app
 opens its runtime, and the app's code must not know of it. So `Runtime.open` asks here first.
@@ -8,17 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+
+from actors.model.provider import Price
+from actors.tool.policy import Policy
+from runefold import checks
+from runelog.errors import Refused
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
-    from actors.tool.policy import Policy
     from actors.tool.spec import Tool
     from runefold.runtime import Runtime
 
@@ -47,6 +54,71 @@ def check_names(kind: type[Runtime], options: Mapping[str, object]) -> None:
         known = ", ".join([*takes.parameters][1:])
         msg = f"{kind.__name__}.open {error}; it takes {known}"
         raise TypeError(msg) from None
+
+
+# -- what it is opened with ----------------------------------------------------------------------
+
+
+def models(providers: Mapping[str, Provider]) -> dict[str, Provider]:
+    """Return the models there are, or refuse what is none before anybody asks it."""
+    if not isinstance(providers, Mapping):
+        msg = f"providers is {checks.shown(providers)}: give each by its name, in a dict"
+        raise Refused(msg)
+    for name, provider in providers.items():
+        checks.text(name, "a model's name")
+        if not callable(getattr(provider, "stream", None)):
+            msg = (
+                f"providers[{name!r}] is {checks.shown(provider)}, which is no model: give one "
+                "that has a stream(request), such as those in runefold.providers"
+            )
+            raise Refused(msg)
+        price = getattr(provider, "price", None)
+        if price is not None:
+            _check_price(name, price)
+    return dict(providers)
+
+
+def _check_price(name: str, price: object) -> None:
+    if not isinstance(price, Price):
+        msg = f"the price of {name!r} is {checks.shown(price)}: give a Price of runefold.providers"
+        raise Refused(msg)
+    for what in ("input", "output"):
+        checks.number(getattr(price, what), f"the {what} price of {name!r}", zero=True)
+
+
+_FULL_ACCESS: Final = Policy(mode="full_access")
+
+
+def policy(given: Policy | None) -> Policy:
+    """Return which calls are allowed: all, if nothing is said."""
+    if given is None:
+        return _FULL_ACCESS
+    if not isinstance(given, Policy):
+        msg = (
+            f"policy is {checks.shown(given)}: give a Policy, such as Policy(mode='auto'), "
+            "Policy(rules=[...]) or Policy(function=...)"
+        )
+        raise Refused(msg)
+    return given
+
+
+def secrets(given: Callable[[str], str] | None) -> Callable[[str], str]:
+    """Return what gives a secret by its name: nothing does, if nothing is said."""
+    if given is None:
+        return _no_secret
+    if not callable(given):
+        # Not shown: it may well hold the secrets.
+        msg = f"secret is a {type(given).__name__}: give a function that takes a secret's name"
+        raise Refused(msg)
+    return given
+
+
+def _no_secret(name: str) -> str:
+    msg = f"no secret is named {name!r} here: pass secret=a function to Runtime.open"
+    raise Refused(msg)
+
+
+# -- who opens it --------------------------------------------------------------------------------
 
 
 class Opener(Protocol):

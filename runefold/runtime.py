@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,23 +10,22 @@ from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
 from actors.clock import SystemClock
 from actors.errors import Unanswered
 from actors.hall import Offices
-from actors.model.provider import Price
 from actors.process import ASK_TIMEOUT
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.report import keep_out
 from actors.session import commands as ask
 from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
-from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from runefold import checks, draining, opening
 from runefold.agents import Bound
 from runefold.chance import SystemChance
 from runefold.control import Control, carrier, open_beside
 from runefold.following import Following
+from runefold.listing import check_ended
 from runefold.lookout import Lookout
 from runefold.sessions import Session
-from runefold.spec import AgentSpec, Budget
+from runefold.spec import AgentSpec, Budget, checked_budget
 from runefold.watching import Watch
 from runelog.errors import Refused, UnknownConversation
 from runelog.rune import SYSTEM, Gap, check_id
@@ -38,17 +36,17 @@ from supervisors.tree import Tree
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self, Unpack
 
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
+    from actors.tool.policy import Policy
     from actors.tool.spec import Tool
     from runefold.lookout import Rules
     from runelog.log import Log
     from runelog.rune import Visibility
 
-_FULL_ACCESS = Policy(mode="full_access")
 _DEFAULTS = SessionConfig()
 
 
@@ -90,7 +88,8 @@ class Runtime:
         self.watcher = Watch(log)
         """Wakes whoever waits for news in an event loop."""
         # To read the patterns takes a while, and most apps have none of their own.
-        self.redactor = Redactor(redact) if redact else DEFAULT
+        patterns = list(checks.several(redact, "redact", "patterns"))
+        self.redactor = Redactor(patterns) if patterns else DEFAULT
         """Keeps secrets out."""
         keep_out(self.redactor)
         self.clock = clock or SystemClock()
@@ -100,10 +99,10 @@ class Runtime:
             clock=self.clock,
             chance=self._chance,
             scheduler=self.scheduler,
-            models=_checked(providers or {}),
-            tools=Toolbox(tools),
-            policy=policy or _FULL_ACCESS,
-            secret=secret or _no_secret,
+            models=opening.models(providers or {}),
+            tools=Toolbox(checks.several(tools, "tools", "tools")),
+            policy=opening.policy(policy),
+            secret=opening.secrets(secret),
             redactor=self.redactor,
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
         )
@@ -167,25 +166,25 @@ class Runtime:
         crash without coming any further.
         """
         self.check(spec)
-        for key, value in (labels or {}).items():
-            checks.text(key, "a label's name")
-            checks.text(value, "a label")
         if conversation_id is None:
             name = self.new_id("conv")
         else:
             name = check_id(self.redactor.value(conversation_id), "conversation id")
             self._check_new(name)
         config = SessionConfig(
-            budget=(budget or Budget()).limits(),
+            budget=checked_budget(Budget() if budget is None else budget, "a session's").limits(),
             failed_turns=checks.count(failed_turns, "failed_turns", least=1),
             unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
-            labels=dict(labels) if labels else {},
+            labels=checks.labels(labels),
         )
         root = ask.Spawn(self.new_id("agt"), spec.role, spec.model, None, spec.config())
         self.ask(name, ask.Create(name, root, config))
         return Session(self, name)
 
     def _check_new(self, name: str) -> None:
+        if name == SYSTEM:
+            msg = f"{name} is kept for what belongs to no session: use another id"
+            raise Refused(msg)
         try:
             self.log.conversation(name)
         except UnknownConversation:
@@ -219,6 +218,9 @@ class Runtime:
         """Return a session that is there, or raise `UnknownConversation`."""
         check_id(conversation, "conversation id")
         self.log.conversation(conversation)
+        if conversation == SYSTEM:
+            msg = f"{conversation} is no session: runtime.sessions() gives those there are"
+            raise Refused(msg)
         return Session(self, conversation)
 
     def sessions(self) -> Iterator[Session]:
@@ -290,7 +292,8 @@ class Runtime:
             raise Unanswered(msg)
 
     def archive(self, conversation: str) -> None:
-        """Move a conversation to cold storage, its actors stopped."""
+        """Move a conversation that has ended to cold storage, its actors stopped."""
+        check_ended(self.log, conversation)
         self.tree_of_actors.put_to_sleep(conversation)
         self.log.archive(conversation)
 
@@ -346,35 +349,3 @@ class _Written:
         """Wait until it is there; tell whether it is."""
         found = self._log.follow(self._conversation, kinds={self._kind}, wait=timeout)
         return any(not isinstance(item, Gap) for item in found)
-
-
-def _checked(providers: Mapping[str, Provider]) -> dict[str, Provider]:
-    """Return the models there are, or refuse what is none before anybody asks it."""
-    if not isinstance(providers, Mapping):
-        msg = f"providers is {checks.shown(providers)}: give each by its name, in a dict"
-        raise Refused(msg)
-    for name, provider in providers.items():
-        checks.text(name, "a model's name")
-        if not callable(getattr(provider, "stream", None)):
-            msg = (
-                f"providers[{name!r}] is {checks.shown(provider)}, which is no model: give one "
-                "that has a stream(request), such as those in runefold.providers"
-            )
-            raise Refused(msg)
-        price = getattr(provider, "price", None)
-        if price is not None:
-            _check_price(name, price)
-    return dict(providers)
-
-
-def _check_price(name: str, price: object) -> None:
-    if not isinstance(price, Price):
-        msg = f"the price of {name!r} is {checks.shown(price)}: give a Price of runefold.providers"
-        raise Refused(msg)
-    for what in ("input", "output"):
-        checks.number(getattr(price, what), f"the {what} price of {name!r}", zero=True)
-
-
-def _no_secret(name: str) -> str:
-    msg = f"no secret is named {name!r} here: pass secret=a function to Runtime.open"
-    raise Refused(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -43,8 +44,9 @@ class Budget:
     cost: float | None = None
     """In whatever currency the providers count.
 
-    What a call costs is known only once it was made: the one that reaches the limit may go past it,
-    and none is made after that.
+    Where a provider has a `price`, no call is made that might pass the limit. Where it has none,
+    what a call costs is known only once it was made: the one that reaches the limit may go past
+    it, and none is made after that.
     """
 
     def __post_init__(self) -> None:
@@ -89,6 +91,20 @@ class Budget:
         return Amounts(*(limit or 0 for limit in msgspec.structs.astuple(self.limits())))
 
 
+def checked_budget(given: object, whose: str) -> Budget:
+    """Return a budget, or refuse what is none.
+
+    >>> checked_budget(10_000, "agent helper:")
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: agent helper: budget is 10000: give a Budget
+    """
+    if not isinstance(given, Budget):
+        msg = f"{whose} budget is {checks.shown(given)}: give a Budget"
+        raise Refused(msg)
+    return given
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentSpec:
     """An agent, as an app describes it.
@@ -121,8 +137,15 @@ class AgentSpec:
         if isinstance(self.tools, str):
             msg = f"tools={self.tools!r} is one string: give a list of names"
             raise Refused(msg)
+        if not isinstance(self.tools, Collection):
+            # What can be gone through only once would be gone when it is needed.
+            msg = f"an agent's tools are {checks.shown(self.tools)}: give a list of names"
+            raise Refused(msg)
         for name in ("role", "model", "instructions"):
             checks.text(getattr(self, name), f"an agent's {name}")
+        if not self.role:
+            msg = "an agent has a role: say in a word or two what it is"
+            raise Refused(msg)
         whose = f"agent {self.role}:"
         for each in self.tools:
             checks.text(each, f"{whose} the name of a tool")
@@ -132,9 +155,7 @@ class AgentSpec:
         checks.count(self.retries, f"{whose} retries")
         checks.choice(self.on_crash, f"{whose} on_crash", ("retry", "interrupt"))
         checks.choice(self.on_exhausted, f"{whose} on_exhausted", ("suspend", "terminate"))
-        if not isinstance(self.budget, Budget):
-            msg = f"{whose} budget is {checks.shown(self.budget)}: give a Budget"
-            raise Refused(msg)
+        checked_budget(self.budget, whose)
 
     def config(self) -> AgentConfig:
         """Return it as it is stored.

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.model.providers.scripted import call
+from actors.session.runes import Created
 from actors.tool.adapters.function import tool
 from runefold.opening import Options
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import BadId, Closed, Held, Refused, TooLarge, UnknownConversation
+from runelog.rune import SYSTEM, Change
 from tests.runefold.talks import NAME, Strict, talk
 
 if TYPE_CHECKING:
@@ -205,6 +207,70 @@ def test_models_and_tools_that_are_none_are_refused_at_the_door(tmp_path: Path) 
     for options, why in odd:
         with pytest.raises(Refused, match=why):
             Runtime.open(tmp_path, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"policy": "auto"}, r"policy is 'auto': give a Policy, such as Policy\(mode='auto'\)"),
+        ({"policy": lambda *_: "ask"}, r"give a Policy, .* Policy\(function=\.\.\.\)"),
+        ({"secret": {"TOKEN": "hush"}}, "^secret is a dict: give a function that takes a secret's"),
+        ({"redact": "acct"}, "redact is 'acct': give a list of patterns"),
+        ({"tools": put}, "tools is <tool put>: give a list of tools"),
+    ],
+)
+def test_what_would_go_wrong_later_is_refused_at_the_door(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    """A policy that is none would end each agent, a text as patterns would hide its letters."""
+    with pytest.raises(Refused, match=message):
+        Runtime.open(tmp_path, **options)
+    Runtime.open(tmp_path).close()
+
+    assert list(tmp_path.iterdir())
+
+
+def test_a_session_is_described_in_the_right_types() -> None:
+    """Its budget and its labels, and its agent's role and tools."""
+    runtime = talk(["hi"]).stage.runtime
+    spec = AgentSpec(role="r", model="demo")
+    odd: Any
+
+    for odd in (5, {"tokens": 5}, 0):
+        with pytest.raises(Refused, match=r"a session's budget is .*: give a Budget"):
+            runtime.create_session(spec, budget=odd)
+    for odd in (["urgent"], "urgent", 5):
+        with pytest.raises(Refused, match=r"labels is .*: give each by its name, in a dict"):
+            runtime.create_session(spec, labels=odd)
+    for odd in (None, 5, iter(["put"])):
+        with pytest.raises(Refused, match=r"tools are .*: give a list of names"):
+            AgentSpec(role="r", model="demo", tools=odd)
+    with pytest.raises(Refused, match="an agent has a role"):
+        AgentSpec(role="", model="demo")
+
+    assert [session.id for session in runtime.sessions()] == [NAME]
+
+
+def test_what_belongs_to_no_session_is_no_session() -> None:
+    """One conversation is kept for it: nobody begins a session there, or finds one."""
+    runtime = talk(["hi"]).stage.runtime
+
+    with pytest.raises(Refused, match="conv_system is kept for what belongs to no session"):
+        runtime.create_session(AgentSpec(role="r", model="demo"), conversation_id=SYSTEM)
+    runtime.log.append(SYSTEM, [Change("health", 0, [Created(conversation_id=SYSTEM)])])
+    with pytest.raises(Refused, match="conv_system is no session"):
+        runtime.session(SYSTEM)
+
+
+def test_what_has_not_ended_is_not_archived() -> None:
+    """It would be neither alive nor closed. It goes on as if nobody had asked."""
+    there = talk(["hi"])
+    runtime = there.stage.runtime
+
+    with pytest.raises(Refused, match=r"conv_a is active: close it .* with runtime\.session"):
+        runtime.archive(NAME)
+
+    assert there.session.send("hello").result(5).output == "hi"
 
 
 def test_nobody_approves_without_a_name() -> None:
