@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from actors.session.lifecycle import ENTITY
 from actors.session.state import Phase
+from actors.tool.runes import Called
 from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
 from runelog.rune import SYSTEM, State
@@ -16,6 +18,7 @@ from runelog.rune import SYSTEM, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.session.state import Pending
     from runelog.log import Log
     from runelog.rune import Conversation
 
@@ -32,6 +35,9 @@ class Asked(msgspec.Struct, frozen=True):
     reason: str
     deadline: int
     """Nanoseconds since 1970, UTC."""
+    tool_name: str = ""
+    arguments: dict[str, Any] = {}
+    """What it is to be called with."""
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -84,11 +90,22 @@ def listed(log: Log, conversation: Conversation) -> Listed | None:
         running=len(state.running),
         waiting=len(state.waiting),
         last_time=conversation.last_time,
-        approvals=tuple(
-            Asked(each.call_id, each.reason, each.deadline) for each in state.approvals
-        ),
+        approvals=tuple(asked(log, conversation.id, each) for each in state.approvals),
         in_doubt=state.in_doubt,
     )
+
+
+def asked(log: Log, conversation: str, pending: Pending) -> Asked:
+    """Return a call that waits for a human with all that one has to know of it."""
+    known = Asked(pending.call_id, pending.reason, pending.deadline)
+    with contextlib.suppress(Corrupt):
+        # Its first rune is its birth. One that cannot be read is shown without it.
+        for envelope in log.stream(conversation, pending.call_id):
+            if isinstance(called := envelope.payload, Called):
+                name, arguments = called.tool_name, called.arguments
+                return msgspec.structs.replace(known, tool_name=name, arguments=arguments)
+            break
+    return known
 
 
 def check_ended(log: Log, conversation: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.agent.lifecycle import Terminate
@@ -16,14 +16,15 @@ from runefold import checks
 from runefold.choosing import wanted
 from runefold.following import Following
 from runefold.insight import history
+from runefold.listing import asked
 from runefold.turns import Turn
 from runelog.errors import Refused
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
-    from actors.session.state import State
+    from actors.session.state import Pending, State
     from runefold.insight import History
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
@@ -44,6 +45,9 @@ class Approval:
     reason: str
     deadline: float
     """Seconds since 1970, UTC."""
+    tool_name: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What it is to be called with."""
 
 
 class Session:
@@ -193,10 +197,17 @@ class Session:
 
     def approvals(self) -> list[Approval]:
         """Return the calls that wait for a human."""
-        return [
-            Approval(each.call_id, each.reason, each.deadline / SECOND)
-            for each in self.state.approvals
-        ]
+        return [self._approval(each) for each in self.state.approvals]
+
+    def _approval(self, pending: Pending) -> Approval:
+        log = self._runtime.log
+        known = asked(log, self.id, pending)
+        if not known.tool_name:
+            # What a session knows may be on its way to the disk yet.
+            log.flush(self.id)
+            known = asked(log, self.id, pending)
+        deadline = known.deadline / SECOND
+        return Approval(known.call_id, known.reason, deadline, known.tool_name, known.arguments)
 
     def approve(self, call_id: str, *, approver: str) -> None:
         """Let a call run that waits for a human."""

@@ -7,7 +7,7 @@ from runefold import listing
 from runefold.cli.options import Directory, Json, find, reading
 from runefold.cli.reach import is_run
 from runefold.cli.screen import Part, Screen, table
-from runefold.cli.wording import NOTHING, many, moment, safe
+from runefold.cli.wording import NOTHING, many, moment, plain, safe, value
 from runefold.remote import NobodyThere, Remote
 from runelog import manifest
 from runelog.errors import Corrupt, Held
@@ -50,7 +50,13 @@ def _record(each: listing.Listed) -> dict[str, Any]:
         "waiting": each.waiting,
         "last_time": None if each.last_time is None else moment(each.last_time, 9),
         "approvals": [
-            {"call_id": asked.call_id, "reason": asked.reason, "until": moment(asked.deadline, 9)}
+            {
+                "call_id": asked.call_id,
+                "tool_name": asked.tool_name,
+                "arguments": plain(asked.arguments),
+                "reason": asked.reason,
+                "until": moment(asked.deadline, 9),
+            }
             for asked in each.approvals
         ],
         "in_doubt": list(each.in_doubt),
@@ -76,9 +82,10 @@ def _tell(screen: Screen, found: list[listing.Listed]) -> None:
     for each, line in zip(found, lines, strict=True):
         screen.line(*line)
         for asked in each.approvals:
+            what = f": {safe(asked.tool_name)} {value(asked.arguments)}" if asked.tool_name else ""
             why = f": {safe(asked.reason)}" if asked.reason else ""
             until = f", until {moment(asked.deadline)}"
-            screen.line("  ", ("asks", "yellow"), f" {safe(asked.call_id)}{why}{until}")
+            screen.line("  ", ("asks", "yellow"), f" {safe(asked.call_id)}{what}{why}{until}")
         if each.in_doubt:
             screen.line("  ", ("in doubt", "yellow"), f" {safe(', '.join(each.in_doubt))}")
 

@@ -168,7 +168,9 @@ def test_sessions_are_listed_beside_whoever_runs_them(place: Path) -> None:
     assert listed["id"] == SESSION
     assert (listed["phase"], listed["turns"], listed["running"]) == ("active", 1, 1)
     assert [asked["call_id"] for asked in listed["approvals"]] == [app.call]
-    assert f"  asks {app.call}: " in out
+    assert [asked["tool_name"] for asked in listed["approvals"]] == ["charge"]
+    assert [asked["arguments"] for asked in listed["approvals"]] == [{"amount": 3}]
+    assert f'  asks {app.call}: charge {{"amount": 3}}: charge requires approval, until ' in out
 
 
 def test_a_second_writer_is_told_who_holds_the_log(place: Path) -> None:

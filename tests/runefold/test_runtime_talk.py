@@ -144,7 +144,7 @@ def test_an_interrupt_while_a_human_is_asked_keeps_the_results_there_are() -> No
     there.session.interrupt()
     after = there.session.send("on").result(10)
 
-    assert len(waiting) == 1
+    assert [(each.tool_name, each.arguments) for each in waiting] == [("pay", {"x": 1})]
     assert turn.result(0).status == "interrupted"
     assert not there.session.approvals()
     assert after.output == "again"
