@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -46,7 +47,7 @@ from actors.tool.schema import Parameter, Parameters, Unfit
 from actors.tool.spec import BadTool, ToolSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from typing import Unpack
 
     from actors.tool.context import Call
@@ -153,13 +154,16 @@ class CommandTool:
         `env` may be `secret:NAME`. Exit codes in `success` are no errors.
         """
         given: dict[str, Any] = {"network": False, **options}
+        _check_types(name, paths=paths, inherit=inherit, env=env, limits=limits, options=options)
         self._root = Path(root).absolute()
         self._paths = [self._root / path for path in ([self._root] if paths is None else paths)]
         try:
             self._argv, self._cwd = Template(argv), Template([cwd])
             takes, self._is_path = _declared(argv, parameters or {}, self._argv.names, self._cwd)
             self._parameters: Final = Parameters(takes)
-        except (TypeError, ValueError) as error:
+            if not self._cwd.names:
+                inside("cwd", self._cwd.fill({})[0], self._root, [self._root])
+        except (TypeError, ValueError, Unfit) as error:
             msg = f"tool {name}: {error}"
             raise BadTool(msg) from None
         self._defaults = {one.name: one.default for one in takes if not one.required}
@@ -254,6 +258,39 @@ class CommandTool:
         if last := streams.kept.tail(_LAST_WORDS).strip():
             error += f"; its last words: {last}"
         return Outcome("error", output, error=error, truncated=dropped)
+
+
+def _check_types(
+    name: str,
+    *,
+    paths: object,
+    inherit: object,
+    env: object,
+    limits: object,
+    options: Mapping[str, object],
+) -> None:
+    """Refuse what would be taken for something else, or only be noticed when the program runs."""
+    if unknown := sorted(options.keys() - Options.__annotations__.keys()):
+        known = ", ".join(Options.__annotations__)
+        msg = f"tool {name} takes no option {unknown[0]!r}; beside those of a program: {known}"
+        raise BadTool(msg)
+    for what, value in (("paths", paths), ("inherit", inherit)):
+        # The letters of one string would be so many paths, and its slashes all there is.
+        if isinstance(value, str | Path):
+            msg = f"tool {name}: {what} is {str(value)!r:.80}: give a list"
+            raise BadTool(msg)
+    match env:
+        case None:
+            pass
+        case Mapping() if all(isinstance(one, str) for pair in env.items() for one in pair):
+            pass
+        case _:
+            # Not shown: it may well hold secrets.
+            msg = f"tool {name}: env is no dict of texts: give each variable's value by its name"
+            raise BadTool(msg)
+    if limits is not None and not isinstance(limits, Limits):
+        msg = f"tool {name}: limits is {limits!r:.80}: give Limits(...)"
+        raise BadTool(msg)
 
 
 def _signal(number: int) -> str:

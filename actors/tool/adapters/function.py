@@ -111,7 +111,14 @@ class FunctionTool(Generic[P, R]):
         if not callable(function):
             msg = f"{function!r:.80} is not a function: use @tool, or @tool(option=...)"
             raise BadTool(msg)
+        if isinstance(function, FunctionTool):
+            msg = f"{function!r:.80} is a tool already: say @tool once, with all its options"
+            raise BadTool(msg)
         given: dict[str, Any] = {**options}
+        if unknown := sorted(given.keys() - Options.__annotations__.keys()):
+            known = ", ".join(Options.__annotations__)
+            msg = f"@tool takes no option {unknown[0]!r}; it takes {known}"
+            raise BadTool(msg)
         name = str(given.pop("name", "") or getattr(function, "__name__", ""))
         if not name or name == "<lambda>":
             msg = f"{function!r:.80} has no name: give it one with name='...'"
