@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from runelog.codec import MAX_RUNE, Blobs, digest_of
 from runelog.errors import Corrupt, Fault
-from runelog.files import TEMPORARY, make_directory, replacing, room_for, sync_directory
+from runelog.files import make_directory, replacing, room_for, sync_directory
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
@@ -170,17 +170,6 @@ class FileBlobs:
             shutil.rmtree(folder)
         if self.root.is_dir():
             sync_directory(self.root)
-
-    def sweep(self) -> int:
-        """Remove what a crash left half written, and return how many files that were.
-
-        Only the log's one writer may call this, and before it puts anything.
-        """
-        found = 0
-        for path in self.root.glob(f"*/*{TEMPORARY}"):
-            path.unlink(missing_ok=True)
-            found += 1
-        return found
 
     def _folder(self, conversation: str) -> Path:
         return self.root / check_id(conversation, "conversation id")

@@ -267,9 +267,7 @@ class Keeper:
         home = self._home
         home.archives.bury(name)
         home.lookup.catalog.settle(Head(name, 0, 0, 0, 0, 0, State.ERASED))
-        home.archives.drop(name)
-        home.blobs.drop(name)
-        home.snapshots.drop(name)
+        home.forget(name)
 
     def _put_away(self, name: str) -> None:
         """Note that a conversation is in its archive now."""

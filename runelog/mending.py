@@ -8,7 +8,9 @@ is damaged is kept in `damaged/`.
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import mmap
+import os
 import re
 import shutil
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -107,6 +109,24 @@ def _room(aside: Path, name: str) -> Path:
         count += 1
         target = aside / f"{name}.{count}"
     return target
+
+
+def keep_aside(directory: Path, path: Path) -> None:
+    """Have a damaged file in `damaged/` as well, durably, so that the one at `path` may go.
+
+    Before anything takes its place: whoever opens the log next removes files that nobody names.
+    """
+    aside = directory / "damaged"
+    target = aside / path.name
+    if not target.exists() or not filecmp.cmp(path, target, shallow=False):
+        target = _room(aside, path.name)
+        try:
+            os.link(path, target)
+        except OSError:
+            # Not every file system can give a file two names.
+            with path.open("rb") as damaged, replacing(target) as file:
+                shutil.copyfileobj(damaged, file)
+    sync_directory(aside)
 
 
 # -- archives ----------------------------------------------------------------------------------

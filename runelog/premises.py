@@ -87,6 +87,8 @@ class Premises:
         if not self.readonly:
             self.sweep()
             self._sweep_erased()
+            if self.untidy:
+                self._sweep_half_written()
 
     def _vouch(self) -> tuple[str, int] | None:
         """Return what CLEAN says of the active segment now.
@@ -133,6 +135,22 @@ class Premises:
                 for name in left:
                     self.blobs.drop(name)
                     self.snapshots.drop(name)
+
+    def _sweep_half_written(self) -> None:
+        """Remove what somebody was killed over, before anything of the kind is written again."""
+        if tidy.half_written(self.directory):
+            with self.owner.section():
+                for path in tidy.half_written(self.directory):
+                    path.unlink(missing_ok=True)
+
+    def forget(self, conversation: str) -> None:
+        """Delete all that lies beside the segments and is of an erased conversation alone."""
+        self.archives.drop(conversation)
+        self.blobs.drop(conversation)
+        self.snapshots.drop(conversation)
+        for path in tidy.traces(self.directory, conversation):
+            path.unlink(missing_ok=True)
+            sync_directory(path.parent)
 
     def _sweep_archives(self) -> None:
         """Remove archives of conversations that are live."""

@@ -1,9 +1,9 @@
 """Repair: what is damaged is set aside, what is readable goes on, what is lost is marked as lost.
 
 A damaged segment is read as far as it is sound and written anew. A rune that cannot be read has a
-tombstone in its place, so that event ids stay gap-free. The damaged file itself is moved to
-`damaged/` and never deleted: whoever can read more out of it later still can. `runelog.mending`
-does the same for what lies beside the segments.
+tombstone in its place, so that event ids stay gap-free. The damaged file itself is kept in
+`damaged/`, before the log goes on without it: whoever can read more out of it later still can.
+`runelog.mending` does the same for what lies beside the segments.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from runelog import manifest, rewrite, segment, space
+from runelog import manifest, rewrite, segment, space, tidy
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.codec import Codec
 from runelog.cold import Archives
 from runelog.errors import Corrupt, NotALog
-from runelog.files import make_directory, sync_directory
+from runelog.files import sync_directory
 from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole, encode_work
 from runelog.inscribe import Desk, inscribe
 from runelog.line import Item, Touched, touch
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Lock, Manifest, SegmentInfo, Status
-from runelog.mending import known_heads, lost_body, mend_archives, mend_blobs
+from runelog.mending import keep_aside, known_heads, lost_body, mend_archives, mend_blobs
 from runelog.recover import Expected, expected_events, find_segments
 from runelog.rune import LOST
 from runelog.salvage import SalvageView
@@ -76,6 +76,8 @@ class _Repair:
         """The last event id of each conversation in the segments before the one at hand."""
 
     def run(self) -> Repaired:
+        for path in tidy.half_written(self._directory):
+            path.unlink(missing_ok=True)
         found = self._manifest()
         damaged = {info.number for info in found.segments if not self._is_sound(info)}
         self._look_at_the_catalog(found)
@@ -110,7 +112,8 @@ class _Repair:
             catalog.close()
         for info in found.segments:
             if info.number in damaged:
-                self._set_aside(info)
+                rewrite.discard(self._path(info))
+        sync_directory(self._directory / "segments")
         return self._done
 
     def _mend_beside(self, found: Manifest) -> None:
@@ -198,6 +201,7 @@ class _Repair:
         """Write a damaged segment anew out of what can be read of it."""
         path = self._path(info)
         if path.exists():
+            keep_aside(self._directory, path)
             with SalvageView.open(path) as view:
                 loot = Loot(view, info, path.stat().st_size, self._expected.names)
         else:
@@ -281,16 +285,6 @@ class _Repair:
         item.position = first.position
         item.time = first.time
         return item
-
-    def _set_aside(self, info: SegmentInfo) -> None:
-        path = self._path(info)
-        if path.exists():
-            aside = self._directory / "damaged"
-            make_directory(aside)
-            path.rename(aside / path.name)
-            sync_directory(aside)
-            sync_directory(path.parent)
-        path.with_name(path.name + "-lock").unlink(missing_ok=True)
 
 
 def _since(found: Manifest, damaged: SegmentInfo) -> int:

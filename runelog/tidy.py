@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from runelog.files import TEMPORARY
@@ -28,6 +29,29 @@ def rubbish(directory: Path, manifest: Manifest) -> list[Path]:
         if stale or path.name.endswith(TEMPORARY) or path.name == "CREATING":
             found.append(path)
     return found
+
+
+def half_written(directory: Path) -> list[Path]:
+    """Return the archives, blobs and copies of damaged files that somebody was killed over.
+
+    What is just being written looks the same: to be asked only while nothing is.
+    """
+    places = ("archive/*", "blobs/*/*", "damaged/*")
+    return [path for place in places for path in directory.glob(place + TEMPORARY)]
+
+
+def traces(directory: Path, conversation: str) -> list[Path]:
+    """Return the files, whole or in part, that a conversation's runes or blobs are still in.
+
+    Its archives, and what a repair set aside that is of nobody else. Segments are of many.
+    """
+    own = re.compile(rf"{re.escape(conversation)}\.(runes|[0-9a-f]{{64}})(\..+)?")
+    return [
+        path
+        for place in ("archive", "damaged")
+        for path in directory.glob(f"{place}/{conversation}.*")
+        if own.fullmatch(path.name)
+    ]
 
 
 def remains(directory: Path) -> set[str]:

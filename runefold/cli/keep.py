@@ -70,6 +70,13 @@ def erase(
     with writing(directory) as log, screen.progress("erasing"):
         log.erase(*(found.id for found in before))
     _tell(screen, before, State.ERASED, json=json)
+    aside = sorted(path.name for path in directory.glob("damaged/*.mdb*"))
+    if aside:
+        # A copy for whoever can read more out of it: not ours to delete, and not to be forgotten.
+        screen.note(
+            f"an earlier repair set {', '.join(map(safe, aside))} aside, in {safe(str(directory))}"
+            "/damaged: what was erased may still be in there; delete it if nobody needs it"
+        )
 
 
 def mend(directory: Directory, *, json: Json = False) -> None:

@@ -78,8 +78,9 @@ def _index(log: Runelog) -> dict[str, Any]:
         if conversation.state is not State.ERASED:
             runes += conversation.head
             encoded += conversation.size
-            times += [conversation.first_time, conversation.last_time]
-            times = [min(times), max(times)]
+            # Of one that a repair found nothing of there is no time.
+            times += filter(None, (conversation.first_time, conversation.last_time))
+            times = [min(times), max(times)] if times else []
     work = list(log.open_work())
     deadlines = [entry.deadline for entry in work if entry.deadline is not None]
     return {

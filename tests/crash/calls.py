@@ -30,11 +30,13 @@ _NAMES: Final = {
     83: "mkdir",
     84: "rmdir",
     85: "creat",
+    86: "link",
     87: "unlink",
     257: "openat",
     258: "mkdirat",
     263: "unlinkat",
     264: "renameat",
+    265: "linkat",
     285: "fallocate",
     296: "pwritev",
     316: "renameat2",
@@ -51,7 +53,9 @@ class Change(NamedTuple):
     call: str
     """The name of the system call."""
     what: str
-    """make, mkdir, write, cut, grow, rename, remove, sync; ack for a write to the tester's pipe."""
+    """make, mkdir, write, cut, grow, rename, link, remove, sync.
+
+    Or ack: a write to the tester's pipe."""
     path: str
     target: str = ""
     offset: int = 0
@@ -194,11 +198,12 @@ class Recorder:
         return Change(name, "sync", path)
 
     def _on_names(self, name: str, call: Entered) -> Change | None:
-        if name.startswith("rename"):
-            at = name != "rename"
+        if name.startswith(("link", "rename")):
+            what = "link" if name.startswith("link") else "rename"
+            at = name != what
             path = self._path(call, 1 if at else 0, 0 if at else None)
             target = self._path(call, 3 if at else 1, 2 if at else None)
-            return Change(name, "rename", path, target) if self._ours(path) else None
+            return Change(name, what, path, target) if self._ours(path) else None
         at = name.endswith("at")
         path = self._path(call, 1 if at else 0, 0 if at else None)
         if not self._ours(path):

@@ -144,6 +144,10 @@ class Disk:
                 target = self._name(change.target)
                 self._now[target] = inode = self._now.pop(name)
                 self._pend_names("rename", {name: None, target: inode})
+            case "link":
+                target = self._name(change.target)
+                self._now[target] = inode = self._now[name]
+                self._pend_names("link", {target: inode})
             case "remove":
                 del self._now[name]
                 self._pend_names("remove", {name: None})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runelog.files import TEMPORARY
 from runelog.rune import Change, Envelope, Gap, State
 from runelog.verify import verify
 from tests.crash.story import CODEC, Noted, content, open_log
@@ -72,6 +73,8 @@ def check(directory: Path, allowed: Sequence[World]) -> None:
         assert again.pop(PROBE) == (State.LIVE, ("probe",))
         assert again == found, "the log is another one after it was closed and opened again"
     sound(directory)
+    half = [path.name for path in directory.rglob(f"*{TEMPORARY}")]
+    assert not half, f"{half} was being written, and nobody has removed it"
 
 
 def _short(world: World) -> str:

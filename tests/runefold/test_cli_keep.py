@@ -136,6 +136,20 @@ def test_erasing_twice_does_nothing(log: Path) -> None:
     assert again.stdout == "conv_a was erased already\n"
 
 
+def test_erasing_tells_of_copies_that_a_repair_made(log: Path) -> None:
+    """A damaged segment is kept as it was found: that it may hold what was erased is said."""
+    quiet = run("log", "erase", log, "conv_hostile", "--yes")
+    path = sealed(log)
+    path.write_bytes(path.read_bytes().replace(b"word 7", b"wOrd 7"))
+    assert run("log", "repair", log).exit_code == Exit.PROBLEMS
+    told = run("log", "erase", log, "conv_a", "--yes", "--json")
+
+    assert quiet.stderr == ""
+    assert f"set {path.name} aside" in told.stderr
+    assert "delete it" in told.stderr
+    assert json.loads(told.stdout)[0]["state"] == "erased"
+
+
 def test_a_sound_log_needs_no_repair(log: Path) -> None:
     """`repair` says so and leaves it alone."""
     words = run("log", "repair", log)
@@ -241,11 +255,14 @@ def test_times_that_nobody_knows_are_not_shown(tmp_path: Path) -> None:
     path.write_bytes(b"".join(bytes(4096) if b"needle" in page else page for page in pages))
     told = json.loads(run("log", "repair", log, "--json").stdout)
     table, listed = run("log", "list", log), json.loads(run("log", "list", log, "--json").stdout)
+    stats = json.loads(run("log", "stats", log, "--json").stdout)
 
     assert (told["ok"], told["runes_lost"]) == (True, 1)
     assert "1970" not in table.stdout
     assert table.stdout.splitlines()[-1].split()[-2:] == ["-", "-"]
     assert [(each["first_time"], each["last_time"]) for each in listed] == [(None, None)]
+    assert (stats["runes"], stats["first_time"], stats["last_time"]) == (1, None, None)
+    assert "1970" not in run("log", "stats", log).stdout
 
 
 def test_repair_leaves_other_directories_alone(tmp_path: Path) -> None:

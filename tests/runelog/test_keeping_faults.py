@@ -20,6 +20,7 @@ from runelog.errors import Cold, Gone, LogFull, RunefoldError
 from runelog.exchange import export, take_in
 from runelog.index import Head
 from runelog.memory import MemoryLog
+from runelog.repair import repair
 from runelog.rune import Change, Rune, State
 from runelog.snapshot import Kept, Key
 from runelog.store import Runelog
@@ -274,6 +275,48 @@ def test_opening_removes_what_an_erased_conversation_has_left(tmp_path: Path) ->
     opened(tmp_path / "log").close()
 
     assert [path.parent.name for path in remains(tmp_path / "log")] == [B]
+
+
+def test_opening_removes_what_somebody_was_killed_over(tmp_path: Path) -> None:
+    """Archives and blobs that a crash left half written are gone when the log is opened again."""
+    with opened(tmp_path / "log") as log:
+        log.append(A, note(LARGE))
+        log.append(B, note("one"))
+        log.archive(B)
+    blob = next(tmp_path.glob("log/blobs/*/*"))
+    archive = next(tmp_path.glob("log/archive/*.runes"))
+    for path in (blob, archive):
+        path.with_name(f"{path.name}.17-0.new").write_bytes(path.read_bytes()[:-9])
+    (tmp_path / "log" / "CLEAN").unlink()
+
+    with opened(tmp_path / "log") as log:
+        assert list(tmp_path.rglob("*.new")) == []
+        assert texts(log, A) == [LARGE]
+        assert texts(log, B) == ["one"]
+
+
+def test_erasing_reaches_what_was_set_aside(tmp_path: Path) -> None:
+    """What a repair or a crash left of one conversation goes with it; what is of others stays."""
+    words = "".join(chr(97 + number * number % 23) for number in range(2_000))
+    with opened(tmp_path / "log") as log:
+        for name in (A, B, "conv_a_2"):
+            log.append(name, note(words + name, LARGE + name))
+        log.archive(A)
+    blobs = sorted(tmp_path.glob("log/blobs/*/*"))
+    archive = tmp_path / "log" / "archive" / f"{A}.runes"
+    for path in (*blobs, archive):
+        path.write_bytes(path.read_bytes()[:-1] + b"#")
+    repair(tmp_path / "log")
+    archive.with_name(f"{A}.runes.17-0.new").write_bytes(archive.read_bytes())
+    before = {path.name for path in tmp_path.glob("log/damaged/*")}
+    with opened(tmp_path / "log") as log:
+        log.erase(A, B)
+
+    assert {name.partition(".")[0] for name in before} == {A, B, "conv_a_2"}
+    assert [path.name for path in tmp_path.glob("log/damaged/*")] == [
+        name for name in before if name.startswith("conv_a_2.")
+    ]
+    assert {path.name for path in tmp_path.glob("log/archive/*")} == {f"{A}.erased", f"{B}.erased"}
 
 
 def test_little_room_is_enough_to_erase(tmp_path: Path) -> None:
