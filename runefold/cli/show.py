@@ -58,6 +58,9 @@ def chosen(log: Runelog, query: Query) -> Iterator[Envelope | Gap]:
                 left -= 1
                 if left == 0:
                     return
+        if query.until is not None and _end(item, query) >= query.until:
+            # Here and not at the next one, which need not come if the log is followed.
+            return
 
 
 def _candidates(log: Runelog, query: Query) -> Iterator[Envelope | Gap]:
@@ -70,12 +73,13 @@ def _candidates(log: Runelog, query: Query) -> Iterator[Envelope | Gap]:
         )
         after = max(after, head - query.last)
     if query.follow:
-        return log.follow(query.conversation, after)
+        found = log.follow(query.conversation, after)
+        return iter(()) if query.until is not None and after >= query.until else found
     if query.conversation is None:
         return log.read_all(after)
     if query.entity is not None:
-        found = log.stream(query.conversation, query.entity, until=query.until)
-        return (envelope for envelope in found if envelope.event_id > after)
+        seen = log.stream(query.conversation, query.entity, until=query.until)
+        return (envelope for envelope in seen if envelope.event_id > after)
     return log.read(query.conversation, after, query.until)
 
 
@@ -83,6 +87,10 @@ def _cursor(item: Envelope | Gap, query: Query) -> int:
     if isinstance(item, Gap):
         return item.first
     return item.position if query.conversation is None else item.event_id
+
+
+def _end(item: Envelope | Gap, query: Query) -> int:
+    return item.last if isinstance(item, Gap) else _cursor(item, query)
 
 
 def _wanted(envelope: Envelope, query: Query) -> bool:

@@ -324,6 +324,26 @@ def test_follow_goes_on_with_what_is_appended(log: Path) -> None:
     assert [line.rsplit(b"=")[1] for line in rest] == [b'"one"', b'"two"']
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("options", "events"),
+    [
+        (["conv_a", "--after", "8", "--until", "11"], [9, 10, 11]),
+        (["conv_a", "--until", "11", "--kind", "turn.completed"], [11]),
+        (["conv_a", "--until", "10", "--kind", "turn.completed"], []),
+        (["conv_a", "--after", "11", "--until", "11"], []),
+        (["--after", "13", "--until", "15"], [3, 1]),
+    ],
+)
+def test_follow_ends_where_it_was_told_to(log: Path, options: list[str], events: list[int]) -> None:
+    """With an end that is reached, a tail does not wait for a rune that need not come."""
+    with opened(log):
+        shown = run("log", "show", log, *options, "--follow", "--json")
+
+    assert shown.exit_code == 0
+    assert [json.loads(line)["event_id"] for line in shown.stdout.splitlines()] == events
+
+
 def test_verify_says_that_a_log_is_sound(log: Path) -> None:
     """Nothing wrong is exit code 0, in words and for scripts."""
     words = run("log", "verify", log)
