@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from actors.agent.runes import Spawning
+from actors.agent.runes import Failed, Spawning
 from actors.errors import Unanswered
 from actors.session import commands as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
@@ -21,15 +21,15 @@ from actors.session.lifecycle import message_entity
 from actors.session.runes import InputAccepted
 from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
-from actors.tool.spec import ToolSpec
+from actors.tool.spec import BadTool, ToolSpec
 from actors.turn import runes as turns
+from runefold.spec import AgentSpec
 from runelog.errors import LogFull, Refused, RunefoldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from actors.tool.context import Call, Cancellation
-    from runefold.spec import AgentSpec
     from supervisors.tree import Tree
 
 DAY = 24 * 3600.0
@@ -112,6 +112,9 @@ class AgentTool(Bound):
     ) -> None:
         """Describe the agent, and what to ask it for."""
         super().__init__()
+        if not isinstance(agent, AgentSpec):
+            msg = f"tool {name}: an agent is described by an AgentSpec, not by a "
+            raise BadTool(msg + type(agent).__name__)
         self.agent = agent
         self._parameters = Parameters(
             [Parameter("question", str)],
@@ -138,7 +141,12 @@ class AgentTool(Bound):
         agent = asked or self._joined(tree, call)
         with waiting(tree).beginning(call.conversation, call.agent_id, agent):
             if not asked:
-                tree.ask(call.conversation, Send(call.call_id, question, to=agent, own_id=True))
+                sent = Send(call.call_id, question, to=agent, own_id=True)
+                try:
+                    tree.ask(call.conversation, sent)
+                except Refused as refusal:
+                    why = _why_it_failed(tree, call.conversation, agent) or str(refusal)
+                    return Outcome("error", error=f"{spec.role} could not be asked: {why}")
             try:
                 found = tree.ask(call.conversation, Await(call.call_id), call.timeout)
             except Unanswered:
@@ -181,6 +189,15 @@ def _asked(tree: Tree, call: Call) -> str:
     first = next(tree.log.stream(call.conversation, entity)).payload
     assert isinstance(first, InputAccepted)
     return first.to
+
+
+def _why_it_failed(tree: Tree, conversation: str, agent: str) -> str:
+    """Return why an agent never became ready; nothing if it did."""
+    tree.log.flush(conversation)
+    for envelope in tree.log.stream(conversation, agent):
+        if isinstance(rune := envelope.payload, Failed):
+            return rune.error
+    return ""
 
 
 class Waiting:

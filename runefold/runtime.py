@@ -18,7 +18,7 @@ from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
 from actors.tool.toolbox import Toolbox
 from runefold import checks, draining, opening
-from runefold.agents import Bound
+from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
 from runefold.control import Control, carrier, open_beside
 from runefold.following import Following
@@ -193,23 +193,37 @@ class Runtime:
         raise Refused(msg)
 
     def check(self, spec: AgentSpec) -> None:
-        """Refuse an agent whose model or tools are not registered here."""
+        """Refuse an agent whose model or tools are not registered here.
+
+        So is one whose tools are agents of which that can be said.
+        """
         if not isinstance(spec, AgentSpec):
             msg = f"an agent is described by an AgentSpec, not by a {type(spec).__name__}"
             raise Refused(msg)
+        seen, ahead = set[str](), [(spec, "")]
+        while ahead:
+            agent, through = ahead.pop()
+            self._check_one(agent, through)
+            # Two that can ask each other are looked at once.
+            for name in {*agent.tools} - seen:
+                seen.add(name)
+                if isinstance(tool := self._offices.tools.get(name), AgentTool):
+                    ahead.append((tool.agent, f"{name} asks {tool.agent.role}, and "))
+
+    def _check_one(self, spec: AgentSpec, through: str) -> None:
         offices = self._offices
         if spec.model not in offices.models:
             known = ", ".join(sorted(offices.models)) or "none"
             msg = (
-                f"there is no model {spec.model!r}: pass providers={{{spec.model!r}: ...}} to "
-                f"Runtime.open; registered: {known}"
+                f"{through}there is no model {spec.model!r}: pass "
+                f"providers={{{spec.model!r}: ...}} to Runtime.open; registered: {known}"
             )
             raise Refused(msg)
         for name in spec.tools:
             if name not in offices.tools:
                 known = ", ".join(tool.spec.name for tool in offices.tools) or "none"
                 msg = (
-                    f"there is no tool {name!r}: pass it in tools=[...] to Runtime.open; "
+                    f"{through}there is no tool {name!r}: pass it in tools=[...] to Runtime.open; "
                     f"registered: {known}"
                 )
                 raise Refused(msg)

@@ -10,7 +10,7 @@ from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from actors.model.provider import Event, Message, Provider, Request
     from actors.model.providers.scripted import Script
@@ -117,11 +117,12 @@ def talk(
     script: Script | Provider,
     *tools: Tool,
     stage: dict[str, Any] | None = None,
+    others: Mapping[str, Provider] | None = None,
     **agent: Any,  # noqa: ANN401 -- those of AgentSpec
 ) -> Talk:
-    """Begin a conversation with an agent whose model follows a script."""
+    """Begin a conversation with an agent whose model follows a script; there may be `others`."""
     model: Any = script if hasattr(script, "stream") else Strict(script)
-    there = Stage(tools=tools, providers={"demo": model}, **(stage or {}))
+    there = Stage(tools=tools, providers={"demo": model, **(others or {})}, **(stage or {}))
     agent.setdefault("tools", [tool.spec.name for tool in tools])
     spec = AgentSpec(role="helper", model="demo", **agent)
     return Talk(there, there.runtime.create_session(spec, conversation_id=NAME), model)

@@ -15,6 +15,7 @@ from actors.tool.context import Call
 from actors.turn import runes as turns
 from runefold.agents import AgentTool, HandOver, waiting
 from runefold.spec import AgentSpec
+from runelog.errors import Refused
 from tests.runefold.talks import Strict, Talk, check, talk
 
 if TYPE_CHECKING:
@@ -85,9 +86,8 @@ def team(timeout: float = 3_600.0, **stage: Any) -> tuple[Talk, Expert]:  # noqa
     spec = AgentSpec(role="expert", model="expert", tools=["look_up"])
     asks = AgentTool("ask_expert", spec, "Ask an expert.", timeout=timeout)
     # The tools of the expert are no tools of the one who asks.
-    there = talk(Strict(boss), asks, look_up, stage=stage, tools=["ask_expert"])
-    there.stage.change(providers={"demo": there.model, "expert": wise})
-    there.reopen()
+    models = {"expert": wise}
+    there = talk(Strict(boss), asks, look_up, stage=stage, others=models, tools=["ask_expert"])
     LOOKED.clear()
     return there, wise
 
@@ -196,6 +196,34 @@ def test_an_interrupt_stops_both() -> None:
     assert stopped == [2]
     assert (result.status, result.reason) == ("interrupted", "interrupt")
     assert there.kinds().count("turn.interrupted") == 2
+    assert problems(there) == []
+
+
+def test_an_agent_that_could_not_be_asked_is_refused_with_whoever_would_ask_it() -> None:
+    """Its model or its tools are missing, or those of one that it would ask in turn."""
+    deep = AgentTool("ask_deep", AgentSpec(role="deep", model="demo", tools=["dig"]), "Ask.")
+    wise = AgentTool("ask_wise", AgentSpec(role="wise", model="big", tools=["ask_deep"]), "Ask.")
+    loop = AgentTool("ask_me", AgentSpec(role="me", model="demo", tools=["ask_me"]), "Ask.")
+    runtime = talk(["hi"], deep, wise, loop, tools=["ask_me"]).stage.runtime
+    spec: Any = "wise"
+
+    with pytest.raises(Refused, match=r"^ask_wise asks wise, and there is no model 'big': pass"):
+        runtime.check(AgentSpec(role="r", model="demo", tools=["ask_wise"]))
+    with pytest.raises(Refused, match=r"^ask_deep asks deep, and there is no tool 'dig': pass"):
+        runtime.check(AgentSpec(role="r", model="demo", tools=["ask_me", "ask_deep"]))
+    with pytest.raises(Refused, match="tool ask: an agent is described by an AgentSpec, not by a"):
+        AgentTool("ask", spec, "Ask.")
+
+
+def test_an_agent_that_cannot_begin_any_more_is_an_error_that_says_why() -> None:
+    """Its model was there when the conversation began, and is not registered now."""
+    there, _ = team()
+    there.reopen(providers={"demo": there.model})
+    result = there.session.send("sun").result(100)
+
+    assert result.status == "completed"
+    assert "expert could not be asked: " in result.output
+    assert "no model" in result.output
     assert problems(there) == []
 
 

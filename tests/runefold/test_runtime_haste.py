@@ -221,11 +221,8 @@ def test_a_tool_that_takes_long_is_warned_of(
     """Before its time is up; one that is quick enough is not."""
     helper = AgentSpec(role="helper", model="slow", **LIMITS)
     asks = AgentTool("ask", helper, "Ask somebody.", timeout=50)
-    there = talk([[call("ask", question="go")], ["done"]], asks, **LIMITS)
-    there.stage.change(
-        providers={"demo": there.model, "slow": Scripted([["so ", pause(seconds), "so"]])}
-    )
-    there.reopen()
+    slow = {"slow": Scripted([["so ", pause(seconds), "so"]])}
+    there = talk([[call("ask", question="go")], ["done"]], asks, others=slow, **LIMITS)
     ears = Ears(there, caplog)
     there.session.send("go")
     late = ("tool", "executing", 40, 50)

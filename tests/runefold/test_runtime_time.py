@@ -223,14 +223,13 @@ def asking(request: Request) -> Reply:
 
 def team(**budget: int) -> Talk:
     """Return a conversation in which an agent can ask another."""
-    there = talk(
+    return talk(
         asking,
         AgentTool("ask_expert", EXPERT, "Ask an expert."),
         stage={"seed": None},
+        others={"expert": Scripted(["Because."])},
         budget=Budget(**budget),
     )
-    there.stage.runtime._offices.models["expert"] = Scripted(["Because."])
-    return there
 
 
 def test_asking_another_agent_is_a_tool_call_and_a_sub_call() -> None:
