@@ -1,4 +1,9 @@
-"""DBOS: a workflow of steps, each recorded in SQLite before the next begins."""
+"""DBOS: a workflow of steps, each recorded in SQLite before the next begins.
+
+Its model gathers the fragments by itself, and nobody hears one before the step is over. Its
+documentation streams them by `DBOS.write_stream` in the step. That writes each fragment in a
+transaction of its own, some forty more a turn, which nothing here asks for; so it is left out.
+"""
 
 from __future__ import annotations
 

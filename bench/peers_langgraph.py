@@ -1,107 +1,115 @@
-"""LangGraph: a graph of a model and a tool, checkpointed by its SqliteSaver after each step.
+"""LangGraph as its documentation teaches it, checkpointed by its SqliteSaver after each step.
 
-The model streams: each fragment goes through LangGraph's own stream writer to whoever runs the
-turn, as a fragment of ours goes to whoever follows. `LangGraphJoined` leaves that out: its model
-gathers the fragments by itself, and nobody sees one before the step is over.
+The state is `MessagesState`; a chat model, bound to the tool, streams its fragments; `ToolNode`
+runs the tool and `tools_condition` decides whether there is one to run. Whoever runs the turn
+hears each fragment by `stream_mode="messages"`. How little of that one can do with is in
+`bench.peers_langgraph_lean`.
 """
 
 from __future__ import annotations
 
-import operator
+import itertools
+import json
 import sqlite3
 from importlib.metadata import version as version_of
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import generate_from_stream
+from langchain_core.messages import AIMessageChunk, HumanMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.config import get_stream_writer
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 
 from bench.peers import pragmas
-from bench.scene import ARGUMENTS, FRAGMENTS, QUESTION, read
+from bench.scene import ARGUMENTS, FRAGMENTS, QUESTION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from langchain_core.runnables import RunnableConfig
+    from langchain_core.callbacks import CallbackManagerForLLMRun
+    from langchain_core.language_models import LanguageModelInput
+    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.outputs import ChatResult
+    from langchain_core.runnables import Runnable, RunnableConfig
+    from langchain_core.tools import BaseTool
 
 DURABILITY: Final = "sync"
 """Each step is on disk before the next one begins."""
 
-
-class _Talk(TypedDict):
-    messages: Annotated[list[dict[str, Any]], operator.add]
+_calls = itertools.count()
 
 
-def _said(state: _Talk, content: str) -> _Talk:
-    said: dict[str, Any] = {"role": "assistant", "content": content}
-    if state["messages"][-1]["role"] == "user":
-        said["call"] = {"name": "add", "arguments": ARGUMENTS}
-    return {"messages": [said]}
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
 
 
-def _streaming(state: _Talk) -> _Talk:
-    write = get_stream_writer()
-    said = []
-    for fragment in FRAGMENTS:
-        write(fragment)
-        said.append(fragment)
-    return _said(state, "".join(said))
+class _Model(BaseChatModel):
+    """A chat model that takes no time."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 -- whatever a provider takes
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Tell it of its tools."""
+        told = [convert_to_openai_tool(each) for each in tools]
+        return self.bind(tools=told, tool_choice=tool_choice, **kwargs)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 -- it never has to
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 -- the caller tells it
+        **_kwargs: Any,  # noqa: ANN401 -- whatever it is bound to
+    ) -> Iterator[ChatGenerationChunk]:
+        asks = isinstance(messages[-1], HumanMessage)
+        last = len(FRAGMENTS) - 1
+        for number, fragment in enumerate(FRAGMENTS):
+            said = AIMessageChunk(content=fragment)
+            if number == last and not asks:
+                said.chunk_position = "last"  # as providers do; else an empty one would follow
+            yield ChatGenerationChunk(message=said)
+        if asks:
+            call = tool_call_chunk(
+                name="add", args=json.dumps(ARGUMENTS), id=f"call_{next(_calls)}", index=0
+            )
+            asked = AIMessageChunk(content="", tool_call_chunks=[call], chunk_position="last")
+            yield ChatGenerationChunk(message=asked)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,  # noqa: ANN401 -- whatever it is bound to
+    ) -> ChatResult:
+        return generate_from_stream(self._stream(messages, stop, run_manager, **kwargs))
 
 
-def _joined(state: _Talk) -> _Talk:
-    return _said(state, read(FRAGMENTS))
-
-
-def _tool(state: _Talk) -> _Talk:
-    arguments = state["messages"][-1]["call"]["arguments"]
-    return {"messages": [{"role": "tool", "content": arguments["a"] + arguments["b"]}]}
-
-
-def _after_model(state: _Talk) -> str:
-    return "tool" if "call" in state["messages"][-1] else END
-
-
-class LangGraph:
-    """LangGraph with its SqliteSaver."""
-
-    name = "LangGraph with SqliteSaver"
-    _model = staticmethod(_streaming)
+class Saved:
+    """A database for a graph, set as all of them are."""
 
     def __init__(self, path: Path) -> None:
-        """Make the graph and its database."""
+        """Make the database."""
         # One connection for all threads: its saver has a lock for that.
         self._connection = sqlite3.connect(path, check_same_thread=False)
-        saver = SqliteSaver(self._connection)
-        saver.setup()
+        self.saver = SqliteSaver(self._connection)
+        self.saver.setup()
         self._connection.execute("PRAGMA synchronous=FULL")
-        builder = StateGraph(_Talk)
-        builder.add_node("model", self._model)
-        builder.add_node("tool", _tool)
-        builder.add_edge(START, "model")
-        builder.add_conditional_edges("model", _after_model, ["tool", END])
-        builder.add_edge("tool", "model")
-        self._graph = builder.compile(checkpointer=saver)
-
-    def begin(self, conversation: str) -> Callable[[], str]:
-        """Begin a thread, as LangGraph calls it."""
-        config: RunnableConfig = {"configurable": {"thread_id": conversation}}
-
-        def turn() -> str:
-            question: _Talk = {"messages": [{"role": "user", "content": QUESTION}]}
-            heard: list[str] = []
-            last: Any = None
-            for mode, found in self._graph.stream(
-                question, config, stream_mode=["custom", "values"], durability=DURABILITY
-            ):
-                if mode == "custom":
-                    heard.append(str(found))
-                else:
-                    last = found
-            assert len(heard) == 2 * len(FRAGMENTS), f"{len(heard)} fragments came"
-            return str(last["messages"][-1]["content"])
-
-        return turn
 
     def settings(self) -> str:
         """Return what its connection says of itself."""
@@ -114,19 +122,47 @@ class LangGraph:
         self._connection.close()
 
 
-class LangGraphJoined(LangGraph):
-    """The same, but for the fragments: nobody sees them."""
+class LangGraph(Saved):
+    """LangGraph with its SqliteSaver."""
 
-    name = "LangGraph with SqliteSaver, fragments not streamed"
-    _model = staticmethod(_joined)
+    name = "LangGraph with SqliteSaver, as documented"
+
+    def __init__(self, path: Path) -> None:
+        """Make the graph and its database."""
+        super().__init__(path)
+        model = _Model().bind_tools([add])
+
+        def call_model(state: MessagesState) -> dict[str, list[AIMessage]]:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        builder = StateGraph(MessagesState)
+        builder.add_node("model", call_model)
+        builder.add_node("tools", ToolNode([add]))
+        builder.add_edge(START, "model")
+        builder.add_conditional_edges("model", tools_condition)
+        builder.add_edge("tools", "model")
+        self._graph = builder.compile(checkpointer=self.saver)
 
     def begin(self, conversation: str) -> Callable[[], str]:
         """Begin a thread, as LangGraph calls it."""
         config: RunnableConfig = {"configurable": {"thread_id": conversation}}
 
         def turn() -> str:
-            question: _Talk = {"messages": [{"role": "user", "content": QUESTION}]}
-            found = self._graph.invoke(question, config, durability=DURABILITY)
-            return str(found["messages"][-1]["content"])
+            question: Any = {"messages": [{"role": "user", "content": QUESTION}]}
+            stream: Any = self._graph.stream(
+                question, config, stream_mode="messages", durability=DURABILITY
+            )
+            heard = [
+                str(message.content)
+                for message, metadata in stream
+                if message.content and metadata["langgraph_node"] == "model"
+            ]
+            assert heard == [*FRAGMENTS, *FRAGMENTS], f"{len(heard)} fragments came"
+            return "".join(heard[len(FRAGMENTS) :])
 
         return turn
+
+    def settings(self) -> str:
+        """Return what its connection says of itself."""
+        how = f'langchain-core {version_of("langchain-core")}, stream_mode="messages"'
+        return f"{super().settings()}, {how}"

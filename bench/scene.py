@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
 from actors.model.providers.scripted import Scripted, call
+from actors.model.runes import AssistantDelta
 from actors.tool.adapters.function import tool
 from bench.measure import rate
 from runefold.runtime import Runtime
@@ -95,6 +96,21 @@ def one_turn(session: Session) -> str:
     return result.output
 
 
+def heard_turn(session: Session) -> str:
+    """Send the question, hear the fragments as they come, and wait for the answer."""
+    turn = session.send(QUESTION)
+    heard = []
+    for envelope in turn.runes(kinds={"turn.assistant_delta"}):
+        rune = envelope.payload
+        assert isinstance(rune, AssistantDelta)
+        heard.append(rune.text)
+    # The runtime gathers what a model says at once: all of the text is there, in fewer runes.
+    assert "".join(heard) == ANSWER * 2, f"{heard} came"
+    result = turn.result(timeout=60)
+    assert result, result
+    return result.output
+
+
 class Ours:
     """The runtime."""
 
@@ -106,11 +122,14 @@ class Ours:
 
     def begin(self, conversation: str) -> Callable[[], str]:
         """Begin a session, or go on with it."""
-        try:
-            session = self.runtime.session(conversation)
-        except UnknownConversation:
-            session = self.runtime.create_session(SPEC, conversation_id=conversation)
+        session = self._session(conversation)
         return lambda: one_turn(session)
+
+    def _session(self, conversation: str) -> Session:
+        try:
+            return self.runtime.session(conversation)
+        except UnknownConversation:
+            return self.runtime.create_session(SPEC, conversation_id=conversation)
 
     def settings(self) -> str:
         """Return what it was set to."""
@@ -119,6 +138,21 @@ class Ours:
     def close(self) -> None:
         """Close it."""
         self.runtime.close()
+
+
+class OursHeard(Ours):
+    """The runtime, and whoever asks hears the fragments while the turn goes on."""
+
+    name = "runefold, fragments heard"
+
+    def begin(self, conversation: str) -> Callable[[], str]:
+        """Begin a session, or go on with it."""
+        session = self._session(conversation)
+        return lambda: heard_turn(session)
+
+    def settings(self) -> str:
+        """Return what it was set to."""
+        return f"{super().settings()}; turns are followed, fragments said at once come as one"
 
 
 # -- measuring ----------------------------------------------------------------------------------
@@ -155,7 +189,14 @@ def together(talks: Sequence[Callable[[], str]], turns: int) -> float:
 def by_turns(teller: Teller, sessions: int, turns: int) -> float:
     """Return turns a second of new conversations, one turn of each after the other."""
     talks = [teller.begin(f"conv-{next(_numbers)}") for _ in range(sessions)]
-    return rate(sessions * turns, lambda: [talk() for _ in range(turns) for talk in talks])
+    answers: list[str] = []
+
+    def run() -> None:
+        answers.extend(talk() for _ in range(turns) for talk in talks)
+
+    found = rate(sessions * turns, run)
+    assert answers == [ANSWER] * (sessions * turns), "a turn said something else"
+    return found
 
 
 _numbers = itertools.count()

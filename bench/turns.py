@@ -1,4 +1,9 @@
-"""Turns through the whole runtime: how many a second, what they take on disk, how they grow."""
+"""Turns through the whole runtime: how many a second, what they take on disk, how they grow.
+
+Like is compared with like. Where whoever runs a peer's turn hears its fragments as they come, ours
+are heard too; where a peer keeps them to itself until the step is over, nobody follows ours. What
+has a bar is the peer as its documentation teaches it; what can be left out of it is shown without.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +14,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from actors.catalogue import CODEC
 from actors.model.runes import AssistantDelta
 from bench.measure import bytes_on_disk, race, rate
-from bench.peers_burr import Burr
+from bench.peers_burr import Burr, BurrJoined
 from bench.peers_dbos import Dbos
-from bench.peers_langgraph import LangGraph, LangGraphJoined
+from bench.peers_langgraph import LangGraph
+from bench.peers_langgraph_lean import LangGraphDicts, LangGraphJoined
 from bench.peers_lmdb import BareTurns, record
 from bench.scene import (
     LONG,
     LONG_FRAGMENTS,
     SPEC,
     Ours,
+    OursHeard,
     at_once,
     by_turns,
     together,
@@ -42,37 +49,54 @@ BLOCK: Final = 20
 Settings = list[tuple[str, str]]
 
 
+class _Pair(NamedTuple):
+    """Ours and a peer that does the same, and the bars for it."""
+
+    ours: Ours
+    peer: Teller
+    many: str = ""
+    alone: str = ""
+
+
 def rows(directory: Path, sizes: Sizes, settings: Settings) -> list[Row]:
     """Measure everything about turns; note what the peers were set to."""
     envelopes = record(directory / "recorded")
-    graph = LangGraph(directory / "langgraph.sqlite")
-    workflows = Dbos(directory / "dbos.sqlite")
-    burr = Burr(directory / "burr.sqlite")
-    bare = BareTurns(directory / "turns.lmdb", envelopes)
-    ours = Ours(directory / "ours")
-    joined = LangGraphJoined(directory / "joined.sqlite")
-    tellers: list[Teller] = [ours, graph, workflows, burr, bare, joined]
+    ours, heard = Ours(directory / "ours"), OursHeard(directory / "heard")
+    pairs = [
+        _Pair(heard, LangGraph(directory / "langgraph.sqlite"), ">= 6", ">= 4"),
+        _Pair(ours, Dbos(directory / "dbos.sqlite"), ">= 4", ">= 2"),
+        _Pair(heard, Burr(directory / "burr.sqlite"), ">= 1.5"),
+        _Pair(ours, BareTurns(directory / "turns.lmdb", envelopes), ">= 0.4"),
+        _Pair(heard, LangGraphDicts(directory / "dicts.sqlite")),
+        _Pair(ours, LangGraphJoined(directory / "graph-joined.sqlite")),
+        _Pair(ours, BurrJoined(directory / "burr-joined.sqlite")),
+    ]
+    tellers: list[Teller] = [ours, heard, *(pair.peer for pair in pairs)]
     for teller in tellers:
         at_once(teller, 1, 2)  # nobody is measured while it still imports or makes its tables
         settings.append((teller.name, teller.settings()))
+    many, alone = _many(tellers, sizes), _alone(tellers, sizes)
     found = [
-        *_many(tellers, sizes),
-        *_alone(tellers, sizes),
-        *_fragments(directory, ours, sizes),
+        *(_row(f"{SESSIONS} sessions at once", pair, many, pair.many) for pair in pairs),
+        *(_row("1 session", pair, alone, pair.alone) for pair in pairs),
     ]
+    found.sort(key=lambda row: not row.bar)
+    found += _fragments(directory, ours, sizes)
     for teller in tellers:
         teller.close()
     return [*found, _stored(directory, envelopes, sizes), *_growth(directory, sizes)]
 
 
-def _row(name: str, ours: float, teller: Teller, theirs: float, bar: str = "") -> Row:
+def _row(what: str, pair: _Pair, rates: dict[str, float], bar: str) -> Row:
+    ours, peer = rates[pair.ours.name], rates[pair.peer.name]
+    heard = ", fragments heard" if isinstance(pair.ours, OursHeard) else ""
     return Row(
-        name=name, ours=ours, peer=theirs, peer_name=teller.name, ratio=ours / theirs, bar=bar,
-        unit="turns/s",
+        name=f"turns, {what}{heard}", ours=ours, peer=peer, peer_name=pair.peer.name,
+        ratio=ours / peer, bar=bar, unit="turns/s",
     )  # fmt: skip
 
 
-def _many(tellers: Sequence[Teller], sizes: Sizes) -> list[Row]:
+def _many(tellers: Sequence[Teller], sizes: Sizes) -> dict[str, float]:
     """Let 32 conversations go on at once."""
 
     def run(teller: Teller) -> Callable[[], float]:
@@ -80,27 +104,24 @@ def _many(tellers: Sequence[Teller], sizes: Sizes) -> list[Row]:
         measure = by_turns if isinstance(teller, BareTurns) else at_once
         return lambda: measure(teller, SESSIONS, sizes.turns)
 
-    ours, *theirs = race(sizes.turn_rounds, *(run(teller) for teller in tellers))
-    name = f"turns, {SESSIONS} sessions at once"
-    bars = (">= 6", ">= 4", ">= 1.5", ">= 0.4", "")
-    return [
-        _row(name, ours, teller, peer, bar)
-        for teller, peer, bar in zip(tellers[1:], theirs, bars, strict=True)
-    ]
+    return _raced(tellers, sizes, run)
 
 
-def _alone(tellers: Sequence[Teller], sizes: Sizes) -> list[Row]:
+def _alone(tellers: Sequence[Teller], sizes: Sizes) -> dict[str, float]:
     """Let one conversation go on by itself."""
 
     def run(teller: Teller) -> Callable[[], float]:
         return lambda: by_turns(teller, 1, sizes.alone)
 
-    ours, *theirs = race(sizes.turn_rounds, *(run(teller) for teller in tellers))
-    bars = (">= 4", ">= 2", "", "", "")
-    return [
-        _row("turns, 1 session", ours, teller, peer, bar)
-        for teller, peer, bar in zip(tellers[1:], theirs, bars, strict=True)
-    ]
+    return _raced(tellers, sizes, run)
+
+
+def _raced(
+    tellers: Sequence[Teller], sizes: Sizes, run: Callable[[Teller], Callable[[], float]]
+) -> dict[str, float]:
+    """Let all take turns; return the best of each, by its name."""
+    found = race(sizes.turn_rounds, *map(run, tellers))
+    return {teller.name: best for teller, best in zip(tellers, found, strict=True)}
 
 
 # -- fragments ----------------------------------------------------------------------------------
