@@ -134,6 +134,20 @@ def seconds(value: object, what: str) -> float | None:
     raise Refused(msg)
 
 
+def cursor(value: object) -> int:
+    """Return up to where somebody has seen everything, or refuse what is no such place.
+
+    >>> cursor("last")
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: after is 'last': give the number of the last rune you have seen, or 0
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        msg = f"after is {shown(value)}: give the number of the last rune you have seen, or 0"
+        raise Refused(msg)
+    return value
+
+
 def shown(value: object) -> str:
     """Return a value as a refusal shows it, however large it is."""
     return f"{value!r:.80}"

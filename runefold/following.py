@@ -8,6 +8,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from runefold import checks
 from runefold.choosing import wanted
 from runefold.watching import aside
 from runelog.errors import Closed
@@ -51,8 +52,8 @@ class Following:
         self._conversation = conversation
         self._wanted = wanted(kinds, entities, visibility)
         self._max_behind = max_behind
-        self._wait = wait
-        self._cursor = after
+        self._wait = wait = checks.seconds(wait, "wait")
+        self._cursor = checks.cursor(after)
         self._portion: deque[Envelope | Gap] = deque()
         live = self._log.follow(conversation, after, kinds=kinds, max_behind=max_behind, wait=wait)
         self._live = self._narrowed() if self._wanted.is_narrow else live

@@ -301,6 +301,7 @@ class Runtime:
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
+        timeout = checks.seconds(timeout, "timeout")
         if not self.scheduler.wait(_Written(self.log, conversation, kind), timeout):
             msg = f"{conversation} had no {kind} within {timeout} s"
             raise Unanswered(msg)

@@ -109,7 +109,9 @@ class Session:
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop what is running now and keep what there is; return how many turns were stopped."""
-        stopped: list[str] = self._ask(Interrupt(checks.text(reason, "a reason")), timeout)
+        checks.text(reason, "a reason")
+        timeout = checks.seconds(timeout, "timeout")
+        stopped: list[str] = self._ask(Interrupt(reason), timeout)
         for message_id in stopped:
             Turn(self._runtime, self.id, message_id, 0).result(timeout)
         return len(stopped)
@@ -166,7 +168,9 @@ class Session:
 
     def close(self, reason: str = "", *, timeout: float | None = ASK_TIMEOUT) -> None:
         """Accept nothing more, stop what runs, and bring everything to its end."""
-        self._ask(ask.Close(checks.text(reason, "a reason")))
+        checks.text(reason, "a reason")
+        timeout = checks.seconds(timeout, "timeout")
+        self._ask(ask.Close(reason))
         self._runtime.wait_for(self.id, "session.closed", timeout)
 
     def archive(self) -> None:
@@ -261,9 +265,9 @@ class Session:
         Only of some `kinds`, only what some `entities` own or observe, or only what may be seen
         with some `visibility`: `PUBLIC` is what any client may.
         """
-        asked = wanted(kinds, entities, visibility)
-        found = self._runtime.log.read(self.id, after, kinds=kinds)
-        return filter(asked.takes, found) if asked.is_narrow else found
+        asked_for = wanted(kinds, entities, visibility)
+        found = self._runtime.log.read(self.id, checks.cursor(after), kinds=kinds)
+        return filter(asked_for.takes, found) if asked_for.is_narrow else found
 
     def follow(
         self,

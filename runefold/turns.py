@@ -11,6 +11,7 @@ from actors.session.actor import Await, Ended, Refusal, ended
 from actors.session.lifecycle import message_entity
 from actors.session.runes import InputRefused
 from actors.turn import runes as turns
+from runefold import checks
 from runefold.choosing import wanted
 from runefold.following import Following
 from runelog.errors import Refused
@@ -98,7 +99,12 @@ class Turn:
         Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and can be
         asked again. Raises `Refused` if the message never became a turn.
         """
-        return self._told(timeout, self._known)
+        patience = checks.seconds(timeout, "timeout")
+        try:
+            return self._told(patience, self._known)
+        except Unanswered:
+            msg = f"{self!r} has not ended within {timeout} s: it goes on, and can be asked again"
+            raise Unanswered(msg) from None
 
     def _told(self, timeout: float | None, known: Callable[[], object]) -> TurnResult:
         """Ask how it ended, unless that is `known`. Whoever takes note of what an app is told can.
