@@ -50,6 +50,8 @@ class Loot:
         self.work: dict[tuple[str, bytes], tuple[bool, int | None]] = {}
         self.heads: dict[int, Head] = {}
         self._names: dict[int, str] = {}
+        self.knows_ends = view.complete("heads") and not view.stale
+        """Whether it tells where each conversation ends, so that all that is lost is missed."""
         # What is found on a page that nothing leads to may be of another table: its shape must fit.
         self._take_names(view)
         self._take_runes(view, conversations)
@@ -68,6 +70,7 @@ class Loot:
                 try:
                     head = decode_head(key, value)
                 except Corrupt:
+                    self.knows_ends = False
                     continue
                 number = NUMBER.unpack(key)[0]
                 known = self.heads.get(number)

@@ -19,7 +19,7 @@ from runelog.catalog import Catalog
 from runelog.codec import Codec
 from runelog.cold import Archives
 from runelog.errors import Corrupt, NotALog
-from runelog.files import sync_directory
+from runelog.files import make_directory, sync_directory
 from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole, encode_work
 from runelog.inscribe import Desk, inscribe
 from runelog.line import Item, Touched, touch
@@ -47,6 +47,8 @@ class Repaired(msgspec.Struct):
     """The files that were set aside."""
     runes_kept: int = 0
     runes_lost: int = 0
+    more_lost: bool = False
+    """Whether more may be lost than can be counted: nothing tells how far a damaged file went."""
     notes: list[str] = []
 
 
@@ -74,6 +76,10 @@ class _Repair:
         self._expected = Expected({}, set(), set())
         self._heads: dict[str, int] = {}
         """The last event id of each conversation in the segments before the one at hand."""
+        self._final = 0
+        """The number of the last segment."""
+        self._end: int | None = None
+        """The last position of all, if the log was closed cleanly."""
 
     def run(self) -> Repaired:
         for path in tidy.half_written(self._directory):
@@ -87,7 +93,11 @@ class _Repair:
             return self._done
         if damaged:
             self._expected = expected_events(self._directory, found, damaged)
+        clean = manifest.read_clean(self._directory)
+        self._end = clean.position if clean is not None else None
+        self._final = found.segments[-1].number
         manifest.drop_clean(self._directory)
+        make_directory(self._directory / "segments")
         generation = found.catalog + 1
         path = self._directory / f"catalog.{generation}.mdb"
         rewrite.discard(path)
@@ -199,13 +209,13 @@ class _Repair:
 
     def _rescue(self, info: SegmentInfo, catalog: Catalog, since: int) -> SegmentInfo:
         """Write a damaged segment anew out of what can be read of it."""
-        path = self._path(info)
-        if path.exists():
-            keep_aside(self._directory, path)
-            with SalvageView.open(path) as view:
-                loot = Loot(view, info, path.stat().st_size, self._expected.names)
-        else:
-            loot = Loot(SalvageView.of(b"", info.name), info, 0)
+        loot = self._loot(info)
+        if info.status is not Status.SEALED and info.number == self._final:
+            # Only if it was closed cleanly does anything beside itself tell how far it went.
+            if self._end is not None:
+                info = msgspec.structs.replace(info, last=max(self._end, info.last, info.first - 1))
+            elif not loot.knows_ends:
+                self._done.more_lost = True
         runes, unknown = loot.complete(info, self._heads, self._expected.ends[info.number], since)
         if not info.generation or loot.knows_holes or info.number not in self._expected.told:
             # Else nothing is missing there: it was archived or erased before.
@@ -225,11 +235,24 @@ class _Repair:
                 catalog.merge(info.number, view)
         finally:
             env.close()
-        self._done.segments.append(info.name)
-        self._done.notes.extend(loot.notes)
         for rune in runes:
             self._heads[rune.conversation] = rune.event_id
         return done
+
+    def _loot(self, info: SegmentInfo) -> Loot:
+        """Read what can be read of a damaged segment, which is kept aside; of a missing one, none.
+
+        What is said of an empty file that stands for a missing one helps nobody.
+        """
+        path = self._path(info)
+        if not path.exists():
+            return Loot(SalvageView.of(b"", info.name), info, 0)
+        keep_aside(self._directory, path)
+        with SalvageView.open(path) as view:
+            loot = Loot(view, info, path.stat().st_size, self._expected.names)
+        self._done.segments.append(info.name)
+        self._done.notes.extend(loot.notes)
+        return loot
 
     def _write(
         self,

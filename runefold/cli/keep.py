@@ -100,13 +100,14 @@ def mend(directory: Directory, *, json: Json = False) -> None:
                 "set_aside": list(done.segments),
                 "runes_kept": done.runes_kept,
                 "runes_lost": done.runes_lost,
+                "more_lost": done.more_lost,
                 "notes": list(done.notes),
                 "problems": findings.records(report.problems),
             }
         )
     else:
         _tell_repair(screen, done, report)
-    if done.runes_lost or not report.ok:
+    if done.runes_lost or done.more_lost or not report.ok:
         raise typer.Exit(Exit.PROBLEMS)
 
 
@@ -117,12 +118,14 @@ def _tell_repair(screen: Screen, done: Repaired, report: Report) -> None:
         screen.line(("set aside", "yellow"), f": {safe(name)}")
     findings.tell(screen, report.problems)
     kept = many(done.runes_kept, "rune")
-    if done.runes_lost:
+    if done.runes_lost or done.more_lost:
         lost = many(done.runes_lost, "rune")
+        if done.more_lost:
+            lost = f"at least {lost}" if done.runes_lost else "nobody knows how many"
         screen.line(("not everything could be saved", "bold red"), f": {kept} kept, {lost} lost")
     if not report.ok:
         screen.line(("still damaged", "bold red"), ": restore what is named above from a backup")
-    elif done.runes_lost:
+    elif done.runes_lost or done.more_lost:
         screen.line(("sound", "bold green"), " again: the log can be written to")
     elif done.segments or done.notes:
         told = f"{kept} kept, none lost" if done.runes_kept else "nothing was lost"

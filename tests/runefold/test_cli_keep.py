@@ -162,6 +162,7 @@ def test_a_sound_log_needs_no_repair(log: Path) -> None:
         "set_aside": [],
         "runes_kept": 0,
         "runes_lost": 0,
+        "more_lost": False,
         "notes": [],
         "problems": [],
     }
@@ -193,6 +194,19 @@ def test_repair_does_not_praise_what_it_cannot_mend(log: Path) -> None:
 
     assert done.exit_code == Exit.PROBLEMS
     assert "sound: nothing" not in done.stdout
+    assert "nothing was lost" not in done.stdout
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_repair_does_not_praise_itself_over_a_missing_file(log: Path, *, closed: bool) -> None:
+    """Runes that went with a file are lost, whether anything tells how many they were or not."""
+    max(log.glob("segments/*.mdb")).unlink()
+    if not closed:
+        (log / "CLEAN").unlink()
+    done = run("log", "repair", log)
+
+    assert done.exit_code == Exit.PROBLEMS
+    assert ("1 rune lost" if closed else "nobody knows how many lost") in done.stdout
     assert "nothing was lost" not in done.stdout
 
 
