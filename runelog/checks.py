@@ -73,6 +73,13 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
         raise Refused(msg)
 
 
+def check_timeout(timeout: float | None) -> None:
+    """Refuse a time to wait that is in the past."""
+    if timeout is not None and timeout < 0:
+        msg = f"a timeout of {timeout} s is in the past: give 0 or more, or None to wait"
+        raise Refused(msg)
+
+
 def _check_change(change: Change) -> None:
     """Refuse a change of the wrong shape.
 

@@ -32,6 +32,27 @@ def check_kinds(kinds: Collection[str] | None) -> None:
         raise Refused(msg)
 
 
+def beginning(after: int) -> int:
+    """Return behind which event, version or position to begin, 0 at the least."""
+    if not isinstance(after, int):
+        raise _no_cursor(after)
+    return max(after, 0)
+
+
+def end(until: int | None, head: int) -> int:
+    """Return with which event to end: the last one there is at the latest."""
+    if until is None:
+        return head
+    if not isinstance(until, int):
+        raise _no_cursor(until)
+    return min(until, head)
+
+
+def _no_cursor(given: object) -> Refused:
+    # Where it is looked up it would be taken for damage.
+    return Refused(f"{given!r:.40} is no cursor: give a whole number, as runes and gaps have it")
+
+
 class News:
     """How far the log is committed, as its writer tells."""
 

@@ -11,10 +11,10 @@ import time
 from typing import TYPE_CHECKING
 
 from runelog.blobs import MemoryBlobs
-from runelog.checks import MAX_NUMBER, check_append
+from runelog.checks import MAX_NUMBER, check_append, check_timeout
 from runelog.codec import Codec
 from runelog.errors import Closed, Cold, Gone, Refused, UnknownConversation, WrongVersion
-from runelog.follow import check_kinds
+from runelog.follow import beginning, check_kinds, end
 from runelog.rune import SYSTEM, Appended, Conversation, Envelope, Gap, State, Work
 from runelog.shelf import CHUNK, Home, Shelf
 
@@ -71,12 +71,13 @@ class MemoryLog:
         changes: Sequence[Change],
         *,
         durable: bool = True,
-        timeout: float | None = None,  # noqa: ARG002 -- part of the protocol; nothing queues here
+        timeout: float | None = None,
     ) -> Appended:
         """Append the runes of all changes as one: all there, with consecutive ids, or none."""
         with self._changed:
             self._check_open()
             check_append(conversation, changes)
+            check_timeout(timeout)  # nothing queues here
             home = self._shelf.homes.get(conversation) or Home(conversation)
             _check_live(home)
             for change in changes:
@@ -122,8 +123,8 @@ class MemoryLog:
         with self._changed:
             home = self._readable(conversation)
             check_kinds(kinds)
-            last = home.head if until is None else min(until, home.head)
-        return self._read(home, range(max(after, 0) + 1, last + 1), kinds)
+            last = end(until, home.head)
+        return self._read(home, range(beginning(after) + 1, last + 1), kinds)
 
     def stream(
         self, conversation: str, entity: str, after: int = 0, until: int | None = None
@@ -131,8 +132,8 @@ class MemoryLog:
         """Yield what an entity's fold sees: versions `after` + 1 on, event ids to `until`."""
         with self._changed:
             home = self._readable(conversation)
-            last = home.head if until is None else min(until, home.head)
-            seen = home.streams.get(entity, [])[max(after, 0) : home.version(entity, last)]
+            last = end(until, home.head)
+            seen = home.streams.get(entity, [])[beginning(after) : home.version(entity, last)]
         return self._read(home, seen, None)
 
     def _read(
@@ -159,7 +160,7 @@ class MemoryLog:
 
     def read_all(self, after: int = 0) -> Iterator[Envelope | Gap]:
         """Yield the committed runes of all conversations behind position `after`, with gaps."""
-        return self._read_all(max(after, 0), self.position)
+        return self._read_all(beginning(after), self.position)
 
     def _read_all(self, cursor: int, last: int) -> Iterator[Envelope | Gap]:
         while cursor < last:
@@ -197,7 +198,7 @@ class MemoryLog:
         with self._changed:
             self._check_open()
             home = None if conversation is None else self._readable(conversation)
-        return self._follow(home, max(after, 0), kinds, max_behind, wait)
+        return self._follow(home, beginning(after), kinds, max_behind, wait)
 
     def _follow(
         self,

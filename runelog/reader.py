@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
 from runelog.fetch import Fetch
-from runelog.follow import CHUNK, Follower, News, check_kinds
+from runelog.follow import CHUNK, Follower, News, beginning, check_kinds, end
 from runelog.lookup import UNTOLD
 from runelog.order import Order
 from runelog.rune import Conversation, State
@@ -76,8 +76,8 @@ class Reader:
         """Yield committed runes of one conversation, some at a time: quicker than one by one."""
         place = self._look(conversation)
         check_kinds(kinds)
-        last = place.head.head if until is None else min(until, place.head.head)
-        found = self._chunks(place, max(after, 0), last)
+        last = end(until, place.head.head)
+        found = self._chunks(place, beginning(after), last)
         if kinds is None:
             return found
         return ([one for one in chunk if one.kind in kinds] for chunk in found)
@@ -154,8 +154,8 @@ class Reader:
     ) -> Iterator[Envelope]:
         """Yield what an entity's fold sees."""
         place = self._look(conversation)
-        last = place.head.head if until is None else min(until, place.head.head)
-        return self._stream(place, entity, max(after, 0), last)
+        last = end(until, place.head.head)
+        return self._stream(place, entity, beginning(after), last)
 
     def _stream(self, place: _Place, entity: str, version: int, last: int) -> Iterator[Envelope]:
         given = 0
@@ -301,7 +301,7 @@ class Reader:
 
     def read_all(self, after: int) -> Iterator[Envelope | Gap]:
         """Yield the committed runes of all conversations, in the log's order."""
-        return self._order.read(max(after, 0), self.position)
+        return self._order.read(beginning(after), self.position)
 
     # -- following ----------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class Reader:
                 lambda after, until: self.read(name, after, until, None),
                 name,
             )
-        return follower.follow(max(after, 0), kinds, max_behind, wait)
+        return follower.follow(beginning(after), kinds, max_behind, wait)
 
     def close(self) -> None:
         """Wake those who follow; there is nothing more to come."""

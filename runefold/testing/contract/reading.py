@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +25,8 @@ from runelog.errors import Refused, UnknownConversation
 from runelog.rune import Change, Envelope, Unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from runelog.log import Log
 
 
@@ -79,6 +81,26 @@ class Reading(Base):
         for conversation in (A, None):
             with pytest.raises(Refused, match="kinds"):
                 log.follow(conversation, kinds="note.taken", wait=0)
+
+    @pytest.mark.parametrize("odd", [1.0, "1", b"1", [1]], ids=repr)
+    def test_a_cursor_is_a_whole_number(self, log: Log, odd: Any) -> None:  # noqa: ANN401 -- anything
+        """What is no number of a rune is refused as such, and not told of as damage to the log."""
+        log.append(A, [notes("note_1", "a", "b")])
+
+        looks: list[Callable[[], Iterator[object]]] = [
+            lambda: log.read(A, odd),
+            lambda: log.read(A, 0, odd),
+            lambda: log.stream(A, "note_1", odd),
+            lambda: log.stream(A, "note_1", 0, odd),
+            lambda: log.read_all(odd),
+            lambda: log.follow(A, odd, wait=0),
+            lambda: log.follow(None, odd, wait=0),
+        ]
+        for look in looks:
+            with pytest.raises(Refused):
+                list(look())
+
+        assert ids(log.read(A)) == [1, 2]
 
     def test_a_long_conversation_is_read_whole(self, log: Log) -> None:
         """However long a conversation is, each rune comes once, in order, from any cursor on."""

@@ -69,6 +69,16 @@ class Refusing(Base):
 
         check_untouched(log, before)
 
+    def test_no_time_to_wait_is_in_the_past(self, log: Log) -> None:
+        """A caller may wait for no time at all, but not for less than that."""
+        log.append(A, [notes("note_1", "a")], timeout=0)
+        before = picture(log)
+
+        with pytest.raises(Refused):
+            log.append(A, [notes("note_1", "b")], timeout=-1)
+
+        check_untouched(log, before)
+
     @pytest.mark.parametrize("bad", BAD_IDS)
     @pytest.mark.parametrize("place", ["conversation", "entity", "observer", "agent", "turn"])
     def test_a_bad_id_is_refused(self, log: Log, place: str, bad: str) -> None:
