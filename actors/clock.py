@@ -23,6 +23,8 @@ _LOOK_AGAIN: Final = SECOND
 _TICK: Final = SECOND // 200
 """How late an alarm may ring. While alarms are set, we look as often: to be woken for each would
 have two threads compete for the interpreter each time, and most are cancelled before they ring."""
+_COMPARE: Final = SECOND // 1000
+"""How often the two clocks are compared: the time is asked for with every fragment of a stream."""
 _AWAKE: Final = SECOND // 2
 """How long after the last alarm was set we go on looking that often."""
 
@@ -107,6 +109,8 @@ class SystemClock:
         """Whether an alarm was set since it last looked."""
         self._offset = time.time_ns() - time.monotonic_ns()
         """What to add to a clock that nobody can set."""
+        self._compare_at = 0
+        """When, by that clock, the two are compared again."""
 
     def now(self) -> int:
         """Return nanoseconds since 1970, UTC. It is never earlier than it was.
@@ -114,9 +118,12 @@ class SystemClock:
         If the machine's clock is set back, ours goes on as if it had not been, until it is begun
         anew: to wait for a second would take as long as it was set back by.
         """
-        # In this order: what comes between makes the offset too small, and the largest counts.
-        wall, steady = time.time_ns(), time.monotonic_ns()
-        self._offset = max(self._offset, wall - steady)
+        steady = time.monotonic_ns()
+        if steady >= self._compare_at:
+            self._compare_at = steady + _COMPARE
+            # In this order: what comes between makes the offset too small, and the largest counts.
+            wall, steady = time.time_ns(), time.monotonic_ns()
+            self._offset = max(self._offset, wall - steady)
         return steady + self._offset
 
     def at(self, when: int, call: Callable[[], None]) -> Alarm:

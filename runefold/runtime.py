@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
+    from actors.process import Answer
     from actors.tool.policy import Policy
     from actors.tool.spec import Tool
     from runefold.lookout import Rules
@@ -292,12 +293,13 @@ class Runtime:
         message: object,
         timeout: float | None = ASK_TIMEOUT,
         before: Callable[[], object] | None = None,
+        promised: Answer | None = None,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask a session, awake or not, unless `before` has the answer."""
+        """Ask a session, awake or not, unless `before` has the answer or it is `promised`."""
         found = None if before is None else before()
         if found is not None:
             return found
-        return self.tree_of_actors.ask(conversation, message, timeout, before)
+        return self.tree_of_actors.ask(conversation, message, timeout, before, promised)
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""

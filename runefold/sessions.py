@@ -105,7 +105,7 @@ class Session:
             # Ids are kept as they are: one that looks like a secret is none.
             name = check_id(self._runtime.redactor.value(message_id), "message id")
         sent = self._ask(Send(name, content, mode, to, own_id=message_id is not None))
-        return Turn(self._runtime, self.id, name, sent.before)
+        return Turn(self._runtime, self.id, name, sent.before, sent.end)
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop what is running now and keep what there is; return how many turns were stopped."""

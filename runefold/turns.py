@@ -20,6 +20,7 @@ from runelog.rune import Gap
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator
 
+    from actors.process import Answer
     from runefold.choosing import Wanted
     from runefold.runtime import Runtime
     from runelog.rune import Envelope, Rune, Visibility
@@ -64,13 +65,24 @@ class Turn:
     ['turn.started', 'turn.completed']
     """
 
-    def __init__(self, runtime: Runtime, conversation: str, message_id: str, after: int) -> None:
-        """Refer to the turn of a message; its runes come behind event `after`."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        conversation: str,
+        message_id: str,
+        after: int,
+        end: Answer | None = None,
+    ) -> None:
+        """Refer to the turn of a message; its runes come behind event `after`.
+
+        `end` is what its session has promised to answer when it ends, if it has.
+        """
         self._runtime = runtime
         self.conversation = conversation
         self.message_id = message_id
         self._after = after
         self._fresh = after > 0
+        self._end_told = end
         self._id = ""
 
     def __repr__(self) -> str:
@@ -111,7 +123,9 @@ class Turn:
 
         Those who are told by the log itself come this way too.
         """
-        found = self._runtime.ask(self.conversation, Await(self.message_id), timeout, before=known)
+        found = self._runtime.ask(
+            self.conversation, Await(self.message_id), timeout, before=known, promised=self._end_told
+        )
         match found:
             case Ended(turn_id, rune):
                 self._id = turn_id

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actors.entity import Entity
-    from actors.process import Down, Process, Ref
+    from actors.process import Answer, Down, Process, Ref
     from actors.shell import Shell
     from runelog.log import Log
     from runelog.rune import Rune
@@ -220,33 +220,40 @@ class Tree:
         message: object,
         timeout: float | None = ASK_TIMEOUT,
         before: Callable[[], object] | None = None,
+        promised: Answer | None = None,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask the session of a conversation, awake or not. For the edge: it waits.
 
         If the session ends before it answers, it is asked again, unless `before` has the answer.
-        However often it sleeps meanwhile, `timeout` is for all of it.
+        However often it sleeps meanwhile, `timeout` is for all of it. If it has `promised` to
+        answer, it is not asked as long as it lives.
         """
-        clock = self.offices.clock
+        clock, scheduler = self.offices.clock, self.offices.scheduler
         until = None if timeout is None else clock.now() + round(timeout * SECOND)
         crashes, left = 0, timeout
         while True:
-            house = self.wake(conversation)
-            session = house.session
-            try:
-                return session.ask(message, self.offices.scheduler, left)
-            except Unanswered:
-                what = type(message).__name__
+            asked: tuple[House, Ref] | None = None
+            if promised is None:
+                house = self.wake(conversation)
+                asked = house, house.session
+                promised = house.session.ask_later(message)
+            if not scheduler.wait(promised, left):
                 msg = (
-                    f"{conversation} gave no answer to {what} within {timeout} s; "
-                    "it may still be handled"
+                    f"{conversation} gave no answer to {type(message).__name__} within {timeout} s;"
+                    " it may still be handled"
                 )
-                raise Unanswered(msg) from None
+                raise Unanswered(msg)
+            try:
+                return promised.result()
             except (Dead, Crashed):
                 # Gone to sleep, as it may; or crashed and about to be started again.
-                crashes += not house.left
-                if crashes == _TRIES:
-                    raise
-                house.replaced(session, self.offices.scheduler)
+                promised = None
+                if asked is not None:
+                    house, session = asked
+                    crashes += not house.left
+                    if crashes == _TRIES:
+                        raise
+                    house.replaced(session, scheduler)
             if before is not None and (found := before()) is not None:
                 return found
             if until is not None:

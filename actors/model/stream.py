@@ -172,7 +172,7 @@ class Stream:
         events: Iterator[Event] | Fail = self._asked(provider, request)
         if isinstance(events, Fail):
             outcome, events = events, iter(())
-        now = self._clock.now
+        now, say = self._clock.now, self._say
         while outcome is None and not self.closed:
             # Whatever the provider raises is an answer too.
             try:
@@ -184,12 +184,16 @@ class Stream:
                 outcome = self._failed(error)
                 break
             self.heard_at = now()
-            if isinstance(event, Pause) and is_short(event.seconds):
+            if type(event) is Pause and is_short(event.seconds):
                 yield self.heard_at + round(event.seconds * SECOND)
                 continue
             self.heard = True
             try:
-                outcome = self._take(event)
+                # Most of what comes is text, by far.
+                if type(event) is Text and type(event.text) is str:
+                    outcome = say(event.text)
+                else:
+                    outcome = self._take(event)
             except RunefoldError as error:
                 # An answer that the log has no room for has to be given again.
                 words = self._words(str(error), MAX_WORDS)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from actors.agent.lifecycle import Terminate
 from actors.approval.telling import Approvals
 from actors.errors import Dead
+from actors.process import Answer
 from actors.session import commands as ask
 from actors.session.lifecycle import ENTITY, is_stuck, message_entity
 from actors.session.runes import InputRefused
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from actors.entity import Actor
     from actors.hall import Hall
-    from actors.process import Answer
     from actors.session.runes import Mode
     from runelog.log import Log
     from runelog.rune import Rune
@@ -76,6 +76,8 @@ class Sent(NamedTuple):
     message_id: str
     before: int
     """An event before it: whoever follows from there misses nothing of its turn."""
+    end: Answer | None = None
+    """What will be answered when its turn has ended, as to `Await`; None if that is not known."""
 
 
 class Ended(NamedTuple):
@@ -177,7 +179,7 @@ class SessionActor(Shell):
         answer = super().on_receive(message)
         match message:
             case Send(message_id, own_id=own_id) if answer is self.state:
-                return Sent(message_id, 0 if own_id else before)
+                return Sent(message_id, 0 if own_id else before, self._end_of(message_id))
             case Await(message_id):
                 return _Later(message_id)
             case Interrupt(reason, only, actor):
@@ -199,11 +201,22 @@ class SessionActor(Shell):
         else:
             super()._reply(reply_to, answer)
 
+    def _end_of(self, message_id: str) -> Answer | None:
+        """Promise whoever sent a message to tell how its turn ends: as a rule they ask next."""
+        end = Answer()
+        return end if self._will_tell(message_id, end) else None
+
+    def _will_tell(self, message_id: str, reply_to: Answer) -> bool:
+        """Have somebody told when a message's turn ends; tell whether that is still to come."""
+        state = self.state
+        if any(message_id == each.message_id for each in (*state.running, *state.waiting)):
+            self._waiting.setdefault(message_id, []).append(reply_to)
+            return True
+        return False
+
     def _promise(self, message_id: str, reply_to: Any) -> None:  # noqa: ANN401 -- pykka's
         """Answer when a message's turn has ended; now, if it has already."""
-        state = self.state
-        if any(message_id == each.message_id for each in (*state.waiting, *state.running)):
-            self._waiting.setdefault(message_id, []).append(reply_to)
+        if self._will_tell(message_id, reply_to):
             return
         self.hall.settle()
         found = ended(self.hall.log, self.hall.conversation, message_id)

@@ -316,9 +316,9 @@ def test_an_interrupt_waits_as_long_as_it_is_told() -> None:
     runtime = there.stage.runtime
     tree_ask = runtime.tree_of_actors.ask
 
-    def ask(conversation: str, message: object, timeout: float | None, before: Any) -> Any:  # noqa: ANN401 -- as it is
+    def ask(conversation: str, message: object, timeout: float | None, *others: Any) -> Any:  # noqa: ANN401 -- as it is
         asked.append(timeout)
-        return tree_ask(conversation, message, timeout, before)
+        return tree_ask(conversation, message, timeout, *others)
 
     runtime.tree_of_actors.ask = ask  # type: ignore[method-assign, assignment]  # to see it pass
     there.session.interrupt(timeout=3)

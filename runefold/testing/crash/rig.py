@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from actors.hand import HandJob
     from actors.ports import Clock, Lane, Steps
+    from actors.process import Answer
     from actors.threads import ThreadJob
     from runefold.testing.crash.journal import Journal
     from runefold.testing.crash.watch import Watch
@@ -47,9 +48,10 @@ class Telling(Runtime):
         message: object,
         timeout: float | None = ASK_TIMEOUT,
         before: Callable[[], object] | None = None,
+        promised: Answer | None = None,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask a session, and note the answer before the app has it."""
-        answer = super().ask(conversation, message, timeout, before)
+        answer = super().ask(conversation, message, timeout, before, promised)
         watch, name = self.watch, conversation
         match message, answer:
             case ask.Create(), _:
