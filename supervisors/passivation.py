@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.hall import Offices
+    from actors.ports import Timer
     from runelog.log import Log
     from runelog.rune import Work
     from supervisors.house import House
@@ -41,6 +42,8 @@ class Bedtime:
         self._rouse = rouse
         self._rung: dict[str, int] = {}
         """For which deadline a conversation was woken last."""
+        self._alarms: dict[str, Timer] = {}
+        """The alarm of a conversation, until it sleeps again: what was due then may not be now."""
 
     def woken(self, house: House) -> None:
         """Look after a house that was just started."""
@@ -65,6 +68,8 @@ class Bedtime:
 
     def asleep(self, conversation: str) -> None:
         """Set the alarm of a conversation that has gone to sleep, if it has a deadline."""
+        if (last := self._alarms.pop(conversation, None)) is not None:
+            last.cancel()
         try:
             left = list(self._log.open_work(conversation))
         except UnknownConversation:
@@ -79,7 +84,8 @@ class Bedtime:
         ahead += [when for each in left if (when := self._near(each)) is not None and when > now]
         if ahead:
             when = min(ahead)
-            self._clock.at(when, lambda: self._ring(conversation, when))
+            alarm = self._clock.at(when, lambda: self._ring(conversation, when))
+            self._alarms[conversation] = alarm
         elif deadlines and seen is not None:
             self._rung[conversation] = seen
 

@@ -135,3 +135,30 @@ def test_its_time_is_up_when_it_said_so_however_often_it_slept() -> None:
         turn.result(100)
 
     assert 100 <= (stage.clock.now() - before) / SECOND < 110
+
+
+def test_a_call_that_was_answered_wakes_nobody_any_more() -> None:
+    """However often its session slept while it waited, and each time had its alarm set."""
+
+    @tool(requires_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    models = {"demo": Scripted([[call("pay")], "It is paid."]), "idle": Scripted(lambda _: "Hi.")}
+    stage = Stage(providers=models, tools=[pay], idle_after=1)
+    session = stage.runtime.create_session(AgentSpec(role="h", model="demo", tools=["pay"]))
+    helper = session.spawn(AgentSpec(role="helper", model="idle"))
+    turn = session.send("Pay.")
+    asleep = []
+    for _ in range(3):
+        stage.advance(10)
+        asleep.append(not stage.runtime.tree_of_actors.awake())
+        session.send("Hi", to=helper).result(5)
+    session.approve(session.approvals()[0].call_id, approver="ada")
+    result = turn.result(5)
+    stage.advance(10)
+
+    assert asleep == [True] * 3
+    assert result.output == "It is paid."
+    assert stage.clock.next_alarm is None
