@@ -37,7 +37,7 @@ class Sizes(NamedTuple):
     """Batches of 1,024 whose bytes on disk are counted."""
     turn_rounds: int
     turns: int
-    """Turns of each of 32 sessions a round."""
+    """Turns of each of 32 sessions a round: how long a conversation gets shows in the peers."""
     alone: int
     """Turns of a single session a round."""
     grown: int
@@ -68,8 +68,8 @@ FULL = Sizes(
     opens=15,
     replayed=1_000_000,
     stored=400,
-    turn_rounds=8,
-    turns=5,
+    turn_rounds=4,
+    turns=20,
     alone=20,
     grown=5,
     growth=200,
