@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog.blobs import FileBlobs, MemoryBlobs, is_digest
 from runelog.codec import Codec
+from runelog.cold import Archives
 from runelog.errors import BadStream, Corrupt, RunefoldError
 from runelog.files import make_directory, replacing, sync_directory
 from runelog.framing import FRAME, START, Block, Kind, read_block
@@ -62,6 +63,17 @@ def known_heads(catalog: Path) -> dict[str, Head]:
                     head = decode_head(key, stored)
                     heads[head.id] = head
     return heads
+
+
+def resting_heads(directory: Path, catalog: Path) -> Iterator[Head]:
+    """Yield archived and erased conversations, as their files tell and then as a catalog does.
+
+    An archive that is missing is missed only as long as somebody knows of it.
+    """
+    yield from Archives(directory / "archive").heads()
+    for head in known_heads(catalog).values():
+        if head.state is State.ARCHIVED:
+            yield head
 
 
 def mend_archives(directory: Path, heads: dict[str, Head]) -> Iterator[Mended]:

@@ -23,6 +23,7 @@ from runelog.index import NUMBER
 from runelog.inscribe import Armed
 from runelog.lookup import Lookup, last_position, last_time
 from runelog.manifest import Clean, SegmentInfo
+from runelog.mending import resting_heads
 from runelog.owner import Owner
 from runelog.reader import Reader
 from runelog.rune import State
@@ -230,12 +231,13 @@ class Premises:
         self.touch()
         generation = self.volumes.manifest.catalog + 1
         path = self.directory / f"catalog.{generation}.mdb"
+        old = self.directory / f"catalog.{generation - 1}.mdb"
         rewrite.discard(path)
         catalog = Catalog(path, create=True)
         try:
             for info in self.volumes.manifest.segments[:-1]:
                 self._merge(info, catalog)
-            for head in self.archives.heads():
+            for head in resting_heads(self.directory, old):
                 if catalog.head(head.id) is None:
                     catalog.settle(head)
             self.volumes.publish(msgspec.structs.replace(self.volumes.manifest, catalog=generation))

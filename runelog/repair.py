@@ -17,7 +17,6 @@ from runelog import manifest, rewrite, segment, space, tidy
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.codec import Codec
-from runelog.cold import Archives
 from runelog.errors import Corrupt, NotALog
 from runelog.files import make_directory, sync_directory
 from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole, encode_work
@@ -25,7 +24,14 @@ from runelog.inscribe import Desk, inscribe
 from runelog.line import Item, Touched, touch
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Lock, Manifest, SegmentInfo, Status
-from runelog.mending import keep_aside, known_heads, lost_body, mend_archives, mend_blobs
+from runelog.mending import (
+    keep_aside,
+    known_heads,
+    lost_body,
+    mend_archives,
+    mend_blobs,
+    resting_heads,
+)
 from runelog.recover import Expected, expected_events, find_segments
 from runelog.rune import LOST
 from runelog.salvage import SalvageView
@@ -111,7 +117,8 @@ class _Repair:
             ]
             if segments[-1].status is not Status.ACTIVE:
                 segments.append(self._begin(segments[-1]))
-            for head in Archives(self._directory / "archive").heads():
+            old = self._directory / f"catalog.{found.catalog}.mdb"
+            for head in resting_heads(self._directory, old):
                 if catalog.head(head.id) is None:
                     catalog.settle(head)
             manifest.write_manifest(

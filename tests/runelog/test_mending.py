@@ -10,12 +10,13 @@ import pytest
 from runelog.codec import Codec
 from runelog.errors import Corrupt
 from runelog.repair import repair
-from runelog.rune import Change, Rune, Tombstone
+from runelog.rune import Change, Rune, State, Tombstone
 from runelog.store import Runelog
 from runelog.transfer import StreamReader
 from runelog.verify import verify
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -182,3 +183,44 @@ def test_a_damaged_blob_is_set_aside_and_its_rune_says_so(tmp_path: Path) -> Non
     path.write_bytes(content)
     assert verify(directory).problems == []
     assert numbers(directory) == [1, 2, 3]
+
+
+def spoil_segment(directory: Path) -> None:
+    """Have a repair rebuild the catalog over a damaged segment."""
+    path = min(directory.glob("segments/*.mdb"))
+    flip(path, path.stat().st_size - 2_000)
+    repair(directory)
+
+
+def lose_manifest(directory: Path) -> None:
+    """Have a repair rebuild MANIFEST, and the catalog with it."""
+    (directory / "MANIFEST").unlink()
+    repair(directory)
+
+
+def spoil_catalog(directory: Path) -> None:
+    """Have the next writer rebuild the catalog."""
+    (path,) = directory.glob("catalog.*.mdb")
+    path.write_bytes(path.read_bytes() + bytes(4_096))
+    with Runelog.open(directory, CODEC) as log:
+        assert len(list(log.read("conv_b"))) == 1
+
+
+@pytest.mark.parametrize("spoil", [spoil_segment, lose_manifest, spoil_catalog])
+def test_an_archive_that_is_missing_is_not_forgotten(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    """Whoever makes the catalog anew keeps what the old one knew: the archive may come back."""
+    directory = tmp_path / "log"
+    path = archived(directory)
+    path.rename(tmp_path / "backup")
+
+    spoil(directory)
+
+    with Runelog.open(directory, CODEC) as log:
+        found = log.conversation("conv_a")
+        assert (found.state, found.head) == (State.ARCHIVED, RUNES)
+    assert [each.where for each in verify(directory).problems] == ["conv_a"]
+    (tmp_path / "backup").rename(path)
+    assert numbers(directory) == [*range(1, RUNES + 1)]
+    assert verify(directory).problems == []
