@@ -108,12 +108,9 @@ def asked(log: Log, conversation: str, pending: Pending) -> Asked:
     return known
 
 
-def check_ended(log: Log, conversation: str) -> None:
-    """Refuse a session that has not ended."""
+def check_ended(log: Log, conversation: str, how: str) -> None:
+    """Refuse a session that has not ended, and say how to end it."""
     found = listed(log, log.conversation(conversation))
     if found is not None and found.phase in _ALIVE:
-        msg = (
-            f"{conversation} is {found.phase}: close it before it is archived, with "
-            f"runtime.session({conversation!r}).close()"
-        )
+        msg = f"{conversation} is {found.phase}: close it before it is archived, with {how}"
         raise Refused(msg)

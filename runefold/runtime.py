@@ -310,7 +310,7 @@ class Runtime:
 
     def archive(self, conversation: str) -> None:
         """Move a conversation that has ended to cold storage, its actors stopped."""
-        check_ended(self.log, conversation)
+        check_ended(self.log, conversation, f"runtime.session({conversation!r}).close()")
         self.tree_of_actors.put_to_sleep(conversation)
         self.log.archive(conversation)
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from actors.catalogue import CODEC
 from runefold.cli import findings
 from runefold.cli.failures import Exit
 from runefold.cli.options import (
@@ -19,6 +20,7 @@ from runefold.cli.options import (
 )
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe
+from runefold.listing import check_ended
 from runelog.errors import Refused
 from runelog.repair import Repaired, repair
 from runelog.rune import Conversation, State
@@ -27,10 +29,15 @@ from runelog.verify import Report, verify
 
 
 def archive(directory: Directory, conversations: Conversations, *, json: Json = False) -> None:
-    """Move conversations to cold storage: compressed, still listed, still readable."""
+    """Move conversations to cold storage: compressed, still listed, still readable.
+
+    A session has to be closed before.
+    """
     screen = Screen()
-    with writing(directory) as log:
+    with writing(directory, CODEC) as log:
         before = _described(log, conversations)
+        for found in before:
+            check_ended(log, found.id, f"runefold close {directory} {found.id}")
         with screen.progress("archiving"):
             log.archive(*(found.id for found in before))
     _tell(screen, before, State.ARCHIVED, json=json)

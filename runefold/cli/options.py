@@ -46,10 +46,10 @@ def reading(directory: Path, codec: Codec | None = None) -> Runelog:
     return Runelog.open(directory, codec, readonly=True)
 
 
-def writing(directory: Path) -> Runelog:
+def writing(directory: Path, codec: Codec | None = None) -> Runelog:
     """Open a log for writing, as the only one."""
     find(directory)
-    return Runelog.open(directory, create=False)
+    return Runelog.open(directory, codec, create=False)
 
 
 def find(directory: Path) -> None:

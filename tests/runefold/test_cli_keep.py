@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runefold import AgentSpec, Runtime
 from runefold.cli.failures import Exit
+from runefold.providers import Scripted
 from runelog.rune import Change
 from tests.runefold.cli_scenes import Said, make_log, opened, real, run, sealed
 
@@ -78,6 +80,22 @@ def test_open_work_is_not_archived(log: Path) -> None:
     assert result.exit_code == Exit.REFUSED
     assert "conv_work has open work" in result.stderr
     assert states(log)["conv_a"] == "live"
+
+
+def test_a_session_that_has_not_ended_is_not_archived(tmp_path: Path) -> None:
+    """It would be neither alive nor closed: nothing could be said to it, and nothing awaited."""
+    spec = AgentSpec(role="helper", model="demo")
+    with Runtime.open(tmp_path / "log", providers={"demo": Scripted(["Hello!"])}) as runtime:
+        runtime.create_session(spec, conversation_id="conv_b").send("Hi").result(10)
+        runtime.create_session(spec, conversation_id="conv_c").close()
+    refused = run("log", "archive", tmp_path / "log", "conv_c", "conv_b")
+    between = states(tmp_path / "log")
+    archived = run("log", "archive", tmp_path / "log", "conv_c")
+
+    assert refused.exit_code == Exit.REFUSED
+    assert "conv_b is active: close it before it is archived, with runefold close" in refused.stderr
+    assert between == {"conv_b": "live", "conv_c": "live"}
+    assert archived.stdout.startswith("archived conv_c, ")
 
 
 @pytest.mark.parametrize("name", ["archive", "restore", "erase"])
