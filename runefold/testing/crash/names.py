@@ -31,17 +31,20 @@ class Names:
     def __init__(self) -> None:
         """Begin with nothing seen."""
         self._names: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
         self._tools: dict[str, str] = {}
 
     def of(self, entity: str) -> str:
         """Return the name of an entity; its id, if that is the same in every run."""
         return self._names.get(entity, entity)
 
-    def numbered(self, entity: str, kind: str) -> str:
-        """Return the name of an entity; if it has none, the how manieth of its kind it is."""
+    def numbered(self, entity: str, kind: str, talk: str = "") -> str:
+        """Return the name of an entity; if it has none, the how manieth of its kind it is.
+
+        In its own conversation: which of several comes first is a matter of time.
+        """
         if entity not in self._names:
-            count = self._counts[kind] = self._counts.get(kind, 0) + 1
+            count = self._counts[talk, kind] = self._counts.get((talk, kind), 0) + 1
             self._names[entity] = f"{kind}#{count}"
         return self._names[entity]
 
@@ -62,10 +65,10 @@ class Names:
             for rune in change.runes:
                 match rune:
                     case tools.Called(call_id=call, tool_name=name):
-                        self.numbered(call, name)
+                        self.numbered(call, name, talk)
                         self._tools[call] = name
                     case Spawning(agent_id=agent, role=role):
-                        self.numbered(agent, role)
+                        self.numbered(agent, role, talk)
                     case _:
                         pass
                 if not isinstance(rune, models.AssistantDelta):

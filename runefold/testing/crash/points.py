@@ -7,7 +7,9 @@ where the log was not asked to wait, also before the sync that somebody waits fo
 `17:after-effect` is the last moment of commit 17; `17:after-effect.2` is the same of the second
 effect that the commit began. Faults are written the
 same way, `17:provider-429`, and `17:after-commit+3:before-commit` is hit again at the third commit
-of the recovery. Where one actor dies, the number counts the messages that actors handle.
+of the recovery. Where one actor dies, the number counts the messages that actors handle. Of an app
+whose commits come in another order each time, what is meant is written behind the number:
+`17:after-effect@conv_a pay#1 tool.started 1`.
 """
 
 from __future__ import annotations
@@ -184,3 +186,48 @@ def aims(
         found.append(Aim(then.kind, then.which, number=then.number))
         then = then.then
     return found
+
+
+class Meant(msgspec.Struct, frozen=True):
+    """A point that is asked for, and what is meant by its number if that may change."""
+
+    point: Point
+    aim: Aim | None = None
+
+    def found(self, boundaries: Sequence[Boundary], messages: Sequence[Message]) -> Point:
+        """Return the point with the number that it has in this run, as far as that can be told."""
+        aim, point = self.aim, self.point
+        if aim is None:
+            return point
+        places: Sequence[Boundary | Message] = messages if aim.kind in BY_MESSAGE else boundaries
+        for at in places:
+            if (at.mark, at.occurrence) == (aim.mark, aim.occurrence):
+                return msgspec.structs.replace(point, number=at.number)
+            effects = at.effects if isinstance(at, Boundary) else ()
+            for which, effect in enumerate(effects, 1):
+                if effect.mark == aim.mark and aim.kind in OF_EFFECTS:
+                    return msgspec.structs.replace(point, number=at.number, which=which)
+        return msgspec.structs.replace(point, number=min(point.number, len(places)))
+
+
+def spelled(point: Point, boundaries: Sequence[Boundary], messages: Sequence[Message]) -> str:
+    """Write a point with what is meant by it, so that it is found whatever number it has then."""
+    aim = aims(point, boundaries, messages)[0]
+    return f"{point}@{aim.mark} {aim.occurrence}"
+
+
+def meant(text: str) -> Meant:
+    """Read a point, with or without what is meant by it.
+
+    >>> meant("17:after-commit@conv_a turn_1 turn.started 2").aim
+    Aim(kind='after-commit', which=1, mark='conv_a turn_1 turn.started', occurrence=2, number=0)
+    """
+    number, at, told = text.strip().partition("@")
+    point = parse(number)
+    if not at:
+        return Meant(point)
+    mark, _, occurrence = told.rpartition(" ")
+    if not mark or not occurrence.isdecimal():
+        msg = f"{text!r} is no crash point: copy all of it, with what is behind the @"
+        raise Refused(msg)
+    return Meant(point, Aim(point.kind, mark=mark, occurrence=int(occurrence)))

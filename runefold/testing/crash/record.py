@@ -35,6 +35,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     executions: int = 0
     varies: list[str] = []
     """In what two undisturbed runs differ: that is not compared."""
+    shifts: bool = False
+    """Whether the commits of another one are others: then a number does not say which is meant."""
     output: str = ""
     stacks: str = ""
 
@@ -50,29 +52,34 @@ def record(scene: Scene) -> Recording:
         found = _undisturbed(scene, root)
         if found.wrong or found.upshot is None:
             return found
-        other, wrong = _another(scene)
-        if other is None:
+        other = _another(scene)
+        wrong = other.wrong
+        if other.upshot is None:
             return msgspec.structs.replace(found, wrong=wrong)
-        want, varies = varied(found.upshot, other)
+        shifts = _in_order(found) != _in_order(other)
+        want, varies = varied(found.upshot, other.upshot)
         # On what it left itself, the ids are those that it drew.
         scene.baseline.write_bytes(encoded(msgspec.structs.replace(want, drawn=False)))
         again = _again(scene, root)
         scene.baseline.write_bytes(encoded(want))
-    return msgspec.structs.replace(found, wrong=[*again, *wrong], upshot=want, varies=varies)
+    return msgspec.structs.replace(
+        found, wrong=[*again, *wrong], upshot=want, varies=varies, shifts=shifts
+    )
 
 
-def _another(scene: Scene) -> tuple[Upshot | None, list[Finding]]:
-    """Run the app undisturbed once more, from nothing; return what that came to."""
+def _in_order(found: Recording) -> list[tuple[str, int]]:
+    """Return what a run's commits are told by, in the order in which they came."""
+    return [(at.mark, at.occurrence) for at in found.boundaries]
+
+
+def _another(scene: Scene) -> Recording:
+    """Run the app undisturbed once more, from nothing; nobody needs its check for that."""
     with scratch(scene.work) as root:
-        order = Order(root=str(root), life=1, patience=scene.patience, check=False)
-        how, report = lived(scene.app, order)
-        if report is None or report.upshot is None:
-            return None, _unfinished(how, report)
-        return report.upshot, list(report.wrong)
+        return _undisturbed(scene, root, check=False)
 
 
-def _undisturbed(scene: Scene, root: Path) -> Recording:
-    order = Order(root=str(root), life=1, patience=scene.patience, messages=True)
+def _undisturbed(scene: Scene, root: Path, *, check: bool = True) -> Recording:
+    order = Order(root=str(root), life=1, patience=scene.patience, messages=True, check=check)
     how, report = lived(scene.app, order)
     lines = [*Journal(root / JOURNAL).lines(), *Journal(root / LEDGER).lines()]
     output, stacks = read(root / OUTPUT)[-TAIL:], in_order(read(root / STACKS))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.points import BY_MESSAGE, Boundary, Message, parse
+from runefold.testing.crash.points import BY_MESSAGE, Boundary, Message, parse, spelled
 from runefold.testing.crash.trial import Result
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong with the undisturbed run already: then nothing was swept."""
     varies: list[str]
     """In what two undisturbed runs differ: that was not compared."""
+    shifts: bool = False
+    """Whether commits come in another order each time: then a number does not say enough."""
     output: str
     stacks: str
     results: list[Result]
@@ -176,4 +179,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def rerun(self, result: Result) -> str:
         """Return the one line that runs just this point again."""
-        return f"{self.again}={result.point}" if self.again else ""
+        if not self.again:
+            return ""
+        point = parse(result.point)
+        # In which order actors handle messages is a matter of time, unless there is one thread.
+        shifts = self.shifts or (point.kind in BY_MESSAGE and not self.staged)
+        if not shifts:
+            return f"{self.again}={point}"
+        told = spelled(point, self.boundaries, self.messages)
+        return f"{self.again}={shlex.quote(told)}"

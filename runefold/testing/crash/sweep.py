@@ -17,7 +17,7 @@ from runefold.testing.crash.app import CrashApp, source_of
 from runefold.testing.crash.crew import Crew
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.places import workplace
-from runefold.testing.crash.points import MOMENTS, Point, aims, parse
+from runefold.testing.crash.points import MOMENTS, Meant, Point, aims, meant
 from runefold.testing.crash.report import Report
 from runefold.testing.crash.server import Attempt, Record, Recorded, Setup, Shoot, Shots, Tried
 from runefold.testing.crash.shots import APART
@@ -85,7 +85,7 @@ def sweep(
     if options.mode not in modes.MODES:
         msg = f"there is no mode {options.mode!r}: use one of {', '.join(modes.MODES)}"
         raise Refused(msg)
-    wanted = parse(options.point) if options.point else None
+    wanted = meant(options.point) if options.point else None
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     keep = Path(options.keep or tempfile.mkdtemp(prefix="runefold-crash-kept-"))
     keep.mkdir(parents=True, exist_ok=True)
@@ -155,9 +155,11 @@ class _Run:
         self._jobs = max(1, options.jobs or (os.cpu_count() or 1) * beside)
         self._done = self._total = self._failed = 0
         self._results: list[Result] = []
+        self._meant: Meant | None = None
 
-    def go(self, wanted: Point | None) -> Report:
+    def go(self, wanted: Meant | None) -> Report:
         """Record, plan, hit, and say what came of it."""
+        self._meant = wanted
         begun = time.monotonic()
         # A fork is cheap, a server takes as long as its imports: no more than there are points.
         most = self._options.sample if wanted is None else 1
@@ -181,9 +183,9 @@ class _Run:
                 raise Interrupted(msgspec.structs.replace(report, interrupted=True)) from None
         return self._report(recording, swept, time.monotonic() - begun)
 
-    def _points(self, wanted: Point | None, recording: Recording) -> list[Point]:
+    def _points(self, wanted: Meant | None, recording: Recording) -> list[Point]:
         if wanted is not None:
-            return [wanted]
+            return [wanted.found(recording.boundaries, recording.messages)]
         boundaries, messages = recording.boundaries, recording.messages
         options = self._options
         return modes.plan(options.mode, boundaries, messages, self._seed, options.sample)
@@ -224,6 +226,8 @@ class _Run:
 
     def _task(self, point: Point, recording: Recording) -> Attempt:
         wanted = aims(point, recording.boundaries, recording.messages)
+        if self._meant is not None and self._meant.aim is not None:
+            wanted[0] = self._meant.aim
         return Attempt(point, tuple(wanted))
 
     def _copies(self, crew: Crew, tasks: list[Attempt]) -> dict[Aim, str]:
@@ -290,6 +294,7 @@ class _Run:
             undisturbed=recording.seconds,
             wrong=recording.wrong,
             varies=recording.varies,
+            shifts=recording.shifts,
             output=recording.output,
             stacks=recording.stacks,
             results=swept.results,

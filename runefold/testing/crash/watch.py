@@ -199,8 +199,10 @@ class Watch:
         """See an actor about to handle a message; return how it is to die of that, if it is."""
         conversation, _, entity = actor.partition("/")
         with self._lock:
-            name = self._actors.numbered(entity, kind) if nameless(entity) != entity else entity
             talk = self._names.talk(conversation)
+            name = entity
+            if nameless(entity) != entity:
+                name = self._actors.numbered(entity, kind, talk)
             mark = f"{talk} {name} {type(message).__name__}"
             occurrence = self._occurs(mark)
             if self._messages:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from actors.tool.runes import Progress
+from actors.agent.runes import Spawning
+from actors.tool.runes import Called, Progress, Rule
 from runefold.testing.crash import modes
-from runefold.testing.crash.journal import Memory
+from runefold.testing.crash.journal import Handled, Memory
 from runefold.testing.crash.names import Names
-from runefold.testing.crash.points import KINDS, Aim, Boundary, Effect, Message, Point, aims, parse
+from runefold.testing.crash.points import (
+    KINDS,
+    Aim,
+    Boundary,
+    Effect,
+    Message,
+    Point,
+    aims,
+    meant,
+    parse,
+    spelled,
+)
 from runefold.testing.crash.watch import StageLog, Watch
 from runelog.errors import Refused
 from runelog.rune import Change
@@ -165,6 +178,45 @@ def test_ids_that_are_made_up_are_numbered() -> None:
     assert names.talk("conv_refund") == "conv_refund"
 
 
+@pytest.mark.parametrize("order", [("conv_a", "conv_b"), ("conv_b", "conv_a")])
+def test_calls_and_agents_are_numbered_in_their_own_conversation(order: tuple[str, ...]) -> None:
+    """Of conversations beside each other it is a matter of time which one calls a tool first."""
+    names = Names()
+    marks = {talk: names.marks(talk, _begun(talk)) for talk in order}
+
+    assert marks["conv_a"] == ["conv_a bot#1 agent.spawning", "conv_a pay#1 tool.call"]
+    assert marks["conv_b"] == ["conv_b bot#1 agent.spawning", "conv_b pay#1 tool.call"]
+
+
+@pytest.mark.parametrize("order", [("conv_a", "conv_b"), ("conv_b", "conv_a")])
+def test_actors_are_numbered_in_their_own_conversation(order: tuple[str, ...]) -> None:
+    """So that a message is found again, whoever handles one first."""
+    journal = Memory()
+    watch = Watch(1, journal, messages=True)
+    for number, talk in enumerate(order):
+        watch.receives(f"{talk}/call_{number:016x}", "tool", "hello")
+    marks = [line.mark for line in journal.lines() if isinstance(line, Handled)]
+
+    assert sorted(marks) == ["conv_a tool#1 str", "conv_b tool#1 str"]
+
+
+def _begun(talk: str) -> list[Change]:
+    agent, call = f"agt_{talk}", f"call_{talk}"
+    called = Called(
+        call_id=call,
+        tool_name="pay",
+        arguments={},
+        turn_id="turn_1",
+        agent_id=agent,
+        rule=Rule("allow"),
+        at=0,
+    )
+    return [
+        Change(agent, 0, [Spawning(agent_id=agent, role="bot", model="bot")]),
+        Change(call, 0, [called]),
+    ]
+
+
 @pytest.mark.parametrize("by", ["a flush", "an append"])
 def test_before_a_sync_all_is_hit_that_it_takes_along(by: str) -> None:
     """Not only the last commit that nobody had waited for, and by whatever it gets to disk."""
@@ -212,3 +264,42 @@ def test_a_point_beyond_the_end_is_refused(text: str) -> None:
     """The message says how many there are."""
     with pytest.raises(Refused, match="is beyond the end: the undisturbed run has"):
         aims(parse(text), BOUNDARIES, MESSAGES)
+
+
+def test_what_is_meant_is_found_whatever_its_number_is_by_then() -> None:
+    """A point is written with what it is told by; in another run that has another number."""
+    begun = Effect("tool", "pay", "call_1", mark="conv_a pay#1 tool.started")
+    paying = Boundary(1, "conv_a", ("tool.started",), "conv_a turn_1 x", 2, 1, 0, (MODEL, begun))
+    later = [*BOUNDARIES, msgspec.structs.replace(paying, number=4)]
+    effect, commit = (
+        meant(spelled(Point(1, kind, which), [paying], []))
+        for kind, which in (("after-effect", 2), ("after-commit", 1))
+    )
+
+    assert effect.aim == Aim("after-effect", mark="conv_a pay#1 tool.started")
+    assert commit.aim == Aim("after-commit", mark="conv_a turn_1 x", occurrence=2)
+    assert str(effect.found(later, [])) == "4:after-effect.2"
+    assert str(commit.found(later, [])) == "4:after-commit"
+    assert str(effect.found(BOUNDARIES, [])) == "1:after-effect.2"
+
+
+def test_a_message_that_is_meant_is_found_too() -> None:
+    """Where an actor dies, it is told by what it handles."""
+    one = meant(spelled(Point(2, "actor-after-message"), BOUNDARIES, MESSAGES))
+    other = [Message(1, "conv_a session Look", 1), *MESSAGES[1:]]
+
+    assert one.found([], [*other, Message(3, "conv_a session Wake", 2)]).number == 2
+    assert one.aim == Aim("actor-after-message", mark="conv_a session Wake")
+
+
+def test_a_number_alone_is_taken_for_what_it_is() -> None:
+    """Nothing is behind it: then it is a number of this run."""
+    assert meant("2:after-commit").found(BOUNDARIES, MESSAGES) == Point(2, "after-commit")
+    assert meant("2:after-commit").aim is None
+
+
+@pytest.mark.parametrize("text", ["2:after-commit@", "2:after-commit@conv_a", "2:x@conv_a y z 1"])
+def test_what_was_copied_in_part_is_refused(text: str) -> None:
+    """A point that lost its end would be looked for in vain."""
+    with pytest.raises(Refused, match="is no crash point"):
+        meant(text)
