@@ -135,6 +135,7 @@ def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
     if not order.judged:
         return Report(status="finished")
     rest(runtime, _REST)
+    watch.leave_off()
     ledger = Journal(root / LEDGER).lines()
     # A fault may have ended the life before this one: then it is still why things are as they are.
     kind = parse(order.point).kind if order.point else ""

@@ -265,6 +265,7 @@ class StageScene:
                 raise PowerCut from error
             return [life.raised(error)], None
         stage.rest()
+        stage.watch.leave_off()
         fault = "" if point is None or point.kind not in FAULTS else point.kind
         where = "" if point is None else str(point)
         effects = Effects(stage.ledger.lines(), point=where, fault=fault, directory=directory)

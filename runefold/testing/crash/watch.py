@@ -195,6 +195,10 @@ class Watch:
 
     # -- messages -----------------------------------------------------------------------------
 
+    def leave_off(self) -> None:
+        """Note no more messages: from here on they are those of whoever judges."""
+        self._messages = False
+
     def receives(self, actor: str, kind: str, message: object) -> str:
         """See an actor about to handle a message; return how it is to die of that, if it is."""
         conversation, _, entity = actor.partition("/")
