@@ -1,8 +1,9 @@
 """The same sweep in one process, for speed: the log's append raises instead of a kill.
 
 The whole runtime runs on one thread, its clock by hand and its log in memory; what a kill would end
-is ended by a power cut, at once and everywhere. An app that waits with `turn.result(...)` runs as
-it is. One that starts threads, or that follows a log, waits for something that nobody does here.
+is ended by a power cut, at once and everywhere. An app that waits with `turn.result(...)`, or that
+follows a log with `for`, runs as it is. One that starts threads, or that follows a log in an event
+loop, waits for something that nobody does here.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class Stage:
         choice = None if self._order is None else Random(self._order)  # noqa: S311 -- to be had again
         self.scheduler = FatalHand(self.clock, choice, lambda: self.log.is_cut)
         self.scheduler.log = self.log
+        self.log.scheduler = self.scheduler
         self.scheduler.watch = self.watch
         ledger = Ledger(self.ledger, self.watch, self._faults)
         chosen = {

@@ -13,11 +13,11 @@ from unittest import mock
 
 import msgspec
 
+from runefold.testing.crash.followed import FollowedLog
 from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced
 from runefold.testing.crash.names import Names
 from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, OF_EFFECTS, SYNC
 from runefold.testing.crash.upshot import nameless
-from runefold.testing.stage import FragileLog
 from runelog.rune import kind_of
 from runelog.segment import Environment
 from runelog.store import Runelog
@@ -338,13 +338,12 @@ class DiskLog(Runelog):
         self.watch.acknowledged(upto)
 
 
-class StageLog(FragileLog):
+class StageLog(FollowedLog):
     """A log in memory whose every append is seen. It stays when the app is cut off."""
 
     watch: Watch
     directory: Path = Path()
     """Where the app thinks that it is."""
-    failed: Exception | None = None
     _losing: Exception | None = None
     """What the next commit fails with."""
 

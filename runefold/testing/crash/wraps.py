@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import itertools
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.model.provider import Done, Failure
 from runefold.agents import Bound
@@ -12,7 +15,7 @@ from runefold.testing.crash.journal import Execution, Over
 from runefold.testing.crash.points import MODEL_FAULTS, TOOL_FAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from actors.model.provider import Event, Provider, Request
     from actors.tool.context import Call
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from runefold.testing.crash.points import What
     from runefold.testing.crash.watch import Watch
     from supervisors.tree import Tree
+
+
+T = TypeVar("T")
 
 
 class Ledger:
@@ -60,6 +66,20 @@ class Ledger:
         return {name: WatchedModel(name, model, self) for name, model in models.items()}
 
 
+def aside(run: Callable[[], T]) -> T:
+    """Run something on a thread of its own if an event loop runs on this one, and wait for it.
+
+    In one process tools run on the thread of whoever waits for them, which may be an event loop's;
+    an async tool has a loop of its own, and there is one at most on a thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(contextvars.copy_context().run, run).result()
+
+
 class WatchedTool:
     """A tool whose executions are counted."""
 
@@ -92,12 +112,15 @@ class WatchedTool:
         )
         status = "raised"
         try:
-            outcome = tool.run(call)
+            outcome = self._ran(tool, call)
             status = outcome.status
         finally:
             ledger.over(number, status)
         ledger.watch.effect_done(call.conversation, call.call_id)
         return outcome
+
+    def _ran(self, tool: Tool, call: Call) -> Outcome:
+        return aside(lambda: tool.run(call))
 
 
 class BoundTool(WatchedTool, Bound):
@@ -107,6 +130,9 @@ class BoundTool(WatchedTool, Bound):
         """Stand in for a tool that is bound."""
         self._bound = inner
         WatchedTool.__init__(self, inner, ledger)  # type: ignore[arg-type]  # all of them can run
+
+    def _ran(self, tool: Tool, call: Call) -> Outcome:
+        return tool.run(call)  # which has other actors go on: that is for this thread to do
 
     def bind(self, tree: Tree) -> None:
         """Belong to a runtime."""
