@@ -12,6 +12,7 @@ import pytest
 from actors.clock import HandClock
 from actors.model.provider import Done, Text
 from actors.model.providers.scripted import call
+from actors.session.runes import InputAccepted
 from actors.tool.adapters.function import tool
 from actors.tool.context import cancelled, progress
 from runefold.runtime import Runtime
@@ -207,6 +208,27 @@ def test_a_conversation_goes_on_where_the_last_runtime_left_it(tmp_path: Path) -
 
     assert outputs == ["one", "two"]
     assert model.last == [("user", "a"), ("assistant", "one"), ("user", "m2")]
+
+
+def test_a_runtime_stays_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the process goes: what is large or put away is files of its own, and lies there."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Runtime.open("data", providers={"demo": Strict(["hello"])}) as runtime:
+        monkeypatch.chdir(elsewhere)
+        session = runtime.create_session(SPEC, conversation_id="conv_a")
+        session.send("x" * (2 << 20)).result(30)
+        session.close()
+        session.archive()
+    with Runtime.open(tmp_path / "data") as runtime:
+        payloads = [rune.payload for rune in runtime.session("conv_a").runes()]
+    read = [rune.content for rune in payloads if isinstance(rune, InputAccepted)]
+
+    assert [len(each) for each in read] == [2 << 20]
+    assert not list(elsewhere.iterdir())
 
 
 def test_closing_with_a_drain_lets_running_turns_end(tmp_path: Path) -> None:
