@@ -187,6 +187,13 @@ def scenario_stuck(runtime: Runtime) -> None:
         threading.Event().wait()
 
 
+def scenario_dying(runtime: Runtime) -> None:
+    """End the process without a word, but only after a crash."""
+    scenario(runtime)
+    if any(each.kind == "session.reopened" for each in runtime.log.read(NAME)):
+        os._exit(3)
+
+
 def check(runtime: Runtime, effects: Effects) -> None:
     """Hold the bank to one payment."""
     paid = Bank(runtime.log.directory).paid()  # type: ignore[attr-defined]  # wherever it is

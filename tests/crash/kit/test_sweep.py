@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from actors.catalogue import CODEC
+from runefold.cli.app import app as cli
 from runefold.testing import CrashApp, SweepOptions, sweep
 from runelog.errors import Refused
 from runelog.store import Runelog
@@ -86,6 +88,15 @@ def test_a_hang_is_a_failure_with_its_stacks() -> None:
     assert "scenario_stuck" in result.stacks.split("\n\n")[0]
     assert result.stacks.count("(most recent call first)") > 1
     assert result.lives[-1].ended == "hung"
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_process_that_ends_by_itself_is_a_failure(*, staged: bool) -> None:
+    """Nobody killed it a second time: whatever it did before, it has not survived."""
+    app = CrashApp(bots.build, bots.scenario_dying, name="dying")
+    report = swept(app, point=effect_points(bots.SOUND)[0], staged=staged)
+
+    assert [finding.verdict for finding in report.failed[0].wrong] == ["died"]
 
 
 def test_copies_of_what_a_kill_leaves_come_to_the_same() -> None:
@@ -283,6 +294,26 @@ def test_what_names_no_app_is_refused(app: str, why: str) -> None:
     """Before anything is started it is said what is wrong with the name."""
     with pytest.raises(Refused, match=why):
         sweep(app)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def build(:", r"SyntaxError: .*\(broken_app\.py, line 1\)\n"),
+        ("import math\nmath.sqrt(-1)", r"ValueError: .*\(\S+/broken_app\.py, line 2\)\n"),
+    ],
+)
+def test_a_module_that_does_not_run_is_refused_with_where(
+    text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake of the app's is told as such, without the kit's own code around it."""
+    (tmp_path / "broken_app.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    done = CliRunner().invoke(cli, ["crash-test", "broken_app:app"])
+
+    assert done.exit_code == 2
+    assert re.search(f"broken_app:app cannot be imported: .*{why}", done.output), done.output
+    assert "importlib" not in done.output
 
 
 def test_what_is_opened_behind_our_back_is_noticed() -> None:
