@@ -124,7 +124,11 @@ class Turn:
         Those who are told by the log itself come this way too.
         """
         found = self._runtime.ask(
-            self.conversation, Await(self.message_id), timeout, before=known, promised=self._end_told
+            self.conversation,
+            Await(self.message_id),
+            timeout,
+            before=known,
+            promised=self._end_told,
         )
         match found:
             case Ended(turn_id, rune):
