@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from runelog.errors import Refused
+
+_MACHINERY: Final = (importlib.__file__, __file__, "<frozen ")
+"""Where an import itself happens, and no app's own mistake."""
 
 
 def imported(reference: str, what: str) -> Any:  # noqa: ANN401 -- whatever has the name
@@ -30,7 +34,19 @@ def imported(reference: str, what: str) -> Any:  # noqa: ANN401 -- whatever has 
         found: Any = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        msg = f"{reference} cannot be imported: {error}"
+    except Exception as error:  # whatever an app's own modules do when they are imported
+        msg = f"{reference} cannot be imported: {_told(error)}"
         raise Refused(msg) from error
     return found
+
+
+def _told(error: Exception) -> str:
+    """Return what an error says, and where in the app it happened."""
+    words = str(error)
+    stack = traceback.extract_tb(error.__traceback__)
+    own = [each for each in stack if not each.filename.startswith(_MACHINERY)]
+    if not isinstance(error, ImportError | AttributeError):
+        words = f"{type(error).__name__}: {words}"
+    if isinstance(error, SyntaxError) or not own:
+        return words  # which say where, or it is the name itself that is wrong
+    return f"{words} ({own[-1].filename}, line {own[-1].lineno})"

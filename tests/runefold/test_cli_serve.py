@@ -98,6 +98,30 @@ def test_what_takes_too_long_is_interrupted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x = 1 / 0", "ZeroDivisionError: division by zero (BROKEN, line 1)"),
+        ("def build(d:", "SyntaxError: '(' was never closed (broken.py, line 1)"),
+        ("import nowhere_at_all", "No module named 'nowhere_at_all' (BROKEN, line 1)"),
+    ],
+)
+def test_an_app_that_cannot_be_imported_is_told_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    """Its own mistake is said in one line, without our way there."""
+    broken = tmp_path / "broken.py"
+    broken.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    found = run("run", tmp_path / "data", "broken:build")
+
+    assert found.exit_code == 2
+    assert why.replace("BROKEN", str(broken)) in found.stderr.replace("\n", "")
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize(
     ("app", "why"),
     [
         (f"{APP}:nothing", "has to return the runtime"),

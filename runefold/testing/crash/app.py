@@ -10,7 +10,6 @@ import inspect
 import io
 import pickle
 import sys
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ import msgspec
 
 from runefold.naming import imported
 from runefold.runtime import Runtime
-from runefold.testing.crash.stacks import OWN
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -140,24 +138,7 @@ def _is_from(module: ModuleType, file: str) -> bool:
 
 def named(reference: str) -> CrashApp:
     """Import an app by its name, `package.module:app`; the current directory counts too."""
-    try:
-        found = imported(reference, "app")
-    except Refused:
-        raise
-    except Exception as error:  # whatever the app's own modules do when they are imported
-        msg = f"{reference} cannot be imported: {_told(error)}"
-        raise Refused(msg) from error
-    return as_app(found, reference)
-
-
-def _told(error: Exception) -> str:
-    """Return what an error says, and where in the app it happened."""
-    words = f"{type(error).__name__}: {error}"
-    stack = traceback.extract_tb(error.__traceback__)
-    own = [each for each in stack if not each.filename.startswith((*OWN, "<frozen "))]
-    if isinstance(error, SyntaxError) or not own:
-        return words  # which say where
-    return f"{words} ({own[-1].filename}, line {own[-1].lineno})"
+    return as_app(imported(reference, "app"), reference)
 
 
 def as_app(found: Any, reference: str) -> CrashApp:  # noqa: ANN401 -- whatever was found under a name
