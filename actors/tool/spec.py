@@ -48,6 +48,16 @@ class BadTool(Refused, ValueError):
     """A tool that cannot be declared like this."""
 
 
+_FLAGS: Final = (
+    "side_effects",
+    "idempotent",
+    "parallel_safe",
+    "requires_approval",
+    "network",
+    "sub_call",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolSpec:
     """What is declared of a tool.
@@ -115,6 +125,11 @@ class ToolSpec:
             shown = f"{clip(str(self.name), 80)[0]!r}"
             msg = f"{shown} cannot name a tool: use 1 to 64 of A-Z, a-z, 0-9, _ and -"
             raise BadTool(msg)
+        if not isinstance(self.description, str):
+            msg = f"tool {self.name}: its description is {self.description!r}: give a text"
+            raise BadTool(msg)
+        for flag in _FLAGS:
+            self._check_flag(flag)
         for limit in ("timeout", "approval_timeout", "max_output_bytes"):
             self._check_limit(limit)
         # The dataclass is frozen for others, not yet for itself.
@@ -127,6 +142,13 @@ class ToolSpec:
     @property
     def _repeatable(self) -> bool:
         return self.idempotent or not self.side_effects
+
+    def _check_flag(self, flag: str) -> None:
+        """Refuse what is neither true nor false: `idempotent="no"` would count as yes."""
+        value = getattr(self, flag)
+        if not isinstance(value, bool) and not (value is None and flag == "parallel_safe"):
+            msg = f"tool {self.name}: {flag} is {value!r}: say True or False"
+            raise BadTool(msg)
 
     def _check_limit(self, limit: str) -> None:
         value = getattr(self, limit)

@@ -50,6 +50,26 @@ def test_a_name_is_an_id(name: str) -> None:
         ToolSpec(name=name)
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["side_effects", "idempotent", "parallel_safe", "requires_approval", "network", "sub_call"],
+)
+def test_a_flag_is_true_or_false(flag: str) -> None:
+    """A word that says no would count as yes, and the tool might be run twice."""
+    declared: dict[str, Any] = {flag: "no"}
+
+    with pytest.raises(BadTool, match=f"tool t: {flag} is 'no': say True or False"):
+        ToolSpec(name="t", **declared)
+
+
+def test_a_description_is_a_text() -> None:
+    """The model reads it."""
+    declared: dict[str, Any] = {"description": 5}
+
+    with pytest.raises(BadTool, match="description is 5: give a text"):
+        ToolSpec(name="t", **declared)
+
+
 @pytest.mark.parametrize("limit", ["timeout", "approval_timeout", "max_output_bytes"])
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "5", None])
 def test_a_limit_is_a_positive_number(limit: str, value: object) -> None:
