@@ -151,7 +151,7 @@ class Loot:
         for rune in self.runes.values():
             known[rune.conversation][rune.event_id] = rune.position
         gone = {at for hole in self.holes.values() for at in range(hole.position, _end(hole) + 1)}
-        last = max([info.last, *self.runes, *gone], default=info.first - 1)
+        last = max([info.last, info.first - 1, *self.runes, *gone])
         wanted = list(self._lost(known, before, ends, last))
         free = [at for at in range(info.first, last + 1) if at not in self.runes and at not in gone]
         if info.last:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from itertools import pairwise
+import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from runelog import segment, space
+from runelog import frame, space
 from runelog.catalog import MERGED, decode_span, entries
 from runelog.errors import Corrupt, RunefoldError
-from runelog.index import NUMBER, Head, checked, decode_head
+from runelog.index import NUMBER, PLACE, Head, checked, decode_head
 from runelog.lookup import last_position
 from runelog.manifest import Manifest, SegmentInfo, Status
 from runelog.rune import State, is_id
 from runelog.salvage import SalvageView
+from runelog.trust import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"(\d{6,})\.(\d+)\.mdb")
 _CATALOG: Final = re.compile(r"catalog\.(\d+)\.mdb")
+_NONSENSE: Final = (struct.error, UnicodeDecodeError, IndexError, KeyError)
+"""What becomes of reading keys and values that are not what was written."""
 
 
 def find_segments(directory: Path, error: Exception) -> Manifest:
@@ -43,15 +46,13 @@ def find_segments(directory: Path, error: Exception) -> Manifest:
                 found[number] = path
     if not found:
         raise error
-    infos = [_describe(found[number]) for number in sorted(found)]
-    for before, after in pairwise(infos):
-        if after.number != before.number + 1:
-            msg = f"there is no segment between {before.name} and {after.name}: put it back first"
-            raise Corrupt(msg) from error
-    segments = [
-        msgspec.structs.replace(info, last=after.first - 1) for info, after in pairwise(infos)
-    ]
-    last = infos[-1]
+    infos = _arranged(
+        [
+            _describe(found[number]) if number in found else _damaged(number)
+            for number in range(1, max(found) + 1)
+        ]
+    )
+    segments, last = infos[:-1], infos[-1]
     active = msgspec.structs.replace(
         last, status=Status.ACTIVE if last.status is Status.SEALED else last.status, digest=""
     )
@@ -70,37 +71,97 @@ def _generation(path: Path) -> int:
     return int(match[2])
 
 
+def _arranged(infos: list[SegmentInfo]) -> list[SegmentInfo]:
+    """Have segments follow each other: a damaged one is what lies between those that are sound."""
+    found: list[SegmentInfo] = []
+    for at, info in enumerate(infos):
+        first, last = info.first, info.last
+        if info.status is Status.DAMAGED:
+            first = found[-1].last + 1 if found else 1
+            last = max(last, first - 1)
+        if at + 1 == len(infos):
+            last = 0 if info.status is Status.DAMAGED else last
+        elif infos[at + 1].status is not Status.DAMAGED:
+            last = infos[at + 1].first - 1
+        found.append(msgspec.structs.replace(info, first=first, last=last))
+    return found
+
+
 def _describe(path: Path) -> SegmentInfo:
     """Return what a segment's own file says of it."""
     match = _NAME.fullmatch(path.name)
     assert match is not None
+    number, generation = int(match[1]), int(match[2])
     digest, size = space.digest(path)
     with SalvageView.open(path) as view:
         try:
-            told = view.get("meta", b"segment")
-            info = msgspec.json.decode(told or b"", type=SegmentInfo)
-            for table in segment.TABLES:
-                for _ in entries(view, table):
-                    pass
+            info = _told(view, number)
             last = last_position(view, info)
-        except (RunefoldError, msgspec.DecodeError):
-            positions = [int.from_bytes(key, "big") for key, _ in view.salvage("runes")]
-            return SegmentInfo(
-                number=int(match[1]),
-                generation=int(match[2]),
-                first=min(positions, default=1),
-                map_size=max(256 << 20, 2 * size),
-                status=Status.DAMAGED,
-            )
+        except (RunefoldError, msgspec.DecodeError, *_NONSENSE):
+            return _damaged(number, generation, _reached(view, size), size)
     return msgspec.structs.replace(
         info,
-        number=int(match[1]),
-        generation=int(match[2]),
+        number=number,
+        generation=generation,
         status=Status.SEALED,
         last=last,
         digest=digest,
         size=size,
     )
+
+
+def _damaged(number: int, generation: int = 0, last: int = 0, size: int = 0) -> SegmentInfo:
+    """Return what can be said of a segment that is damaged, or missing."""
+    return SegmentInfo(
+        number=number,
+        generation=generation,
+        first=1,
+        last=last,
+        map_size=max(256 << 20, 2 * size),
+        status=Status.DAMAGED,
+    )
+
+
+def _reached(view: SalvageView, size: int) -> int:
+    """Return the last position that can be read in a damaged segment, 0 if there is none."""
+    found = [
+        (PLACE.unpack(key)[0], frame.count(data))
+        for key, data in view.salvage("runes")
+        if len(key) == PLACE.size
+    ]
+    # A rune takes at least this much: what lies further behind the first is damage.
+    most = min(found, default=(0, 0))[0] + size // 24
+    return max((place + count - 1 for place, count in found if place + count <= most), default=0)
+
+
+def _told(view: SalvageView, number: int) -> SegmentInfo:
+    """Return what a sound segment says of itself; raise if it is not sound, or another one.
+
+    Without a manifest there is no digest to hold it against, so every rune and posting is checked.
+    """
+    if problems := view.check():
+        raise Corrupt(problems[0])
+    info = msgspec.json.decode(view.get("meta", b"segment") or b"", type=SegmentInfo)
+    heads = {key: decode_head(key, value) for key, value in entries(view, "heads")}
+    for table in ("holes", "work"):
+        for key, value in entries(view, table):
+            checked(key, value)
+    witness = Witness()
+    places = [PLACE.unpack(key)[0] for key, _ in entries(view, "holes")]
+    for key, data in entries(view, "runes"):
+        name, place = heads[NUMBER.pack(frame.number(data))].id, PLACE.unpack(key)[0]
+        frame.unpack(data, name, frame.seed_of(name), place)
+        witness.see(data)
+        witness.read(place, data)
+        places.append(place)
+    fault = witness.fault or witness.contradicts_postings(view)
+    if any(heads[at].id != name.decode() for name, at in entries(view, "names")):
+        fault = "the names of its conversations are not those that its heads tell"
+    if info.number != number or info.first != min(places, default=info.first):
+        fault = "it is another segment"
+    if fault:
+        raise Corrupt(fault)
+    return info
 
 
 class Expected(NamedTuple):
@@ -135,20 +196,24 @@ def expected_events(directory: Path, found: Manifest, damaged: set[int]) -> Expe
     path = directory / f"catalog.{found.catalog}.mdb"
     if path.exists():
         with SalvageView.open(path) as view:
-            _ask_catalog(view, expected)
+            _ask_catalog(directory, view, expected)
     expected.names.difference_update(marker.stem for marker in directory.glob("archive/*.erased"))
     return expected
 
 
-def _ask_catalog(view: SalvageView, expected: Expected) -> None:
-    """Take from the catalog where conversations end in damaged segments."""
+def _ask_catalog(directory: Path, view: SalvageView, expected: Expected) -> None:
+    """Take from the catalog where conversations end in damaged segments, unless they were moved."""
     doubts = not view.complete("spans")
+    # They may be told of all the same where the catalog is damaged, and older pages are read.
+    elsewhere = {path.stem for path in directory.glob("archive/*")}
     for key, stored in view.salvage("spans", _is_span):
         try:
             span = decode_span(key, stored)
             name = key[:-9].decode()
         except (Corrupt, UnicodeDecodeError):
             doubts = True
+            continue
+        if name in elsewhere:
             continue
         expected.names.add(name)
         if span.segment in expected.ends:
