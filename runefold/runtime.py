@@ -142,8 +142,7 @@ class Runtime:
         opening.check_names(cls, options)
         if (opener := opening.current()) is not None:
             return cast("Self", opener(cls, Path(directory), {**options}))
-        # It stays where it is, wherever the process goes.
-        log = Runelog.open(Path(directory).absolute(), CODEC, durability=durability)
+        log = Runelog.open(directory, CODEC, durability=durability)
         try:
             return cls(log, **options)
         except BaseException:

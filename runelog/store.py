@@ -114,7 +114,8 @@ class Runelog:
         be acknowledged: then it is waited for, and `Busy` names its process if it is still there
         after some seconds. Killing it ends the wait.
         """
-        directory = Path(path)
+        # It is this one that is meant, wherever the process goes from here.
+        directory = Path(path).absolute()
         check_parts(codec, clock)
         check_options(segment_size, durability, readonly=readonly, take_over=take_over)
         lock = log = None

@@ -66,3 +66,20 @@ def test_a_segment_is_rewritten_however_full_it_is(tmp_path: Path, verb: str, co
 
         assert len(texts(log.read(B))) == count
         assert log.conversation(A).state is not State.LIVE
+
+
+def test_a_log_stays_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that changes its directory writes large fields where the others are."""
+    home, other = tmp_path / "home", tmp_path / "other"
+    home.mkdir()
+    other.mkdir()
+    monkeypatch.chdir(home)
+    large = "x" * (2 << 20)
+    with Runelog.open("log", CODEC) as log:
+        monkeypatch.chdir(other)
+        log.append(A, [notes("note_1", large)])
+    with Runelog.open(home / "log", CODEC) as again:
+        kept = texts(again.read(A))
+
+    assert kept == [large]
+    assert not list(other.iterdir())
