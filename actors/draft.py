@@ -8,7 +8,7 @@ from actors.hall import Newborn
 from runelog.rune import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from actors.entity import Entity, Place, Placed
     from actors.hall import Hall, Ward
@@ -45,8 +45,14 @@ class _Other:
         """As the hall has it until then; a newborn is none."""
         self.runes: list[Rune] = []
 
+    def take(self, rune: Rune) -> None:
+        """Fold a rune."""
+        self.state = self.kind.lifecycle.apply(self.state, rune)
+        self.runes.append(rune)
+
 
 _UNSAID: Final = (None, None)
+_NOWHERE: Final[tuple[None, None, list[Rune]]] = (None, None, [])
 
 
 class Draft:
@@ -57,14 +63,15 @@ class Draft:
         hall: Hall,
         author: Author,
         after: Any,  # noqa: ANN401 -- of whichever law
-        placed: Iterable[Placed],
+        placed: Sequence[Placed],
     ) -> None:
         """Lay out what was decided and leads to `after`."""
+        entity, me = author.entity, author.me
         self._hall = hall
-        self._me = author.me
+        self._me = me
         # What is on the page already, nobody else can have come between.
         self._touched = hall.page.touched
-        self._version = None if author.me in self._touched else author.version
+        self._version = None if me in self._touched else author.version
         """What the author's stream is expected to have; it is said once for each."""
         self._parts: list[tuple[Place, int | None, list[Rune]]] = []
         """Consecutive runes of one place, and the version that the stream must have."""
@@ -76,45 +83,51 @@ class Draft:
         """Those of the runes that are in the author's own stream."""
         self.count = 0
         """How many runes there are."""
-        for place, rune in placed:
-            self._add(place, rune)
-        decided = len(self.own)
-        for birth in self._births:
-            self._see_to(birth)
-        for ward in self._wards:
-            self._see_to(ward)
-        # What these decided at once, and it observes, it has not folded yet.
-        for rune in self.own[decided:]:
-            after = author.entity.lifecycle.apply(after, rune)
+        self._lay_out(placed)
+        notes: dict[str, tuple[bool | None, int | None]] = {}
+        if self._others:
+            decided = len(self.own)
+            self._see_to(self._births)
+            self._see_to(self._wards)
+            # What these decided at once, and it observes, it has not folded yet.
+            for rune in self.own[decided:]:
+                after = entity.lifecycle.apply(after, rune)
+            self._note(notes)
         self.after = after
         """The author's state once all of it has happened."""
-        is_open = author.entity.is_open(after)
-        self.noted = (is_open, author.entity.deadline(after) if is_open else None)
-        notes = self._notes() if self._others else {}
+        is_open = entity.is_open(after)
+        self.noted = (is_open, entity.deadline(after) if is_open else None)
         if self.noted != author.noted:
-            notes[author.me] = self.noted
-        self.changes = self._changes(notes, author.entity.context(after), author.event)
+            notes[me] = self.noted
+        self.changes = self._changes(notes, entity.context(after), author.event)
 
     # -- laying out ---------------------------------------------------------------------------
 
-    def _add(self, place: Place, rune: Rune) -> None:
-        parts, others, me = self._parts, self._others, self._me
-        owner, observers = place.owner, place.observers
-        if not parts or parts[-1][0] != place:
-            if owner == me:
-                expected, self._version = self._version, None
+    def _lay_out(self, placed: Sequence[Placed]) -> None:
+        """Add runes behind what is there; whoever they concern beside the author folds them."""
+        parts, others, own, me = self._parts, self._others, self.own, self._me
+        at, _, runes = parts[-1] if parts else _NOWHERE
+        for place, rune in placed:
+            owner = place.owner
+            if place == at:
+                runes.append(rune)
             else:
-                expected = None if owner in others else self._meet(owner, rune)
-            parts.append((place, expected, [rune]))
-        else:
-            parts[-1][2].append(rune)
-        self.count += 1
-        for entity in (owner, *observers):
-            if entity == me:
-                self.own.append(rune)
-            elif entity in others and (other := others[entity]) is not None:
-                other.state = other.kind.lifecycle.apply(other.state, rune)
-                other.runes.append(rune)
+                if owner == me:
+                    expected, self._version = self._version, None
+                else:
+                    expected = None if owner in others else self._meet(owner, rune)
+                at, runes = place, [rune]
+                parts.append((place, expected, runes))
+            if owner == me:
+                own.append(rune)
+            elif (other := others[owner]) is not None:
+                other.take(rune)
+            for entity in place.observers:
+                if entity == me:
+                    own.append(rune)
+                elif (other := others.get(entity)) is not None:
+                    other.take(rune)
+        self.count += len(placed)
 
     def _meet(self, owner: str, rune: Rune) -> int | None:
         """Find out who is written to; return the version that its stream must have."""
@@ -132,17 +145,17 @@ class Draft:
         self._births.append(other)
         return 0
 
-    def _see_to(self, other: _Other) -> None:
-        """Let a newborn, or a ward, decide at once what is due inward."""
-        if other.kind.inward:
-            for place, rune in other.kind.cascaded(other.name, other.state, ())[1]:
-                self._add(place, rune)
+    def _see_to(self, others: list[_Other]) -> None:
+        """Let the newborn, or the wards, decide at once what is due inward."""
+        for other in others:
+            kind = other.kind
+            if kind.inward and (placed := kind.cascaded(other.name, other.state, ())[1]):
+                self._lay_out(placed)
 
     # -- what the index is told ---------------------------------------------------------------
 
-    def _notes(self) -> dict[str, tuple[bool | None, int | None]]:
+    def _note(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
         """Say of each of the others whether it has work left, and by when, where that is new."""
-        notes: dict[str, tuple[bool | None, int | None]] = {}
         for birth in self._births:
             if birth.kind.is_open(birth.state):
                 notes[birth.name] = (True, birth.kind.deadline(birth.state))
@@ -153,7 +166,6 @@ class Draft:
                 notes[other.name] = (True, kind.deadline(state))
             elif kind.is_open(ward.state):
                 notes[other.name] = (False, None)
-        return notes
 
     def _changes(
         self,
@@ -163,12 +175,13 @@ class Draft:
     ) -> list[Change]:
         """Return all of it as changes; the first one of each entity has what is noted of it."""
         changes = []
+        births, others = self._births, self._others
+        agent, turn = context
         for place, expected, runes in self._parts:
             owner = place.owner
-            agent, turn = context
-            if self._births:
-                other = self._others.get(owner)
-                if other is not None and other.ward is None:
+            if births:
+                agent, turn = context
+                if (other := others.get(owner)) is not None and other.ward is None:
                     agent, turn = other.kind.context(other.state)
             is_open, by = notes.pop(owner, _UNSAID) if notes else _UNSAID
             changes.append(
@@ -210,7 +223,7 @@ class Draft:
             assert other.ward is not None
             other.ward.state = other.state
             other.ward.version += len(other.runes)
-        found = {}
+        found: dict[str, Newborn] = {}
         for birth in self._births:
             runes = tuple(birth.runes)
             found[birth.name] = Newborn(birth.state, len(runes), last, runes)

@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 import msgspec
+from msgspec.structs import replace
 
 from runelog.errors import IllegalTransition, Refused
 from runelog.rune import Rune, Tombstone, Unknown, kind_of
@@ -174,6 +175,8 @@ class Lifecycle(Generic[P, S, C, E]):
     version: int = 1
     runes: frozenset[type[Rune]] = field(init=False, repr=False)
     """Every rune that the table mentions."""
+    _ways: dict[P, dict[type[Rune], P | ByField[P] | None]] = field(init=False, repr=False)
+    """The table as `apply` looks it up: with None for a rune that the phase does not allow."""
 
     def __post_init__(self) -> None:
         """Refuse a law that contradicts itself."""
@@ -183,6 +186,9 @@ class Lifecycle(Generic[P, S, C, E]):
             raise BrokenLaw(msg)
         runes = frozenset(cls for row in self.table.values() for cls in row)
         object.__setattr__(self, "runes", runes)
+        barred = dict.fromkeys(runes - self.observed)
+        ways = {phase: {**barred, **row} for phase, row in self.table.items()}
+        object.__setattr__(self, "_ways", ways)
 
     @property
     def terminal(self) -> tuple[P, ...]:
@@ -196,15 +202,9 @@ class Lifecycle(Generic[P, S, C, E]):
     def apply(self, state: S, rune: Rune) -> S:
         """Return the state after one more rune, or raise `IllegalTransition`."""
         before: P = state.phase  # type: ignore[assignment]  # a state's phase is a P, as checked
-        cls = type(rune)
-        after, row = before, self.table[before]
-        if cls in row:
-            target = row[cls]
-            if type(target) is ByField:
-                target = _by_field(target, before, rune, self.name)
-            after = target
-        elif cls in self.runes and cls not in self.observed:
-            after = step(self.table, before, rune, of=self.name)  # which says why not
+        after = self._ways[before].get(type(rune), before)
+        if after is not before and (after is None or type(after) is ByField):
+            after = step(self.table, before, rune, of=self.name)  # which says why not, if not
         state = self.evolve(state, rune)
         if state.phase is not before:
             msg = (
@@ -214,7 +214,7 @@ class Lifecycle(Generic[P, S, C, E]):
             raise IllegalTransition(msg)
         if after is before:
             return state
-        return msgspec.structs.replace(state, phase=after)  # type: ignore[type-var]  # a Struct, as checked
+        return replace(state, phase=after)  # type: ignore[type-var]  # a Struct, as checked
 
     def allows(self, state: S, rune: Rune) -> bool:
         """Say whether `apply` would take this rune."""
