@@ -75,7 +75,9 @@ class Page:
             touched = self.touched
             for change in changes:
                 count += len(change.runes)
-                touched.update((change.entity, *change.observers))
+                touched.add(change.entity)
+                if change.observers:
+                    touched.update(change.observers)
             self._changes += changes
             self._last = last + count
             return last + 1

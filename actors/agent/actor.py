@@ -68,6 +68,8 @@ class Kit:
         if gone:
             known = ", ".join(sorted(tool.spec.name for tool in offices.tools)) or "none"
             self.missing = self.missing or f"there is no tool {gone[0]!r}; registered: {known}"
+        self._rulings: dict[str, tuple[ToolSpec, Ruling]] = {}
+        """By tool: what rules say of a call is the same whatever its arguments are."""
         self._toolbox = Toolbox(offices.tools.get(name) for name in there)
         self._redactor = offices.redactor
         described = self._toolbox.describe()
@@ -96,7 +98,7 @@ class Kit:
         account: ledger.State,
     ) -> tuple[tool.Called, ...]:
         """Return the birth of each call, with everything that its law must know of its tool."""
-        plans = []
+        plans: list[tool.Called] = []
         for call, (rule, hold) in zip(asked, rules, strict=True):
             afford = None
             if rule.verdict in {"allow", "ask"}:
@@ -104,7 +106,7 @@ class Kit:
                 found = ledger.reserve(account, call.call_id, self.agent_id, cost(rule))
                 if isinstance(found, budget.Exhausted):
                     afford = found
-                else:
+                elif len(plans) < len(asked) - 1:
                     for rune in found:
                         account = ledger.LIFECYCLE.apply(account, rune)
             plans.append(
@@ -131,27 +133,33 @@ class Kit:
             case BadArguments(message):
                 return tool.Rule("bad_arguments", message, tools_hash=self.tools_hash), False
             case Fits(found, arguments):
-                spec = found.spec
-                verdict = self._judged(spec, arguments)
-                assert spec.in_doubt is not None
-                rule = tool.Rule(
-                    verdict=verdict.verdict,
-                    reason=verdict.reason,
-                    rules_hash=verdict.rules_hash,
-                    tools_hash=self.tools_hash,
-                    in_doubt=spec.in_doubt,
-                    idempotent=spec.idempotent or not spec.side_effects,
-                    timeout=round(spec.timeout * SECOND),
-                    approval_timeout=round(spec.approval_timeout * SECOND),
-                    grace=round(spec.grace * SECOND),
-                    sub_call=spec.sub_call,
-                    network=spec.network,
-                    side_effects=spec.side_effects,
-                    requires_approval=spec.requires_approval,
-                )
-                return rule, not spec.parallel_safe
+                known = self._rulings.get(call.tool_name)
+                if known is None or known[0] is not found.spec or self.judged_by_hand:
+                    known = found.spec, self._ruling(found.spec, arguments)
+                    self._rulings[call.tool_name] = known
+                return known[1]
             case _:
                 assert_never(checked)
+
+    def _ruling(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Ruling:
+        verdict = self._judged(spec, arguments)
+        assert spec.in_doubt is not None
+        rule = tool.Rule(
+            verdict=verdict.verdict,
+            reason=verdict.reason,
+            rules_hash=verdict.rules_hash,
+            tools_hash=self.tools_hash,
+            in_doubt=spec.in_doubt,
+            idempotent=spec.idempotent or not spec.side_effects,
+            timeout=round(spec.timeout * SECOND),
+            approval_timeout=round(spec.approval_timeout * SECOND),
+            grace=round(spec.grace * SECOND),
+            sub_call=spec.sub_call,
+            network=spec.network,
+            side_effects=spec.side_effects,
+            requires_approval=spec.requires_approval,
+        )
+        return rule, not spec.parallel_safe
 
     def _judged(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Verdict:
         try:

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from runelog.log import Log
     from runelog.rune import Rune
 
-KINDS: Final = frozenset(
-    kind_of(rune)
-    for rune in (
+RUNES: Final = frozenset[type["Rune"]](
+    {
         turn.Started,
         turn.ToolCallsReceived,
         turn.ToolsFinished,
         turn.Interrupted,
         turn.Error,
-        model.AssistantDelta,
         model.Completed,
         tool.Result,
-    )
+    }
 )
-"""The kinds of runes that a history is made of."""
+"""The runes of turns that a history is made of."""
+KINDS: Final = frozenset(map(kind_of, RUNES | {model.AssistantDelta}))
+"""Their kinds; the words of models are beside them in the log."""
 
 
 class History:

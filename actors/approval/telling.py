@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
     from actors.hall import Hall
     from runelog.rune import Rune
+
+
+_KINDS: Final = frozenset(cls for row in approval.TABLE.values() for cls in row) | {
+    approvals.Requested
+}
 
 
 class Approvals:
@@ -28,6 +33,8 @@ class Approvals:
 
     def take(self, rune: Rune) -> None:
         """Tell of a rune that moves an approval; others are nobody's concern here."""
+        if type(rune) not in _KINDS:
+            return
         match rune:
             case approvals.Requested(approval_id=name, agent_id=agent):
                 course = Course(self._hall, approval.ENTITY, name, approval.Phase.REQUESTED)

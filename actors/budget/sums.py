@@ -58,10 +58,11 @@ def minus(one: Amounts, other: Amounts) -> Amounts:
 
 def check_amounts(amounts: Amounts) -> Amounts:
     """Return the amounts, or refuse negative ones."""
-    for what, value in zip(WHATS, msgspec.structs.astuple(amounts), strict=True):
-        if value < 0:
-            msg = f"{what} = {value} cannot be counted: give an amount of 0 or more"
-            raise Refused(msg)
+    values = msgspec.structs.astuple(amounts)
+    if min(values) < 0:
+        what, value = next(pair for pair in zip(WHATS, values, strict=True) if pair[1] < 0)
+        msg = f"{what} = {value} cannot be counted: give an amount of 0 or more"
+        raise Refused(msg)
     return amounts
 
 

@@ -256,17 +256,23 @@ class Stream:
                 return None
             waiting = self._waiting
             waiting.append(text)
-            self._length += len(text)
-            if not self._begun or len(waiting) >= MOST:
+            self._length = length = self._length + len(text)
+            by = self.flush_by
+            if by is None:
+                self._gather()
+            elif self.heard_at >= by or len(waiting) >= MOST:
                 self._write_down(self._taken(last=False))
-            elif self.flush_by is None:
-                self.flush_by = self.heard_at + GATHER
-                self._alarm = self._clock.at(self.flush_by, lambda: self._tell(FLUSH))
-            elif self.heard_at >= self.flush_by:
-                self._write_down(self._taken(last=False))
-        if self._length > MAX_TEXT:
+        if length > MAX_TEXT:
             return Fail("endless", f"the answer is over {MAX_TEXT:,} characters long")
         return None
+
+    def _gather(self) -> None:
+        """Write the first words at once, and keep those that follow back. Holds the lock."""
+        if self._begun:
+            self.flush_by = self.heard_at + GATHER
+            self._alarm = self._clock.at(self.flush_by, lambda: self._tell(FLUSH))
+        else:
+            self._write_down(self._taken(last=False))
 
     def _write_down(self, text: str, *, anyhow: bool = False) -> None:
         """Write a text as one rune, if there is any. Holds the lock."""

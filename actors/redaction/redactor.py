@@ -42,6 +42,8 @@ MOST_HELD: Final = 8_192
 MOST_TRIED: Final = 256
 """At so many places it is tried where a match begins; then all that is held back is replaced."""
 _SHOWN: Final = 8
+_NO_TEXT: Final = frozenset({bool, int, float})
+"""Types of values that nothing can be hidden in."""
 
 
 def mark(secret: str) -> str:
@@ -60,6 +62,7 @@ class Redactor:
     def __init__(self, patterns: Iterable[str | re.Pattern[str]] = ()) -> None:
         """Look for these patterns, and for the keys of providers; refuse one that cannot be."""
         self._machine = Machine([*PROVIDER_KEYS, *patterns])
+        self._search = self._machine.search
 
     def flow(self) -> Flow:
         """Return what takes in a text piece by piece."""
@@ -67,7 +70,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return a whole text with every match replaced."""
-        if self._machine.search(text) is None:
+        if self._search(text) is None:
             return text
         flow = Flow(self._machine)
         return flow.feed(text) + flow.end()
@@ -78,6 +81,8 @@ class Redactor:
 
     def value(self, value: Any) -> Any:  # noqa: ANN401 -- whatever JSON knows, and commands
         """Return a value with every match replaced, wherever in it a text is; keys as well."""
+        if value is None or type(value) in _NO_TEXT:
+            return value
         match value:
             case str():
                 return self.text(value)
@@ -89,9 +94,13 @@ class Redactor:
                 found = [self.value(each) for each in value]
                 return type(value)(*found) if hasattr(value, "_fields") else tuple(found)
             case msgspec.Struct():
-                fields = {name: getattr(value, name) for name in value.__struct_fields__}
-                new = {name: self.value(each) for name, each in fields.items()}
-                return value if new == fields else msgspec.structs.replace(value, **new)
+                new = {}
+                for name in value.__struct_fields__:
+                    field = getattr(value, name)
+                    found = self.value(field)
+                    if found is not field and found != field:
+                        new[name] = found
+                return msgspec.structs.replace(value, **new) if new else value
             case _:
                 return value
 
@@ -115,16 +124,19 @@ class Flow:
 
     def feed(self, piece: str) -> str:
         """Take in a piece; return what may be shown by now."""
-        if piece and not self._text and self._found(piece, 0, last=False) is None:
-            # As nearly always.
-            self._before = piece[-1]
-            return piece
+        if not self._text:
+            if not piece:
+                return ""
+            if self._found(piece, 0, last=False) is None:
+                # As nearly always.
+                self._before = piece[-1]
+                return piece
         self._text += piece
         return self._passed(last=False)
 
     def end(self) -> str:
         """Return what was held back: nothing more will come."""
-        return self._passed(last=True)
+        return self._passed(last=True) if self._text else ""
 
     def _passed(self, *, last: bool) -> str:
         while self._at < len(self._text) and self._goes_on(last=last):

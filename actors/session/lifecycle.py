@@ -13,6 +13,7 @@ gone is refused with a rune. So each has exactly one answer.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -228,6 +229,7 @@ def _ensured(state: State) -> list[Effect]:
 # -- where runes belong ------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=64)
 def message_entity(message_id: str) -> str:
     """Return the stream in which the log's index finds a message, whatever its age.
 

@@ -17,7 +17,7 @@ import contextlib
 import threading
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NewType, Protocol
+from typing import TYPE_CHECKING, Any, NewType, Protocol, Self
 
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.tool.output import plain
@@ -130,6 +130,13 @@ class Call:
     """Whose turn it is called in."""
     redactor: Redactor = DEFAULT
     """Keeps secrets out of what it says. Whatever an adapter lets through is looked at again."""
+
+    def saying(self, progress: Progress) -> Self:
+        """Return the same call, with what it says going to `progress`."""
+        # Not `dataclasses.replace`, which takes longer than many a tool.
+        call = object.__new__(type(self))
+        vars(call).update(vars(self), progress=progress)
+        return call
 
 
 _current: ContextVar[Call | None] = ContextVar("runefold_call", default=None)

@@ -167,7 +167,7 @@ def check_json(value: object) -> None:
 
     Goes round in a loop and not into itself: nesting without end is found, not fallen into.
     """
-    waiting: list[tuple[object, int]] = [(value, 1)]
+    waiting: list[tuple[object, int]] = [] if _is_simple(value) else [(value, 1)]
     # An item takes two bytes at least, so there cannot be more of them than that.
     for _ in range(MAX_BYTES // 2):
         if not waiting:
@@ -187,6 +187,22 @@ def check_json(value: object) -> None:
         raise Unfit(["the arguments hold half characters (lone surrogates), send text"]) from None
     if size > MAX_BYTES:
         raise Unfit([f"the arguments have more than {MAX_BYTES:,} bytes, send less"])
+
+
+def _is_simple(value: object) -> bool:
+    """Tell at a glance that there is nothing in it to refuse, as mostly: names and short values."""
+    if type(value) is not dict:
+        return False
+    for name, item in value.items():
+        kind = type(item)
+        if type(name) is not str or not (
+            kind is str or kind is bool or item is None or (kind is int and abs(item) < _LARGE)
+        ):
+            return False
+    return True
+
+
+_LARGE: Final = 1 << 63
 
 
 def _check_keys(item: object) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from actors.agent.actor import KITS
-from actors.agent.history import HISTORIES, History
+from actors.agent.history import HISTORIES, RUNES, History
 from actors.budget import lifecycle as ledger
 from actors.budget import wall
 from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
@@ -115,9 +115,10 @@ class TurnActor(Shell):
         """Take what happened into the history, if that is at hand."""
         if type(rune) is model.Completed:
             self._asked = {rune.model_call_id: rune.calls}
-        history = self.hall.trays[HISTORIES].get(self.state.agent_id)
-        if history is not None:
-            history.take(rune, partial(said, self.hall))
+        if type(rune) in RUNES:
+            history = self.hall.trays[HISTORIES].get(self.state.agent_id)
+            if history is not None:
+                history.take(rune, partial(said, self.hall))
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -374,5 +375,5 @@ class TurnActor(Shell):
         if self._halting is not None:
             self._end_if_still(self._halting)
         super().act()
-        if self.state.phase not in {Phase.STREAMING, Phase.TOOL_EXECUTING}:
+        if not self.entity.is_open(self.state):
             forget(self.hall, self.me)

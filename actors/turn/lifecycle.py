@@ -66,7 +66,17 @@ from actors.turn.runes import (
     ToolCallsReceived,
     ToolsFinished,
 )
-from actors.turn.state import MAX_CALLS, Answer, Phase, State, evolve, expected, under_way
+from actors.turn.state import (
+    MAX_CALLS,
+    STREAMING,
+    TOOL_EXECUTING,
+    Answer,
+    Phase,
+    State,
+    evolve,
+    expected,
+    under_way,
+)
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Row, Table, refusal
 from runelog.rune import Rune, kind_of
@@ -142,26 +152,28 @@ _ENDINGS: Final = (FinishTurn, FinishEarly, GiveUp)
 
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
-    match state.phase, command:
-        case _, Recover() | TimeUp() | Run() | Stand():
-            return _about_time(state, command)
-        case Phase.STREAMING, Ask():
+    phase = state.phase
+    runs = phase is STREAMING or phase is TOOL_EXECUTING
+    match command:
+        case Ask() if phase is STREAMING:
             return _ask(state, command)
-        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), TakeCalls(plans)):
+        case TakeCalls(plans) if runs:
             return _take(state, plans, command)
-        case Phase.STREAMING, RestartStream() if _next(state) == command:
-            return _restart(state)
-        case Phase.TOOL_EXECUTING, CloseRound() if _next(state) == command:
-            results = tuple(Summary(at.call_id, at.status) for at in state.calls if at.status)
+        case CloseRound() if phase is TOOL_EXECUTING and _next(state) == command:
+            results = tuple([Summary(at.call_id, at.status) for at in state.calls if at.status])
             return [ToolsFinished(results, trigger=TOOLS_FINISHED)]
-        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Complete(final_output, now)):
+        case Complete(final_output, now) if runs:
             return _complete(state, final_output, now, command)
-        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Interrupt(reason, text, actor, now)):
+        case Recover() | TimeUp() | Run() | Stand():
+            return _about_time(state, command)
+        case RestartStream() if phase is STREAMING and _next(state) == command:
+            return _restart(state)
+        case Interrupt(reason, text, actor, now) if runs:
             _check_still(state, command)
             trigger = reason or "interrupt"
             end = Interrupted(reason, text, state.turn_id, trigger=trigger, actor=actor)
             return [*clock.stop(state, now), end]
-        case ((Phase.STREAMING | Phase.TOOL_EXECUTING), Fail(error_type, message, text, now)):
+        case Fail(error_type, message, text, now) if runs:
             _check_still(state, command)
             return [*clock.stop(state, now), _error(state, error_type, message, text)]
         case _:
@@ -294,7 +306,7 @@ def due(state: State) -> list[Effect]:
         effects += clock.due(state, ends=isinstance(following, _ENDINGS))
     if following is not None:
         effects.append(following)
-    elif state.phase is Phase.TOOL_EXECUTING:
+    elif state.phase is TOOL_EXECUTING:
         effects += _awaited(state)
     return effects
 
@@ -315,14 +327,15 @@ def _awaited(state: State) -> list[Effect]:
 def _next(state: State) -> Effect | None:
     """Say what the turn does next of itself; nothing while it waits for its tools."""
     found: Effect | None = None
-    if state.phase is Phase.STREAMING:
+    phase = state.phase
+    if phase is STREAMING:
         if not state.model_call_id:
             found = AskModel(expected(state), state.round, state.attempt)
         elif state.answer is None:
             found = EnsureModel(state.model_call_id)
         else:
             found = _after(state, state.answer)
-    elif state.phase is Phase.TOOL_EXECUTING and not under_way(state):
+    elif phase is TOOL_EXECUTING and not under_way(state):
         found = _stop(state, state.stopped, state.stopped_by) if state.stopped else CloseRound()
     if state.broke and found is not None and not isinstance(found, EnsureModel | FinishTurn):
         return GiveUp(state.model_call_id, BUDGET_EXHAUSTED, "its budget has no time left")

@@ -32,6 +32,6 @@ def asked_for(hall: Hall, call: str) -> tuple[AskedCall, ...]:
 
 def forget(hall: Hall, turn: str) -> None:
     """Remember the words of a turn's model calls no longer."""
-    streams = hall.trays[STREAMS]
-    for call in [call for call in streams if call.startswith(f"{turn}-")]:
+    streams, prefix = hall.trays[STREAMS], f"{turn}-"
+    for call in [call for call in streams if call.startswith(prefix)]:
         del streams[call]

@@ -45,6 +45,11 @@ class Phase(StrEnum):
     ERROR = "error"
 
 
+# To look a member up in its enum takes longer than to compare with it.
+STREAMING: Final = Phase.STREAMING
+TOOL_EXECUTING: Final = Phase.TOOL_EXECUTING
+
+
 class Answer(msgspec.Struct, frozen=True):
     """How the round's model call ended."""
 
@@ -116,13 +121,13 @@ class State(msgspec.Struct, frozen=True):
 
 def under_way(state: State) -> tuple[str, ...]:
     """Name what has not ended yet: the model call, or the tool calls without a result."""
-    match state.phase:
-        case Phase.STREAMING if state.model_call_id and state.answer is None:
-            return (state.model_call_id,)
-        case Phase.TOOL_EXECUTING:
-            return tuple([call.call_id for call in state.calls if call.status is None])
-        case _:
-            return ()
+    phase = state.phase
+    if phase is STREAMING:
+        waits = state.model_call_id and state.answer is None
+        return (state.model_call_id,) if waits else ()
+    if phase is TOOL_EXECUTING:
+        return tuple([call.call_id for call in state.calls if call.status is None])
+    return ()
 
 
 def expected(state: State) -> str:
@@ -150,7 +155,7 @@ def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one for each 
         case model.Completed() | model.Failed() | model.Cancelled():
             return _answered(state, rune)
         case ToolCallsReceived(call_ids):
-            return replace(state, calls=tuple(Call(call_id) for call_id in call_ids))
+            return replace(state, calls=tuple([Call(call_id) for call_id in call_ids]))
         case tool.Called() | tool.ApprovalRequested() | tool.Approved() | tool.Result():
             return _with_call(state, rune)
         case ToolsFinished():
@@ -194,7 +199,7 @@ def _answered(state: State, rune: model.Completed | model.Failed | model.Cancell
     answer: Answer
     match rune:
         case model.Completed(calls=calls):
-            asked = tuple(call.call_id for call in calls[: MAX_CALLS + 1])
+            asked = tuple([call.call_id for call in calls[: MAX_CALLS + 1]])
             answer = Answer("completed", asked)
         case model.Failed():
             kind, message, retryable = rune.error_type, rune.message, rune.retryable
@@ -209,10 +214,13 @@ def _with_call(
     rune: tool.Called | tool.ApprovalRequested | tool.Approved | tool.Result,
 ) -> State:
     """Note what became of a call of this round; others do not count any more."""
-    at = next((n for n, call in enumerate(state.calls) if call.call_id == rune.call_id), None)
-    if at is None or state.calls[at].status is not None:
+    ids = [call.call_id for call in state.calls]
+    if rune.call_id not in ids:
         return state
+    at = ids.index(rune.call_id)
     call = state.calls[at]
+    if call.status is not None:
+        return state
     match rune:
         case tool.Called(rule=rule, hold=hold):
             call = replace(call, hold=hold)

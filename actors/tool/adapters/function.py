@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import dataclasses
 import functools
 import inspect
 import typing
@@ -155,11 +154,12 @@ class FunctionTool(Generic[P, R]):
         """Run the function on this thread. Never raises, whatever the function does."""
         if call.cancellation.cancelled:
             return Outcome("cancelled", error="it was cancelled before it began")
-        veil = secret.Veil({})
+        veil = _NO_VEIL
         try:
             kwargs = self.fit(call.arguments)
             known = self._reveal(kwargs, call)
-            veil = secret.Veil(known)
+            if known:
+                veil = secret.Veil(known)
             if self._call_id is not None:
                 kwargs[self._call_id] = CallId(call.call_id)
             # In a context of its own: what the function sets there ends with the call.
@@ -191,12 +191,17 @@ class FunctionTool(Generic[P, R]):
     def _called(self, kwargs: dict[str, Any], call: Call, voice: _Voice) -> object:
         # The function is called by name: those of its parameters were checked when it was declared.
         function: Callable[..., object] = self._function
-        with during(dataclasses.replace(call, progress=voice)):
+        with during(call.saying(voice)):
             value = function(**kwargs)
-            if inspect.isawaitable(value):
+            if type(value) not in _NO_AWAITABLES and inspect.isawaitable(value):
                 with asyncio.Runner() as runner:
                     return runner.run(_awaited(value, call, self._limit(call)))
             return value
+
+
+_NO_VEIL: Final = secret.Veil({})
+_NO_AWAITABLES: Final = frozenset({str, int, float, bool, list, dict, tuple, type(None)})
+"""What functions mostly return: to ask whether that can be awaited takes longer than to run it."""
 
 
 class _Voice:
