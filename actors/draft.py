@@ -149,8 +149,9 @@ class Draft:
         """Let the newborn, or the wards, decide at once what is due inward."""
         for other in others:
             kind = other.kind
-            if kind.inward and (placed := kind.cascaded(other.name, other.state, ())[1]):
-                self._lay_out(placed)
+            # Mostly there is nothing: that is found out first.
+            if kind.inward and kind.lifecycle.due(other.state):
+                self._lay_out(kind.cascaded(other.name, other.state, ())[1])
 
     # -- what the index is told ---------------------------------------------------------------
 

@@ -207,7 +207,8 @@ class Shell(Process):
         while news:
             event_id, rune = news.popleft()
             if event_id > self.event:
-                before, self.state = self.state, apply(self.state, rune)
+                before = self.state
+                self.state = apply(before, rune)
                 self.version += 1
                 self.event = event_id
                 if tells:
@@ -256,35 +257,39 @@ class Shell(Process):
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal
-            if self._commit([*self.ahead(), *runes] if runes else runes):
+            if runes and (ahead := self.ahead()):
+                runes = [*ahead, *runes]
+            if self._commit(runes):
                 return None
         msg = f"{self.name}: others were faster {MAX_TRIES} times in a row"
         raise AssertionError(msg)
 
     def _commit(self, runes: Sequence[Rune]) -> bool:
         """Fold, append, only then believe. Tell whether it was done; if not, decide anew."""
-        before = self.state
+        before, hall = self.state, self.hall
         state, placed, due = self.entity.cascaded(self.me, before, runes)
         if not placed:
             return True
-        draft = Draft(self.hall, self, state, placed)
+        draft = Draft(hall, self, state, placed)
+        changes, own, noted = draft.changes, draft.own, draft.noted
         try:
             # Whoever waits for an answer is told if the log does not take it.
-            first = self.hall.append(draft.changes, at_once=self._is_asked)
+            first = hall.append(changes, at_once=self._is_asked)
         except WrongVersion:
             self._refold()
             return False
-        self.state = draft.after
+        self.state = after = draft.after
         self._due = (state, due)
-        self.version += len(draft.own)
         last = first + draft.count - 1
-        self.event = last if draft.own else self.event
-        self.noted = draft.noted
-        if draft.noted[0]:
-            self._until = (draft.after, draft.noted[1])
+        if own:
+            self.version += len(own)
+            self.event = last
+        self.noted = noted
+        if noted[0]:
+            self._until = (after, noted[1])
         births = draft.believe(last)
-        self._believe(before, draft.own)
-        self.hall.announce(first, draft.changes, births, self.me)
+        self._believe(before, own)
+        hall.announce(first, changes, births, self.me)
         return True
 
     def _refold(self) -> None:
@@ -298,15 +303,17 @@ class Shell(Process):
 
     def act(self) -> None:
         """Perform what is due and not under way; then see to the deadline, and to the end."""
+        under_way = self._under_way
         for _ in range(MAX_TRIES):
-            state, due = self._due
-            if state is not self.state:
-                due = self.entity.lifecycle.due(self.state)
-                if self._commits(due):
+            asked, due = self._due
+            state = self.state
+            if asked is not state:
+                due = self.entity.lifecycle.due(state)
+                if due and self._commits(due):
                     continue
-                self._due = (self.state, due)
-            if self._under_way:
-                self._under_way.intersection_update(due)
+                self._due = (state, due)
+            if under_way:
+                under_way.intersection_update(due)
             if not due or not self._begin(due):
                 break
         else:
@@ -321,19 +328,20 @@ class Shell(Process):
 
         A newborn was at its end as soon as it was born, for instance.
         """
+        inward = self.entity.inward
         for effect in due:
-            if type(effect) in self.entity.inward:
+            if type(effect) in inward:
                 self._commit([])
                 return True
         return False
 
     def _begin(self, due: Sequence[Any]) -> bool:
         """Perform what is not under way; tell whether that changed what is due."""
-        before, under_way = self.state, self._under_way
+        before, under_way, outside = self.state, self._under_way, self.entity.outside
         for effect in due:
             if effect not in under_way:
                 under_way.add(effect)
-                if type(effect) in self.entity.outside:
+                if type(effect) in outside:
                     self.hall.settle()
                 self.perform(effect)
                 if self.state is not before:

@@ -171,6 +171,7 @@ class Kit:
         return replace(verdict, reason=self._redactor.text(verdict.reason))
 
 
+_READY: Final = frozenset({Phase.IDLE, Phase.RUNNING_TURN})
 KITS: Final = Tray[Kit]()
 """By agent."""
 
@@ -187,7 +188,7 @@ class AgentActor(Shell):
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; new prompt material is recorded before it is used."""
-        ready = self.state.phase in {Phase.IDLE, Phase.RUNNING_TURN}
+        ready = self.state.phase in _READY
         if ready and self._kit.hash not in self.state.materials[-1:]:
             self._equip()
         return super().on_receive(message)

@@ -109,7 +109,7 @@ def limited(scope: Scope) -> tuple[What, ...]:
 _WITHOUT: Final = Limits()
 
 
-def _is_limited(accounts: Sequence[Scope]) -> bool:
+def is_limited(accounts: Sequence[Scope]) -> bool:
     """Say whether any of them may not spend something without end."""
     for account in accounts:  # noqa: SIM110 -- all calls come here, and mostly nothing is limited
         if account.limits != _WITHOUT:
@@ -186,7 +186,7 @@ def reserve(state: State, key: str, scope: str, amounts: Amounts) -> list[Rune] 
         if each.key == key:
             return []
     rune = Reserved(key=key, scope=scope, amounts=amounts)
-    if not _is_limited(accounts):
+    if not is_limited(accounts):
         return [rune]
     if (exhausted := _against(accounts, amounts, key)) is not None:
         return exhausted
@@ -302,7 +302,7 @@ def _reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
 
 def _settled(state: State, key: str, used: Amounts) -> State:
     """Count what was used in an account, and all the way up, for what was set aside."""
-    found = next(each for each in state.reservations if each.key == key)
+    found = next(iter([each for each in state.reservations if each.key == key]))
     payers, freed = lineage(state, found.scope), found.amounts
     scopes = tuple(
         [
@@ -346,7 +346,7 @@ def _closed(state: State, scope: str) -> State:
 
 def due(state: State) -> list[Warn]:
     """Say which limits have to be warned of; a budget is spent by others."""
-    if not _is_limited(state.scopes):
+    if not is_limited(state.scopes):
         return []
     return [
         Warn(at.scope, what) for at in state.scopes for what in limited(at) if is_near(at, what)

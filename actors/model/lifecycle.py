@@ -153,29 +153,31 @@ OUTSIDE: Final[frozenset[type]] = frozenset({CallProvider})
 
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
-    match state.phase, command:
-        case Phase.CALLING, _ if not state.model_call_id:
-            raise refusal(NAME, state.phase, command)
-        case Phase.CALLING, Finish():
+    if state.phase is not CALLING:
+        if isinstance(command, Recover | TimeUp):
+            # Nothing is in doubt any more, and the deadline was met.
+            return []
+        raise refusal(NAME, state.phase, command)
+    if not state.model_call_id:
+        raise refusal(NAME, state.phase, command)
+    match command:
+        case Finish():
             return _finish(state, command)
-        case Phase.CALLING, Fail():
+        case Fail():
             return _fail(state, command, _left_off(state, command))
-        case Phase.CALLING, BreakOff():
+        case BreakOff():
             return _cancel(state, command)
-        case Phase.CALLING, Cancel(reason, actor):
+        case Cancel(reason, actor):
             return _cancel(state, BreakOff(reason, actor=actor))
-        case Phase.CALLING, Recover():
+        case Recover():
             crash = Fail(CRASH, "the process ended while the model answered", retryable=True)
             return _fail(state, crash, _settled(state, crash))
-        case Phase.CALLING, TimeUp(now):
+        case TimeUp(now):
             if state.begun or now < state.first_byte_by:
                 return []
             # What was sent is with the provider, who may be at work on it.
             late = Fail(TIMEOUT, "no first byte came in time", retryable=True, said=0)
             return _fail(state, late, _settled(state, late))
-        case _, Recover() | TimeUp():
-            # Nothing is in doubt any more, and the deadline was met.
-            return []
         case _:
             raise refusal(NAME, state.phase, command)
 

@@ -57,6 +57,8 @@ MOST_WAITING: Final = 1_000
 """So many messages may wait; whoever sends more is told to come back later."""
 LIVE: Final = frozenset({Phase.CREATED, Phase.ACTIVE, Phase.PAUSED, Phase.SUSPENDED})
 """The phases in which a session takes messages and agents."""
+_TAKES_UP: Final = frozenset({Phase.CREATED, Phase.ACTIVE})
+"""Those in which a message may become a turn at once."""
 
 
 def decide(state: State, command: Command) -> list[Rune]:
@@ -101,8 +103,8 @@ def _about_messages(state: State, command: ask.MessageCommand) -> list[Rune]:
 
 def _is_known(state: State, message_id: str) -> bool:
     """Say whether a message is being dealt with; older ones are found by the log's index."""
-    return any(each.message_id == message_id for each in state.waiting) or any(
-        each.message_id == message_id for each in state.running
+    return message_id in [each.message_id for each in state.waiting] or (
+        message_id in [each.message_id for each in state.running]
     )
 
 
@@ -126,7 +128,7 @@ def _accept(state: State, command: ask.Accept) -> list[Rune]:
         runes.insert(0, _activated(state, "first_message"))
     state, was = evolve(state, accepted), state.phase
     new = state.waiting[-1]
-    may_begin = command.begin and was in {Phase.CREATED, Phase.ACTIVE}
+    may_begin = command.begin and was in _TAKES_UP
     if may_begin and _is_next(state, new):
         runes.append(_begin(state, new, command.now))
     return runes

@@ -125,7 +125,10 @@ def _ended(state: State, rune: TurnEnd) -> State:
 
 
 def _which(state: State, rune: TurnEnd) -> Running | None:
-    return next((each for each in state.running if each.turn_id == rune.turn_id), None)
+    for each in state.running:
+        if each.turn_id == rune.turn_id:
+            return each
+    return None
 
 
 def _queued(state: State, rune: InputAccepted | InputRefused) -> State:

@@ -22,7 +22,7 @@ from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
 from actors.entity import Entity, Place
 from actors.session import commands as ask
-from actors.session.decide import NAME, decide
+from actors.session.decide import LIVE, NAME, decide
 from actors.session.fold import evolve
 from actors.session.runes import (
     Activated,
@@ -73,6 +73,10 @@ TABLE: Table[Phase] = {
     Phase.ARCHIVED: {},
 }
 
+# To look a member up in its enum takes longer than to compare with it.
+ACTIVE: Final = Phase.ACTIVE
+_OVER: Final = frozenset({Phase.CLOSED, Phase.ARCHIVED})
+_TAKES_UP: Final = frozenset({Phase.CREATED, Phase.ACTIVE})
 BUDGET: Final = "budget_exhausted"
 ERRORS: Final = "error_threshold"
 """Reasons for which a session is suspended; the others name the root agent's end."""
@@ -88,16 +92,27 @@ def due(state: State) -> list[Effect]:
     at_once = _at_once(state)
     if at_once:
         return [*at_once]
+    found = _by_itself(state)
+    if state.phase is ACTIVE or (state.phase in LIVE and not is_stuck(state)):
+        found += _ensured(state)
+    return found
+
+
+def _by_itself(state: State) -> list[Effect]:
+    """Return what it has to do beside having its agents there."""
+    if state.phase is ACTIVE:
+        found = _leaving(state)
+        if state.waiting:
+            found += _steered(state)
+            found += _begun(state)
+        return found
     match state.phase:
-        case Phase.ACTIVE:
-            taken_up = [*_steered(state), *_begun(state)] if state.waiting else ()
-            return [*_leaving(state), *taken_up, *_ensured(state)]
         case Phase.CREATED | Phase.PAUSED | Phase.SUSPENDED:
             if is_stuck(state):
                 # What went wrong again and again is left alone until somebody has looked.
                 return []
             stopped = _stopped(state, "pause") if _is_stopped(state) else []
-            return [*_leaving(state), *stopped, *_ensured(state)]
+            return [*_leaving(state), *stopped]
         case Phase.CLOSING:
             ending = [
                 ask.TerminateAgent(each.agent_id, "session closed")
@@ -122,7 +137,7 @@ def _keeps_crashing(state: State) -> bool:
 
 def is_at_work(state: State) -> bool:
     """Say whether it has something to do by itself; what waits behind a turn waits with that."""
-    return any(not isinstance(each, ask.EnsureAgent) for each in due(state))
+    return bool(state.conversation_id) and bool(_at_once(state) or _by_itself(state))
 
 
 def _is_stopped(state: State) -> bool:
@@ -131,18 +146,18 @@ def _is_stopped(state: State) -> bool:
 
 def _at_once(state: State) -> list[Inward]:
     """Return what is decided in the append that made it due."""
-    if state.phase in {Phase.CLOSED, Phase.ARCHIVED}:
+    if state.phase in _OVER:
         return []
     found: list[Inward] = []
     if state.waiting and refusable(state):
         found.append(ask.RefuseInputs())
     if state.gone:
         found += [ask.CloseBudget(each) for each in state.gone if turn_of(state, each) is None]
+    if state.phase is ACTIVE:
+        return [*found, *_suspension(state)]
     match state.phase:
         case Phase.CREATED:
             found += _activation(state)
-        case Phase.ACTIVE:
-            found += _suspension(state)
         case Phase.SUSPENDED if state.broke:
             if state.exhausted is None and has_root(state):
                 found.append(ask.Unsuspend(reason="budget_replenished", actor="system"))
@@ -217,7 +232,7 @@ def _begun(state: State) -> list[Effect]:
 def _ensured(state: State) -> list[Effect]:
     """Return the agents that have something to do, or have to become ready."""
     needed = {each.agent_id for each in state.running}
-    if state.phase is Phase.ACTIVE:
+    if state.phase is ACTIVE:
         needed.update([each.to for each in state.waiting])
     return [
         ask.EnsureAgent(each.agent_id)
@@ -260,7 +275,7 @@ def is_open(state: State) -> bool:
     That the actors of its agents have to be there does not count: agents and turns that have work
     left are open by themselves, and say so in the append that makes it so.
     """
-    waits = bool(state.waiting) and state.phase in {Phase.CREATED, Phase.ACTIVE}
+    waits = bool(state.waiting) and state.phase in _TAKES_UP
     return waits or is_at_work(state)
 
 

@@ -125,7 +125,10 @@ def member(state: State, agent_id: str) -> Member | None:
 
 def turn_of(state: State, agent_id: str) -> Running | None:
     """Return the turn that an agent is running."""
-    return next((each for each in state.running if each.agent_id == agent_id), None)
+    for each in state.running:
+        if each.agent_id == agent_id:
+            return each
+    return None
 
 
 def next_for(state: State, agent_id: str) -> Waiting | None:

@@ -110,6 +110,10 @@ __all__ = [
 ]
 
 NAME: Final = "tool"
+# To look a member up in its enum takes longer than to compare with it.
+PENDING_CALL: Final = Phase.PENDING_CALL
+AWAITING_APPROVAL: Final = Phase.AWAITING_APPROVAL
+EXECUTING: Final = Phase.EXECUTING
 INWARD: Final[frozenset[type]] = frozenset({Begin})
 # A call whose beginning is due in the log, since it was approved while nobody ran it, begins when
 # it is taken over: its time runs from then.
@@ -248,18 +252,15 @@ def _ended(state: State, rune: Result) -> State:
 
 def due(state: State) -> list[Effect]:
     """Say what has to be done while the state is this one."""
+    phase = state.phase
+    if phase is PENDING_CALL:
+        return [] if state.call.hold else [Begin()]
+    if phase is not EXECUTING:
+        return []
+    if not state.started:
+        return [Begin()]
     call_id, attempt = state.call.call_id, state.attempt
-    match state.phase:
-        case Phase.PENDING_CALL:
-            return [] if state.call.hold else [Begin()]
-        case Phase.EXECUTING if not state.started:
-            return [Begin()]
-        case Phase.EXECUTING if state.doubted:
-            return [Probe(call_id, attempt)]
-        case Phase.EXECUTING:
-            return [RunTool(call_id, attempt)]
-        case _:
-            return []
+    return [Probe(call_id, attempt) if state.doubted else RunTool(call_id, attempt)]
 
 
 # -- what the shell must know ------------------------------------------------------------------
@@ -301,7 +302,7 @@ def deadline(state: State) -> int | None:
 
 def is_running(state: State) -> bool:
     """Say whether the tool itself is at work, as far as is known."""
-    return state.phase is Phase.EXECUTING and state.started and not state.doubted
+    return state.phase is EXECUTING and state.started and not state.doubted
 
 
 def context(state: State) -> tuple[str | None, str | None]:
@@ -311,7 +312,7 @@ def context(state: State) -> tuple[str | None, str | None]:
 
 def is_open(state: State) -> bool:
     """Say whether a human is waited for: with the rest, its turn is open as long as it is."""
-    return state.phase is Phase.AWAITING_APPROVAL
+    return state.phase is AWAITING_APPROVAL
 
 
 LIFECYCLE: Final = Lifecycle(

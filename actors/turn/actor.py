@@ -302,9 +302,11 @@ class TurnActor(Shell):
         """Return what a call may cost; without a price, something where cost is limited."""
         if kit.price is not None:
             return kit.price.of(sent, kit.config.max_output_tokens)
-        for account in ledger.lineage(self.hall.ward("budget").state, self.state.agent_id):
-            if account.limits.cost is not None:
-                return 1
+        account = self.hall.ward("budget").state
+        if ledger.is_limited(account.scopes):
+            for each in ledger.lineage(account, self.state.agent_id):
+                if each.limits.cost is not None:
+                    return 1
         return 0
 
     def _afford(self, key: str, amounts: Amounts) -> tuple[Exhausted | None, tuple[Warning, ...]]:
