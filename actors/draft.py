@@ -150,8 +150,8 @@ class Draft:
         for other in others:
             kind = other.kind
             # Mostly there is nothing: that is found out first.
-            if kind.inward and kind.lifecycle.due(other.state):
-                self._lay_out(kind.cascaded(other.name, other.state, ())[1])
+            if kind.inward and (due := kind.lifecycle.due(other.state)):
+                self._lay_out(kind.cascaded(other.name, other.state, (), due)[1])
 
     # -- what the index is told ---------------------------------------------------------------
 

@@ -92,22 +92,27 @@ class Entity:
         me: str,
         state: Any,  # noqa: ANN401 -- of whichever lifecycle
         runes: Sequence[Rune],
+        due: Sequence[Any] | None = None,
     ) -> tuple[Any, list[Placed], Sequence[Any]]:
         """Do as `cascade`; say where each rune belongs and what is due in the end as well.
 
-        Both are known on the way, and to find them out once more costs time.
+        Both are known on the way, and to find them out once more costs time. So does what is due
+        in `state`: whoever knows says it, if there are no `runes`.
         """
         placed: list[Placed] = []
+        lifecycle, inward = self.lifecycle, self.inward
         for _ in range(_PATIENCE):
             if runes:
                 state = self.laid_out(me, state, runes, placed)
-            due = self.lifecycle.due(state)
+                due = None
+            if due is None:
+                due = lifecycle.due(state)
             for at_once in due:
-                if type(at_once) in self.inward:
+                if type(at_once) in inward:
                     break
             else:
                 return state, placed, due
-            runes = self.lifecycle.decide(state, at_once)
+            runes = lifecycle.decide(state, at_once)
             if not runes:
                 msg = f"{self.name}: {type(at_once).__name__} is due and decides nothing"
                 raise AssertionError(msg)

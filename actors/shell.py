@@ -264,10 +264,13 @@ class Shell(Process):
         msg = f"{self.name}: others were faster {MAX_TRIES} times in a row"
         raise AssertionError(msg)
 
-    def _commit(self, runes: Sequence[Rune]) -> bool:
-        """Fold, append, only then believe. Tell whether it was done; if not, decide anew."""
+    def _commit(self, runes: Sequence[Rune], due: Sequence[Any] | None = None) -> bool:
+        """Fold, append, only then believe. Tell whether it was done; if not, decide anew.
+
+        Without `runes`, it is what is `due` inward that is decided.
+        """
         before, hall = self.state, self.hall
-        state, placed, due = self.entity.cascaded(self.me, before, runes)
+        state, placed, due = self.entity.cascaded(self.me, before, runes, due)
         if not placed:
             return True
         draft = Draft(hall, self, state, placed)
@@ -331,7 +334,7 @@ class Shell(Process):
         inward = self.entity.inward
         for effect in due:
             if type(effect) in inward:
-                self._commit([])
+                self._commit([], due)
                 return True
         return False
 

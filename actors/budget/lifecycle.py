@@ -359,10 +359,10 @@ def place(_state: State, rune: Rune) -> Place:
         case Warning(scope) | Exhausted(scope) | Replenished(scope) | Closed(scope):
             return Place(NAME, tuple(dict.fromkeys(("session", scope))))
         case _:
-            return _UNOBSERVED
+            return UNOBSERVED
 
 
-_UNOBSERVED: Final = Place(NAME)
+UNOBSERVED: Final = Place(NAME)
 
 
 def is_open(_state: State) -> bool:

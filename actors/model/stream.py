@@ -111,8 +111,9 @@ class Stream:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        text = self._flow.feed(clean("".join(self._waiting)))
-        self._waiting.clear()
+        waiting = self._waiting
+        text = self._flow.feed(clean("".join(waiting))) if waiting else ""
+        waiting.clear()
         if last:
             text += self._flow.end()
         if text:
@@ -308,9 +309,10 @@ def is_short(seconds: object) -> bool:
 
 def is_sound(used: Used) -> bool:
     """Tell whether what a provider says was used can be counted."""
-    return all(
-        type(amount) is int and 0 <= amount <= MAX_USED for amount in msgspec.structs.astuple(used)
-    )
+    for amount in msgspec.structs.astuple(used):
+        if type(amount) is not int or not 0 <= amount <= MAX_USED:
+            return False
+    return True
 
 
 def asked(call_id: str, event: ToolCall, redactor: Redactor = DEFAULT) -> AskedCall:

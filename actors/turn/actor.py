@@ -118,7 +118,10 @@ class TurnActor(Shell):
         if type(rune) in RUNES:
             history = self.hall.trays[HISTORIES].get(self.state.agent_id)
             if history is not None:
-                history.take(rune, partial(said, self.hall))
+                history.take(rune, self._said)
+
+    def _said(self, model_call_id: str) -> str:
+        return said(self.hall, model_call_id)
 
     # -- messages -----------------------------------------------------------------------------
 

@@ -23,14 +23,15 @@ def place(state: State, rune: Rune) -> Place:
             return Place(turn_id, (agent_id, "session"))
         case model.Called(model_call_id=call) | tool.Called(call_id=call):
             return Place(call, (state.turn_id,))
-        case budget.Settled() | budget.Reserved(until=int()):
+        case budget.Reserved(until=None):
+            return ledger.UNOBSERVED
+        case budget.Settled() | budget.Reserved():
             # Its own time: the calls settle theirs.
             return Place("budget", (state.turn_id,))
-        case budget.Exhausted(what="wall"):
+        case budget.Warning() | budget.Exhausted():
             at = ledger.place(ledger.LIFECYCLE.initial, rune)
-            return Place(at.owner, (*at.observers, state.turn_id))
-        case budget.Reserved() | budget.Warning() | budget.Exhausted():
-            return ledger.place(ledger.LIFECYCLE.initial, rune)
+            is_time = isinstance(rune, budget.Exhausted) and rune.what == "wall"
+            return Place(at.owner, (*at.observers, state.turn_id)) if is_time else at
         case ToolCallsReceived() | StreamRestarted():
             # How it goes on within: nobody else's fold needs it.
             return Place(state.turn_id)
