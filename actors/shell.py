@@ -15,7 +15,7 @@ from actors.commands import Recover, TimeUp
 from actors.draft import Draft
 from actors.process import NORMAL, Process
 from actors.report import log, talkative
-from actors.telling import Telling, tell_of_haste
+from actors.telling import Telling, tell_no_more, tell_of_haste
 from runelog.errors import Refused, WrongVersion
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ class Shell(Process):
         """
         self._in_doubt = False
         self._woken = False
-        self._telling = Telling(hall, self.entity, me)
         self.replayed = False
         """Whether its state was read from the log, rather than handed over at birth."""
 
@@ -116,7 +115,7 @@ class Shell(Process):
         if self.replayed:
             # Of one that is over, its last actor has told.
             if not self.entity.lifecycle.is_over(self.state):
-                self._telling.of_the_past(self._agent, self.event)
+                Telling(self.hall, self.entity, self.me).of_the_past(self._agent, self.event)
         else:
             self._believe(self.entity.lifecycle.initial, runes)
             is_open = self.entity.is_open(self.state)
@@ -128,7 +127,7 @@ class Shell(Process):
         """Leave the hall; of one that is over nothing more will be told."""
         self._disarm()
         if self.entity.lifecycle.is_over(self.state):
-            self._telling.no_more()
+            tell_no_more(self.hall, self.me)
         self.hall.leave(self.me, self)
 
     def on_failure(self, *_about: object) -> None:
@@ -212,15 +211,19 @@ class Shell(Process):
                 self.version += 1
                 self.event = event_id
                 if tells:
-                    self._telling.of(before.phase, (rune,), self._agent, event_id)
+                    self._tell_of(before, (rune,))
                 self.believed(rune)
 
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
         """Take notice of what was folded here and now, and tell operators of it."""
         if talkative():
-            self._telling.of(before.phase, runes, self._agent, self.event)
+            self._tell_of(before, runes)
         for rune in runes:
             self.believed(rune)
+
+    def _tell_of(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
+        telling = Telling(self.hall, self.entity, self.me)
+        telling.of(before.phase, runes, self._agent, self.event)
 
     @property
     def _agent(self) -> str | None:

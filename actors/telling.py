@@ -106,9 +106,10 @@ class Telling:
                 course.take(envelope.payload, agent, silently=envelope.event_id <= told)
             self._hall.trays[TOLD][self._me] = event
 
-    def no_more(self) -> None:
-        """Forget what was told of an entity that is over."""
-        self._hall.trays[TOLD].pop(self._me, None)
+
+def tell_no_more(hall: Hall, name: str) -> None:
+    """Forget what was told of an entity that is over."""
+    hall.trays[TOLD].pop(name, None)
 
 
 def tell_of_haste(

@@ -51,26 +51,35 @@ class Cancellation:
     def __init__(self) -> None:
         """Begin without any wish to stop."""
         self._lock = threading.Lock()
-        self._told = threading.Event()
+        self._cancelled = False
+        self._told: threading.Event | None = None
+        """Made for whoever waits: few do, and it costs more than all the rest."""
         self._callbacks: dict[object, Callable[[], object]] = {}
 
     @property
     def cancelled(self) -> bool:
         """Whether the call should stop."""
-        return self._told.is_set()
+        return self._cancelled
 
     def cancel(self) -> None:
         """Tell the call to stop, from whichever thread; a second time changes nothing."""
         with self._lock:
-            if self._told.is_set():
+            if self._cancelled:
                 return
-            self._told.set()
+            self._cancelled = True
+            if self._told is not None:
+                self._told.set()
             for callback in self._callbacks.values():
                 # Called under the lock, so that none comes after its `calling` has ended.
                 callback()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the word, at most `timeout` seconds; tell whether it came."""
+        with self._lock:
+            if self._cancelled:
+                return True
+            if self._told is None:
+                self._told = threading.Event()
         return self._told.wait(timeout)
 
     @contextlib.contextmanager
@@ -82,7 +91,7 @@ class Cancellation:
         key = object()
         with self._lock:
             self._callbacks[key] = callback
-            if self._told.is_set():
+            if self._cancelled:
                 callback()
         try:
             yield

@@ -114,6 +114,7 @@ NAME: Final = "tool"
 PENDING_CALL: Final = Phase.PENDING_CALL
 AWAITING_APPROVAL: Final = Phase.AWAITING_APPROVAL
 EXECUTING: Final = Phase.EXECUTING
+_UNDER_WAY: Final = frozenset({PENDING_CALL, AWAITING_APPROVAL, EXECUTING})
 INWARD: Final[frozenset[type]] = frozenset({Begin})
 # A call whose beginning is due in the log, since it was approved while nobody ran it, begins when
 # it is taken over: its time runs from then.
@@ -125,23 +126,24 @@ OUTSIDE: Final[frozenset[type]] = frozenset({RunTool, Probe, Begin})
 
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
-    match state.phase, command:
-        case _, Approve() | Deny() | Answer():
+    phase = state.phase
+    match command:
+        case Approve() | Deny() | Answer():
             return answered(state, command)
-        case _, TimeUp(now):
+        case TimeUp(now):
             when = deadline(state)
             return overdue(state) if when is not None and now >= when else []
-        case ((Phase.PENDING_CALL | Phase.AWAITING_APPROVAL | Phase.EXECUTING), Cancel()):
+        case Cancel() if phase in _UNDER_WAY:
             return _cancelled(state, command)
-        case Phase.PENDING_CALL, _:
+        case _ if phase is PENDING_CALL:
             return _pending(state, command)
-        case Phase.EXECUTING, _:
+        case _ if phase is EXECUTING:
             return _running(state, command) if state.started else _approved(state, command)
-        case Phase.COMPLETED_RESULT, Finish():
+        case Finish() if phase is Phase.COMPLETED_RESULT:
             return []
-        case _, Fail(status=status) if status == state.status:
+        case Fail(status=status) if status == state.status:
             return []
-        case _, Go() | Cancel() | Recover() | Abandon():
+        case Go() | Cancel() | Recover() | Abandon():
             # To come too late is nobody's mistake here: what they are for is so, or is asked.
             return []
         case _:
