@@ -66,17 +66,7 @@ from actors.turn.runes import (
     ToolCallsReceived,
     ToolsFinished,
 )
-from actors.turn.state import (
-    MAX_CALLS,
-    STREAMING,
-    TOOL_EXECUTING,
-    Answer,
-    Phase,
-    State,
-    evolve,
-    expected,
-    under_way,
-)
+from actors.turn.state import MAX_CALLS, Answer, Phase, State, evolve, expected, under_way
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Row, Table, refusal
 from runelog.rune import Rune, kind_of
@@ -90,7 +80,8 @@ RESPONSE_DONE: Final = "response_done"
 """What completes a turn: the model asks for nothing more."""
 TOOLS_FINISHED: Final = "tools_finished"
 """What ends a round: every call has its result."""
-
+STREAMING: Final = Phase.STREAMING
+TOOL_EXECUTING: Final = Phase.TOOL_EXECUTING
 
 TABLE: Table[Phase] = {
     Phase.IDLE: {Started: Phase.STREAMING},
@@ -152,8 +143,7 @@ _ENDINGS: Final = (FinishTurn, FinishEarly, GiveUp)
 
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
-    phase = state.phase
-    runs = phase is STREAMING or phase is TOOL_EXECUTING
+    phase, runs = state.phase, is_open(state)
     match command:
         case Ask() if phase is STREAMING:
             return _ask(state, command)
