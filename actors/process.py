@@ -16,8 +16,9 @@ import pykka
 from pykka.messages import _ActorStop
 
 from actors.answer import Answer
-from actors.errors import Crashed, Dead, Overloaded, StartFailed, Unanswered
+from actors.errors import Crashed, Overloaded, StartFailed
 from actors.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
+from actors.ref import ASK_TIMEOUT, Ref, dead_letter, tell_watcher
 from actors.report import log
 from runelog.errors import Refused
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from pykka._envelope import Envelope
 
-    from actors.ports import Lane, Scheduler
+    from actors.ports import Lane
 
 __all__ = [
     "ASK_TIMEOUT",
@@ -45,8 +46,6 @@ __all__ = [
 
 MAILBOX: Final = 10_000
 """How many messages may wait before the sender is told `Overloaded`."""
-ASK_TIMEOUT: Final = 30.0
-"""How many seconds whoever asks waits for an answer, unless they say."""
 
 
 class _Inbox:
@@ -78,12 +77,29 @@ class _Inbox:
 class Process(pykka.Actor):
     """An actor on a lane. Subclasses handle messages in `on_receive`."""
 
+    # What every actor has is not in its dictionary: Python looks up quickly only what is in a small
+    # one, and those of most actors would not be.
+    __slots__ = (
+        "_guard",
+        "_in_hand",
+        "_is_asked",
+        "_launched",
+        "_limit",
+        "_mail",
+        "_started",
+        "_stopping",
+        "_watchers",
+        "exit",
+        "lane",
+        "name",
+        "ref",
+    )
+
     def __init__(self, name: str, lane: Lane, *, mailbox: int = MAILBOX) -> None:
         """Begin before its start; `launch` starts it."""
         # Not pykka's own: for each actor it draws a uuid and makes an event, an inbox and a
         # reference, which is most of what a short-lived one costs. They are made here when somebody
         # asks for them.
-        self.actor_urn = name
         self.name = name
         self.lane = lane
         self.exit: Exit | None = None
@@ -99,6 +115,11 @@ class Process(pykka.Actor):
         self._watchers: list[Callable[[Down], None]] = []
         self._launched = False
         self._started = False
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # nobody sets it
+        """What pykka calls it."""
+        return self.name
 
     @property
     def actor_inbox(self) -> _Inbox:  # type: ignore[override]  # made when asked for
@@ -204,13 +225,7 @@ class Process(pykka.Actor):
             if how is None:
                 self._watchers.append(told)
         if how is not None:
-            self._tell_watcher(told, Down(self.name, self.ref, how))
-
-    def _tell_watcher(self, told: Callable[[Down], None], down: Down) -> None:
-        try:
-            told(down)
-        except BaseException:  # noqa: BLE001 -- the next one is to be told whatever this one does
-            log.exception("watcher_failed", actor=self.name)
+            tell_watcher(told, Down(self.name, self.ref, how))
 
     def _end(self, how: Exit) -> None:
         with self._guard:
@@ -226,10 +241,11 @@ class Process(pykka.Actor):
         if in_hand is not None:
             self._fail(*in_hand, how)
         for letter in left:
-            _dead_letter(self.name, *letter)
+            dead_letter(self.name, *letter)
         down = Down(self.name, self.ref, how)
         for told in watchers:
-            self._tell_watcher(told, down)
+            tell_watcher(told, down)
+        self.ref.let_go(how)
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -246,7 +262,7 @@ class Process(pykka.Actor):
                 self._mail.append((message, reply_to))
             started = self._started
         if gone:
-            _dead_letter(self.name, message, reply_to)
+            dead_letter(self.name, message, reply_to)
         elif started:
             self.lane.run(self._step)
 
@@ -316,69 +332,3 @@ class Process(pykka.Actor):
         except BaseException as worse:  # noqa: BLE001 -- as above
             log.exception("crash_handler_failed", actor=self.name, exc_info=worse)
         self._end(Exit(Reason.CRASH, error))
-
-
-class Ref:
-    """How others reach an actor: by message only."""
-
-    __slots__ = ("_process", "name")
-
-    def __init__(self, process: Process) -> None:
-        """Refer to this actor, and to none that may come after it under the same name."""
-        self._process = process
-        self.name = process.name
-
-    def __repr__(self) -> str:
-        """Show the name and whether it is alive."""
-        return f"<{self.name}: {'alive' if self.is_alive() else self._process.exit}>"
-
-    def is_alive(self) -> bool:
-        """Tell whether it has not ended yet."""
-        return self._process.exit is None
-
-    def tell(self, message: object) -> None:
-        """Send a message; `Overloaded` if its mailbox is full. To the dead, it is a dead letter."""
-        self._process.deliver(message)
-
-    def notify(self, message: object) -> None:
-        """Send what must not be refused: news of what happened, of which there is an end."""
-        self._process.deliver(message, limited=False)
-
-    def ask(
-        self, message: object, scheduler: Scheduler, timeout: float | None = ASK_TIMEOUT
-    ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Send a message and wait for the answer. For the edge: actors only tell each other."""
-        answer = self.ask_later(message)
-        if not scheduler.wait(answer, timeout):
-            msg = (
-                f"{self.name} gave no answer to {type(message).__name__} within {timeout} s; "
-                "it may still be handled"
-            )
-            raise Unanswered(msg)
-        return answer.result()
-
-    def ask_later(self, message: object) -> Answer:
-        """Send a message; the answer is waited for elsewhere."""
-        answer = Answer()
-        self._process.deliver(message, answer)
-        return answer
-
-    def stop(self, how: Exit = SHUTDOWN) -> None:
-        """Ask it to end before it handles anything else."""
-        self._process.stop(how)
-
-    def kill(self) -> None:
-        """End it without asking."""
-        self._process.kill()
-
-    def watch(self, told: Callable[[Down], None]) -> None:
-        """Have `told` called once it has ended. It must be quick, such as to tell somebody."""
-        self._process.watch(told)
-
-
-def _dead_letter(name: str, message: object, reply_to: Answer | None) -> None:
-    if reply_to is not None:
-        reply_to.fail(Dead(f"{name} has ended: {type(message).__name__} was not handled"))
-    else:
-        # Not `message`: the standard logger keeps that word for itself, and raises.
-        log.debug("dead_letter", actor=name, letter=type(message).__name__)

@@ -22,6 +22,7 @@ from runelog.store import Runelog
 from supervisors.child_spec import ChildSpec, Flags
 from supervisors.house import House
 from supervisors.strategy import Strategy
+from supervisors.supervisor import Supervisor
 from tests.runefold.talks import Talk, talk
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def test_a_supervisor_restarts_one_for_one_three_times_in_five_seconds() -> None
 
     assert (flags.strategy, flags.intensity, flags.period) == (Strategy.ONE_FOR_ONE, 3, 5)
     assert ChildSpec("child", lambda: None).patience == 5
-    (template,) = agents._process._specs  # type: ignore[attr-defined]  # a supervisor's
+    assert isinstance(agents._process, Supervisor)
+    (template,) = agents._process._specs
+    assert template.backoff is not None
     assert template.backoff.jitter > 0
 
 

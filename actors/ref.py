@@ -1,0 +1,123 @@
+"""How others reach an actor, and what becomes of what they send to one that has ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.answer import Answer
+from actors.errors import Dead, Unanswered
+from actors.exits import SHUTDOWN, Down
+from actors.report import log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.exits import Exit
+    from actors.ports import Scheduler
+    from actors.process import Process
+
+ASK_TIMEOUT: Final = 30.0
+"""How many seconds whoever asks waits for an answer, unless they say."""
+
+
+class Ref:
+    """How others reach an actor: by message only."""
+
+    __slots__ = ("_exit", "_process", "name")
+
+    def __init__(self, process: Process) -> None:
+        """Refer to this actor, and to none that may come after it under the same name."""
+        self._process: Process | None = process
+        self._exit: Exit | None = None
+        self.name = process.name
+
+    def __repr__(self) -> str:
+        """Show the name and whether it is alive."""
+        process = self._process
+        how = self._exit if process is None else process.exit
+        return f"<{self.name}: {'alive' if how is None else how}>"
+
+    def let_go(self, how: Exit) -> None:
+        """Know of the actor only how it ended, so that it goes as soon as nobody else needs it.
+
+        Held by what it holds itself, it would be there until Python looks for such circles, which
+        takes long if each of the short-lived actors is one.
+        """
+        self._exit, self._process = how, None
+
+    def is_alive(self) -> bool:
+        """Tell whether it has not ended yet."""
+        process = self._process
+        return process is not None and process.exit is None
+
+    def tell(self, message: object) -> None:
+        """Send a message; `Overloaded` if its mailbox is full. To the dead, it is a dead letter."""
+        self._send(message, None, limited=True)
+
+    def notify(self, message: object) -> None:
+        """Send what must not be refused: news of what happened, of which there is an end."""
+        self._send(message, None, limited=False)
+
+    def ask(
+        self, message: object, scheduler: Scheduler, timeout: float | None = ASK_TIMEOUT
+    ) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Send a message and wait for the answer. For the edge: actors only tell each other."""
+        answer = self.ask_later(message)
+        if not scheduler.wait(answer, timeout):
+            msg = (
+                f"{self.name} gave no answer to {type(message).__name__} within {timeout} s; "
+                "it may still be handled"
+            )
+            raise Unanswered(msg)
+        return answer.result()
+
+    def ask_later(self, message: object) -> Answer:
+        """Send a message; the answer is waited for elsewhere."""
+        answer = Answer()
+        self._send(message, answer, limited=True)
+        return answer
+
+    def _send(self, message: object, reply_to: Answer | None, *, limited: bool) -> None:
+        process = self._process
+        if process is None:
+            dead_letter(self.name, message, reply_to)
+        else:
+            process.deliver(message, reply_to, limited=limited)
+
+    def stop(self, how: Exit = SHUTDOWN) -> None:
+        """Ask it to end before it handles anything else."""
+        process = self._process
+        if process is not None:
+            process.stop(how)
+
+    def kill(self) -> None:
+        """End it without asking."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def watch(self, told: Callable[[Down], None]) -> None:
+        """Have `told` called once it has ended. It must be quick, such as to tell somebody."""
+        process = self._process
+        if process is not None:
+            process.watch(told)
+        else:
+            assert self._exit is not None
+            tell_watcher(told, Down(self.name, self, self._exit))
+
+
+def tell_watcher(told: Callable[[Down], None], down: Down) -> None:
+    """Tell somebody of an end; what comes of that is theirs."""
+    try:
+        told(down)
+    except BaseException:  # noqa: BLE001 -- the next one is to be told whatever this one does
+        log.exception("watcher_failed", actor=down.name)
+
+
+def dead_letter(name: str, message: object, reply_to: Answer | None) -> None:
+    """Take note of a message that nobody will handle; whoever waits for an answer is told."""
+    if reply_to is not None:
+        reply_to.fail(Dead(f"{name} has ended: {type(message).__name__} was not handled"))
+    else:
+        # Not `message`: the standard logger keeps that word for itself, and raises.
+        log.debug("dead_letter", actor=name, letter=type(message).__name__)
