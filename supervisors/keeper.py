@@ -1,7 +1,9 @@
 """Starting children, stopping them, and starting them again: what a supervisor does, as plans.
 
 A *plan* is a generator that yields the children whose end it waits for. It never waits on its lane:
-the children may run on the same one. Who carries plans out, one at a time, is `supervisor`.
+the children may run on the same one. Who carries plans out, one at a time, is `supervisor`. What
+needs to wait for nobody is done at once, without a plan: most of what happens to short-lived
+children is that.
 """
 
 from __future__ import annotations
@@ -44,6 +46,14 @@ class PauseOver(NamedTuple):
     """A child has waited long enough for its restart."""
 
     child: Child
+
+
+class NotStarted(NamedTuple):
+    """A child that could not be started."""
+
+    error: Exception
+    remnant: Ref | None
+    """What lives on until the children that it did start have ended."""
 
 
 class Keeper(Process):
@@ -89,7 +99,7 @@ class Keeper(Process):
         """What is under way."""
         self._awaited: set[Ref] = set()
         """Those whose end it waits for."""
-        self._later: deque[tuple[object, Promise]] = deque()
+        self._later: deque[tuple[object, Promise | None]] = deque()
         """What has come in since."""
         self._starting = True
         self.failed: ChildNotStarted | None = None
@@ -124,19 +134,19 @@ class Keeper(Process):
 
     # -- children that end --------------------------------------------------------------------
 
-    def _hear(self, down: Down) -> Plan[None]:
-        """Do what follows from the end of a child."""
+    def _hear(self, down: Down) -> Plan[None] | None:
+        """Do what follows from the end of a child, or return what is to be done in steps."""
         child = self._living.get(down.ref)
         if child is None:
-            return  # it was stopped, or never got started
+            return None  # it was stopped, or never got started
         child.last = down.exit
         if verdict(child.spec.restart, down.exit.reason) is Verdict.RESTART:
-            yield from self._restart(child)
-            return
+            return self._restart(child)
         self._part(child)
         if child.spec.significant and self._ends_with_it():
             log.info("auto_shutdown", supervisor=self.name, child=child.id)
-            yield from self._leave_all(SHUTDOWN)
+            return self._leave_all(SHUTDOWN)
+        return None
 
     def _ends_with_it(self) -> bool:
         others = any(other.spec.significant and other.counts for other in self._children.values())
@@ -210,6 +220,15 @@ class Keeper(Process):
     # -- starting and stopping ----------------------------------------------------------------
 
     def _start(self, child: Child) -> Plan[Exception | None]:
+        """Start a child; return what it failed of, once nothing of it is left."""
+        failed = self._begin(child)
+        if failed is None:
+            return None
+        if failed.remnant is not None:
+            yield {failed.remnant}
+        return failed.error
+
+    def _begin(self, child: Child) -> NotStarted | None:
         """Start a child here and now; return what it failed of."""
         if child.pause is not None:
             child.end_pause()
@@ -225,9 +244,8 @@ class Keeper(Process):
             log.warning("start_failed", supervisor=self.name, child=child.id, error=str(error))
             if self._starting:
                 self.failed = ChildNotStarted(child.id, error)
-            if isinstance(process, Keeper) and process.failed and process.exit is None:
-                yield {process.ref}
-            return error
+            lives_on = isinstance(process, Keeper) and process.failed and process.exit is None
+            return NotStarted(error, process.ref if process is not None and lives_on else None)
         child.state, child.ref, child.since = State.RUNNING, process.ref, self._clock.now()
         child.asks = isinstance(process, Keeper)
         self._living[process.ref] = child

@@ -6,7 +6,7 @@ OTP: ends of children that nobody waits for, requests, and the wish that it stop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from actors.errors import Overloaded, StartFailed
 from actors.process import SHUTDOWN, Answer, Down, Exit, Ref
@@ -30,7 +30,7 @@ from supervisors.messages import (
 
 if TYPE_CHECKING:
     from supervisors.child_spec import ChildSpec
-    from supervisors.keeper import Plan
+    from supervisors.keeper import NotStarted, Plan
 
 
 class _Leave(NamedTuple):
@@ -81,16 +81,17 @@ class Supervisor(Keeper):
             if not self._awaited:
                 self._go_on()
             return None
-        promise = Promise()
+        # Most of what comes in is news: nobody waits for an answer.
+        promise = Promise() if self._is_asked else None
         if self._plan is None:
             self._plan = self._plan_for(message, promise)
-            self._go_on()
+            if self._plan is not None:
+                self._go_on()
         elif len(self._later) < self._limit or isinstance(message, _NEWS):
             self._later.append((message, promise))
         else:
             return Overloaded(f"{self.name} has {self._limit:,} requests waiting: ask later")
-        # Most of what comes in is news: nobody waits for an answer.
-        return promise if self._is_asked else None
+        return promise
 
     def _go_on(self) -> None:
         """Carry on with the plan; once it is done, with what came in meanwhile."""
@@ -98,27 +99,29 @@ class Supervisor(Keeper):
             try:
                 self._awaited = next(self._plan)
             except StopIteration:
-                self._plan = self._plan_for(*self._later.popleft()) if self._later else None
+                self._plan = None
             else:
                 return
+            while self._plan is None and self._later:
+                self._plan = self._plan_for(*self._later.popleft())
 
-    def _plan_for(self, message: object, promise: Promise) -> Plan[None]:
+    def _plan_for(self, message: object, promise: Promise | None) -> Plan[None] | None:
+        """Do what is to be done at once; return what is to be done in steps, if anything is."""
         match message:
             case Down():
-                yield from self._hear(message)
+                return self._hear(message)
+            case StartDynamic(key, args) if self._dynamic and key not in self._children:
+                return self._start_at_once(key, args, promise)
             case _Leave(how):
-                yield from self._leave_all(how)
+                return self._leave_all(how)
             case TryAgain(child):
-                if self._is_restarting(child) and child.pause is None:
-                    yield from self._restart(child)
+                again = self._is_restarting(child) and child.pause is None
+                return self._restart(child) if again else None
             case PauseOver(child):
-                if self._is_restarting(child) and child.pause is not None:
-                    yield from self._start_group(child)
+                again = self._is_restarting(child) and child.pause is not None
+                return self._start_group(child) if again else None
             case _:
-                answer = yield from self._serve(message)
-                if isinstance(answer, Refused):
-                    log.info("refused", supervisor=self.name, reason=str(answer))
-                self._keep(promise, answer)
+                return self._answer(self._serve(message), promise)
 
     def _is_restarting(self, child: Child) -> bool:
         return self._children.get(child.id) is child and child.state is State.RESTARTING
@@ -135,36 +138,46 @@ class Supervisor(Keeper):
             answer.to = reply_to
             self._bonds.owe(reply_to, self.name)
 
-    def _keep(self, promise: Promise, value: object) -> None:
+    def _answer(self, doing: Plan[object], promise: Promise | None) -> Plan[None]:
+        """Do what somebody asked for, and give the answer."""
+        try:
+            answer = yield from doing
+        except Refused as refusal:
+            # A refusal is an answer, not a failure: raised, it would end us.
+            answer = refusal
+        if isinstance(answer, Refused):
+            log.info("refused", supervisor=self.name, reason=str(answer))
+        self._keep(promise, answer)
+
+    def _keep(self, promise: Promise | None, value: object) -> None:
+        if promise is None:
+            return
         promise.value, promise.is_kept = value, True
         if promise.to is not None:
             self._bonds.answered(promise.to)
             super()._reply(promise.to, value)
 
     def _serve(self, request: object) -> Plan[object]:
-        """Do what somebody asked for; return the answer."""
-        try:
-            match request:
-                case StartChild(spec):
-                    return (yield from self._start_child(spec))
-                case StartDynamic(key, args):
-                    return (yield from self._start_dynamic(key, args))
-                case TerminateChild(name):
-                    yield from self._terminate(name)
-                case RestartChild(name):
-                    return (yield from self._restart_by_hand(name))
-                case DeleteChild(name):
-                    del self._children[self._at_rest(name).id]
-                case WhichChildren():
-                    return [child.view() for child in reversed(self._children.values())]
-                case CountChildren():
-                    return count(self._children.values(), dynamic=self._dynamic)
-                case _:
-                    name = type(request).__name__
-                    return Refused(f"{self.name} is a supervisor and knows no {name}")
-        except Refused as refusal:
-            # A refusal is an answer, not a failure: raised, it would end us.
-            return refusal
+        """Do what somebody asked for; return the answer, or raise why not."""
+        match request:
+            case StartChild(spec):
+                return (yield from self._start_child(spec))
+            case StartDynamic(key):
+                raise self._not_from_template(key)
+            case TerminateChild(name):
+                yield from self._terminate(name)
+            case RestartChild(name):
+                return (yield from self._restart_by_hand(name))
+            case DeleteChild(name):
+                del self._children[self._at_rest(name).id]
+            case WhichChildren():
+                return [child.view() for child in reversed(self._children.values())]
+            case CountChildren():
+                return count(self._children.values(), dynamic=self._dynamic)
+            case _:
+                name = type(request).__name__
+                msg = f"{self.name} is a supervisor and knows no {name}"
+                raise Refused(msg)
         return None
 
     def _start_child(self, spec: ChildSpec) -> Plan[Ref | None]:
@@ -177,22 +190,38 @@ class Supervisor(Keeper):
             raise self._not_done(spec.id, Why.ALREADY_STARTED if runs else Why.ALREADY_PRESENT)
         return (yield from self._start_new(Child(spec.id, spec)))
 
-    def _start_dynamic(self, key: str, args: tuple[Any, ...]) -> Plan[Ref | None]:
-        if not self._dynamic:
-            why = f"is missing: {self.name} has no template that children could be made from"
-            raise BadSpec.of_child(key, "spec", "missing_start", why)
-        if key in self._children:
-            raise self._not_done(key, Why.ALREADY_STARTED)
+    def _start_at_once(
+        self, key: str, args: tuple[Any, ...], promise: Promise | None
+    ) -> Plan[None] | None:
+        """Start a child from the template; what is left to do is a plan only if that fails."""
         child = Child(key, self._specs[0], (key, *args), dynamic=True)
-        return (yield from self._start_new(child))
+        self._children[key] = child
+        failed = self._begin(child)
+        if failed is not None:
+            return self._answer(self._give_up(child, failed), promise)
+        self._keep(promise, child.ref)
+        return None
+
+    def _not_from_template(self, key: str) -> Refused:
+        """Say why no child can be made from a template."""
+        if self._dynamic:
+            return self._not_done(key, Why.ALREADY_STARTED)
+        why = f"is missing: {self.name} has no template that children could be made from"
+        return BadSpec.of_child(key, "spec", "missing_start", why)
 
     def _start_new(self, child: Child) -> Plan[Ref | None]:
         self._children[child.id] = child
-        error = yield from self._start(child)
-        if error is not None:
-            del self._children[child.id]
-            raise self._not_done(child.id, Why.START_FAILED, error) from error
+        failed = self._begin(child)
+        if failed is not None:
+            yield from self._give_up(child, failed)
         return child.ref
+
+    def _give_up(self, child: Child, failed: NotStarted) -> Plan[NoReturn]:
+        """Forget a child that could not be started, once nothing of it is left, and say so."""
+        if failed.remnant is not None:
+            yield {failed.remnant}
+        del self._children[child.id]
+        raise self._not_done(child.id, Why.START_FAILED, failed.error) from failed.error
 
     def _restart_by_hand(self, name: str | Ref) -> Plan[Ref | None]:
         child = self._at_rest(name)

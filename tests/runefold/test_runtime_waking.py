@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -15,6 +15,7 @@ from runefold import AgentSpec, Runtime, tool
 from runefold.providers import Scripted, call
 from runefold.testing.stage import Stage
 from runelog.memory import MemoryLog
+from supervisors.messages import StartDynamic
 from supervisors.registry import Registry
 from supervisors.supervisor import Supervisor
 
@@ -49,16 +50,16 @@ class SlowLog(MemoryLog):
 
 def test_who_asks_while_a_session_falls_asleep_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its actors are gone and their supervisor has not heard of it yet: that takes a moment."""
-    log, start, tries = SlowLog(), Supervisor._start_dynamic, 0
+    log, take, tries = SlowLog(), Supervisor.on_receive, 0
 
-    def counted(supervisor: Supervisor, key: str, args: tuple[Any, ...]) -> object:
+    def counted(supervisor: Supervisor, message: object) -> object:
         nonlocal tries
-        tries += not log.may_go_on.is_set()
+        tries += isinstance(message, StartDynamic) and not log.may_go_on.is_set()
         if tries == MANY:
             log.may_go_on.set()
-        return start(supervisor, key, args)
+        return take(supervisor, message)
 
-    monkeypatch.setattr(Supervisor, "_start_dynamic", counted)
+    monkeypatch.setattr(Supervisor, "on_receive", counted)
     with Runtime(log, providers=PROVIDERS) as runtime:
         session = runtime.create_session(SPEC)
         log.may_go_on.clear()
