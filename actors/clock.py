@@ -20,9 +20,12 @@ _FEW: Final = 64
 """Up to so many alarms, cancelled ones are not looked for."""
 _LOOK_AGAIN: Final = SECOND
 """How often the system's time is compared again, at the least: it may be set while we wait."""
-_TICK: Final = SECOND // 200
-"""How late an alarm may ring. While alarms are set, we look as often: to be woken for each would
-have two threads compete for the interpreter each time, and most are cancelled before they ring."""
+_LATE: Final = SECOND // 200
+"""How late an alarm may ring."""
+_TICK: Final = 3 * _LATE
+"""While alarms are set, we look so often. To be woken for each would have two threads compete for
+the interpreter each time, and most are cancelled before they ring; so would it to look more often
+than those need that are set most often, which keep back what a model says."""
 _COMPARE: Final = SECOND // 1000
 """How often the two clocks are compared: the time is asked for with every fragment of a stream."""
 _AWAKE: Final = SECOND // 2
@@ -32,57 +35,51 @@ _AWAKE: Final = SECOND // 2
 class Alarm:
     """One call that is due at its time."""
 
-    __slots__ = ("call", "order", "when")
+    __slots__ = ("call",)
 
-    def __init__(self, when: int, order: int, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], None]) -> None:
         """Begin armed."""
-        self.when = when
-        self.order = order
         self.call: Callable[[], None] | None = call
 
     def cancel(self) -> None:
         """Have it not happen; does nothing if it has."""
         self.call = None
 
-    def __lt__(self, other: Alarm) -> bool:
-        """Come first if due first, or armed first for the same time."""
-        return (self.when, self.order) < (other.when, other.order)
-
 
 class _Alarms:
-    """Alarms by time. Cancelled ones are dropped when they come up, or when most are such."""
+    """Alarms by time, those for the same in the order in which they were armed.
+
+    Cancelled ones are dropped when they come up, or when most are such. Whoever has them sees to it
+    that they are used by one thread at a time.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._heap: list[Alarm] = []
+        self._heap: list[tuple[int, int, Alarm]] = []
         self._order = itertools.count()
         self._sweep_at = _FEW
 
     def add(self, when: int, call: Callable[[], None]) -> Alarm:
-        with self._lock:
-            if len(self._heap) >= self._sweep_at:
-                self._heap = [alarm for alarm in self._heap if alarm.call is not None]
-                heapq.heapify(self._heap)
-                # Only once as many more have come: each one pays for a look at two.
-                self._sweep_at = max(_FEW, 2 * len(self._heap))
-            alarm = Alarm(when, next(self._order), call)
-            heapq.heappush(self._heap, alarm)
-            return alarm
+        if len(self._heap) >= self._sweep_at:
+            self._heap = [entry for entry in self._heap if entry[2].call is not None]
+            heapq.heapify(self._heap)
+            # Only once as many more have come: each one pays for a look at two.
+            self._sweep_at = max(_FEW, 2 * len(self._heap))
+        alarm = Alarm(call)
+        heapq.heappush(self._heap, (when, next(self._order), alarm))
+        return alarm
 
     def next_time(self) -> int | None:
-        with self._lock:
-            while self._heap and self._heap[0].call is None:
-                heapq.heappop(self._heap)
-            return self._heap[0].when if self._heap else None
+        while self._heap and self._heap[0][2].call is None:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
 
     def pop(self, now: int) -> Callable[[], None] | None:
-        with self._lock:
-            while self._heap and (self._heap[0].call is None or self._heap[0].when <= now):
-                alarm = heapq.heappop(self._heap)
-                call, alarm.call = alarm.call, None
-                if call is not None:
-                    return call
-            return None
+        while self._heap and (self._heap[0][0] <= now or self._heap[0][2].call is None):
+            alarm = heapq.heappop(self._heap)[2]
+            call, alarm.call = alarm.call, None
+            if call is not None:
+                return call
+        return None
 
 
 def _ring(call: Callable[[], None]) -> None:
@@ -100,13 +97,18 @@ class SystemClock:
         """Begin without alarms."""
         self._alarms = _Alarms()
         self._pid = os.getpid()
-        self._changed = threading.Condition()
+        self._changed = threading.RLock()
+        self._gate = threading.Lock()
+        """Open for a moment when the thread is to look at once."""
+        self._gate.acquire()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._looks_at = 0
         """When the thread looks again by itself."""
         self._busy = False
         """Whether an alarm was set since it last looked."""
+        self._awake_until = 0
+        """How long it goes on looking often."""
         self._offset = time.time_ns() - time.monotonic_ns()
         """What to add to a clock that nobody can set."""
         self._compare_at = 0
@@ -139,37 +141,45 @@ class SystemClock:
                 self._thread = thread
             alarm = self._alarms.add(when, call)
             self._busy = True
-            if when < self._looks_at - _TICK:
-                self._changed.notify()
+            if when < self._looks_at - _LATE:
+                self._looks_at = when
+                self._look()
         return alarm
 
+    def _look(self) -> None:
+        """Have the thread look at once. Holds the lock."""
+        if self._gate.locked():
+            self._gate.release()
+
     def _live(self) -> None:
-        awake_until = 0
         while True:
             with self._changed:
                 if self._closed:
                     return
                 now = self.now()
                 call = self._alarms.pop(now)
-                if call is None:
-                    if self._busy:
-                        self._busy = False
-                        awake_until = now + _AWAKE
-                    due = self._alarms.next_time()
-                    pause = _LOOK_AGAIN if due is None else min(due - now, _LOOK_AGAIN)
-                    if now < awake_until <= now + _AWAKE:
-                        pause = min(pause, _TICK)
-                    self._looks_at = now + pause
-                    self._changed.wait(pause / SECOND)
-                    continue
-            _ring(call)
-            del call
+                pause = self._pause(now) if call is None else 0
+                self._looks_at = now + pause
+            if call is None:
+                self._gate.acquire(timeout=pause / SECOND)
+            else:
+                _ring(call)
+                del call
+
+    def _pause(self, now: int) -> int:
+        """Return how long nothing has to be looked at. Holds the lock."""
+        if self._busy:
+            self._busy = False
+            self._awake_until = now + _AWAKE
+        due = self._alarms.next_time()
+        pause = _LOOK_AGAIN if due is None else min(due - now, _LOOK_AGAIN)
+        return min(pause, _TICK) if now < self._awake_until <= now + _AWAKE else pause
 
     def close(self) -> None:
         """Ring no more; an alarm that is ringing now is waited for."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
+            self._look()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -191,6 +201,7 @@ class HandClock:
     def __init__(self, now: int = 1_800_000_000 * SECOND) -> None:
         """Begin at a fixed time."""
         self._now = now
+        self._lock = threading.Lock()
         self._alarms = _Alarms()
 
     def now(self) -> int:
@@ -199,12 +210,14 @@ class HandClock:
 
     def at(self, when: int, call: Callable[[], None]) -> Alarm:
         """Call `call` when the clock is moved to `when` or beyond, if only by nothing."""
-        return self._alarms.add(when, call)
+        with self._lock:
+            return self._alarms.add(when, call)
 
     @property
     def next_alarm(self) -> int | None:
         """When the next alarm is due."""
-        return self._alarms.next_time()
+        with self._lock:
+            return self._alarms.next_time()
 
     def advance(self, seconds: float) -> None:
         """Move on, ringing each alarm at its own time."""
@@ -212,9 +225,10 @@ class HandClock:
 
     def move_to(self, until: int) -> None:
         """Move on to a time, ringing each alarm at its own."""
-        while (when := self._alarms.next_time()) is not None and when <= until:
+        while (when := self.next_alarm) is not None and when <= until:
             self._now = max(self._now, when)
-            call = self._alarms.pop(self._now)
+            with self._lock:
+                call = self._alarms.pop(self._now)
             if call is not None:
                 _ring(call)
         self._now = max(self._now, until)
