@@ -177,6 +177,8 @@ class ModelActor(Shell):
         if self._stream is not None and self.hall.broken is None:
             self._stream.finish()
         self._end_stream()
+        # Each would keep the other alive until Python looks for circles.
+        self._stream = None
         super().on_stop()
 
     def on_failure(self, *about: object) -> None:
