@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pykka
+from pykka._future import _Unset
 
 if TYPE_CHECKING:
     from pykka._types import OptExcInfo
@@ -18,16 +19,19 @@ class Answer(pykka.Future[Any]):
     Not pykka's future for threads: each of those has a condition, which is most of what it costs.
     """
 
+    # What pykka's own begins with; most answers never have any of it.
+    _get_hook = None
+    _get_hook_result: Any = _Unset()
+    _given = False
+    _value: object = None
+    _error: OptExcInfo | None = None
+
     def __init__(self) -> None:
         """Begin without an answer."""
-        super().__init__()
         self._first = threading.Lock()
         """Taken by the first who answers, for good."""
         self._there = threading.Lock()
         self._there.acquire()
-        self._given = False
-        self._value: object = None
-        self._error: OptExcInfo | None = None
 
     def set(self, value: object = None) -> None:
         """Give the answer."""
@@ -53,6 +57,8 @@ class Answer(pykka.Future[Any]):
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until it has come; tell whether it has."""
+        if self._given:
+            return True
         patience = threading.TIMEOUT_MAX if timeout is None else max(timeout, 0.0)
         if self._there.acquire(timeout=min(patience, threading.TIMEOUT_MAX)):
             self._there.release()
