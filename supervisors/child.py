@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 class Child:
     """One child; its place among the others is kept while it does not run."""
 
+    __slots__ = (
+        "args",
+        "asks",
+        "dynamic",
+        "id",
+        "in_a_row",
+        "last",
+        "pause",
+        "ref",
+        "restarts",
+        "since",
+        "spec",
+        "state",
+    )
+
     def __init__(
         self, id_: str, spec: ChildSpec, args: tuple[Any, ...] = (), *, dynamic: bool = False
     ) -> None:
