@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -34,11 +34,29 @@ class Rich(Rune, frozen=True, tag="legible.rich"):
     other: Plain | None = None
 
 
+class Part(msgspec.Struct, frozen=True):
+    """Something within a rune, and perhaps within itself."""
+
+    name: str
+    side: Literal["left", "right"] = "left"
+    parts: tuple[Part, ...] = ()
+
+
+class Nested(Rune, frozen=True, tag="legible.nested"):
+    """Values within values, none of them deeper than its type."""
+
+    part: Part = Part("all")
+    names: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    side: Literal["left", "right"] | None = None
+    rest: Any = None
+
+
 class Empty(Rune, frozen=True, tag="legible.empty"):
     """No fields at all."""
 
 
-CODEC = Codec([Plain, Rich, Empty])
+CODEC = Codec([Plain, Rich, Nested, Empty])
 
 
 def fitting() -> list[Rune]:
@@ -47,6 +65,9 @@ def fitting() -> list[Rune]:
         Plain(),
         Plain(text="a", number=-5, share=1.5, raw=b"b", sure=True),
         Rich(words=["a", "b"], age=3, other=Plain(text="in")),
+        Nested(),
+        Nested(part=Part("a", "right"), names=("b", "c"), parts=(Part("d"),), side="left", rest=1),
+        Nested(part=Part("a", parts=(Part("b", parts=(Part("c"),)),)), rest={"d": [1, {}]}),
         Empty(),
     ]
 
@@ -70,7 +91,23 @@ def unfit() -> list[Rune]:
         {"other": Plain(text=number)},
         {"other": Empty()},
     ]
-    return [*(Plain(**fields) for fields in wrong), *(Rich(**fields) for fields in rich)]
+    inner: list[dict[str, Any]] = [
+        *({"side": value} for value in ("up", anything, ["left"])),
+        *({"parts": value} for value in ("b", (number,), (Part(number),))),
+    ]
+    several: list[Any] = ["ab", anything, (Part("a"), 5), ("a", 5), ({},)]
+    nested: list[dict[str, Any]] = [
+        *({"part": value} for value in (None, Plain(text="a"), Part(number), ("a", "left"))),
+        *({"part": Part("a", **fields)} for fields in inner),
+        *({"names": value} for value in several),
+        *({"parts": value} for value in several),
+        *({"side": value} for value in ("up", 5, ["left"])),
+    ]
+    return [
+        *(Plain(**fields) for fields in wrong),
+        *(Rich(**fields) for fields in rich),
+        *(Nested(**fields) for fields in nested),
+    ]
 
 
 @pytest.mark.parametrize("rune", fitting(), ids=repr)
