@@ -54,7 +54,7 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
     if not changes:
         msg = f"nothing to append to {conversation}: give at least one change"
         raise Refused(msg)
-    earlier: dict[str, Change] = {}
+    earlier: set[str] = set()
     says_something = False
     for change in changes:
         _check_change(change)
@@ -65,7 +65,7 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
                 "only the first of them can"
             )
             raise Refused(msg)
-        earlier[entity] = change
+        earlier.add(entity)
         if change.runes:
             says_something = True
     if not says_something:
@@ -139,9 +139,14 @@ def _check_ids(change: Change) -> None:
 
 
 def _check_texts(values: object, entity: str, what: str) -> None:
-    if not isinstance(values, (tuple, list)) or not all(isinstance(text, str) for text in values):
-        msg = f"the {what} of {entity} are {values!r:.80}: give a tuple of strings"
-        raise Refused(msg)
+    if isinstance(values, (tuple, list)):
+        for text in values:
+            if not isinstance(text, str):
+                break
+        else:
+            return
+    msg = f"the {what} of {entity} are {values!r:.80}: give a tuple of strings"
+    raise Refused(msg)
 
 
 def _check_tags(tags: tuple[str, ...], entity: str) -> None:

@@ -115,13 +115,17 @@ class Codec:
 
     def encode(self, conversation: str, change: Change) -> list[bytes]:
         """Encode the runes of one change, each as it is stored."""
-        bodies = []
+        bodies: list[bytes] = []
+        self.encode_into(bodies, conversation, change)
+        return bodies
+
+    def encode_into(self, bodies: list[bytes], conversation: str, change: Change) -> None:
+        """Encode the runes of one change, each as it is stored, behind others."""
         cls, head, is_plain = None, b"", None
         for rune in change.runes:
             if type(rune) is not cls:
                 cls = type(rune)
-                form = forms[cls]
-                is_plain = form.is_plain
+                schema, visibility, is_plain, _ = forms[cls]
                 # Everything that the runes of one change and kind have in common.
                 head = _encode(
                     (
@@ -130,9 +134,9 @@ class Codec:
                         change.agent,
                         change.turn,
                         change.cause,
-                        form.visibility if change.visibility is None else change.visibility,
+                        visibility if change.visibility is None else change.visibility,
                         change.tags,
-                        form.schema,
+                        schema,
                         _TO_COME,
                     )
                 )
@@ -147,7 +151,6 @@ class Codec:
                 bodies.append(self._encode_large(conversation, head[1:], rune, payload))
             else:
                 bodies.append(head + payload)
-        return bodies
 
     def _encode_large(self, conversation: str, head: bytes, rune: Rune, payload: bytes) -> bytes:
         kind = kind_of(rune)

@@ -171,12 +171,13 @@ class Writer(Leader):
         item.first = desk.head + 1
         item.position = self._next
         item.time = max(self._time, now)
-        versions, count = desk.versions, len(item.bodies)
-        item.before = {entity: versions[entity] for entity in item.touched}
+        versions, before, count = desk.versions, item.before, len(item.bodies)
         try:
             for entity, stretches in item.touched.items():
+                version = before[entity] = versions[entity]
                 for start, stop in stretches:
-                    versions[entity] += stop - start
+                    version += stop - start
+                versions[entity] = version
             desk.head += count
             desk.pending += 1
             self._next += count
@@ -185,7 +186,7 @@ class Writer(Leader):
         except BaseException:
             # Ctrl-C, in the middle of this: as if it had come before.
             if item not in self._queue.items:
-                versions.update(item.before)
+                versions.update(before)
                 desk.head = item.first - 1
                 desk.pending -= 1 if self._next != item.position else 0
                 self._next = item.position

@@ -20,8 +20,13 @@ MAX_BYTES: Final = 64 << 20
 _PAGE: Final = 4_096
 
 
-Touched = dict[str, list[tuple[int, int]]]
-"""For each entity, the stretches of an append's runes that it owns or observes: from, and to."""
+Touched = dict[str, tuple[tuple[int, int], ...] | list[tuple[int, int]]]
+"""For each entity, the stretches of an append's runes that it owns or observes: from, and to.
+
+A tuple as long as there is but one, which then is the same for all who see it.
+"""
+Work = tuple[str, bool, int | None]
+"""An entity, whether it has something left to do, and by when."""
 
 
 class Item:
@@ -45,13 +50,13 @@ class Item:
         "work",
     )
 
-    def __init__(self, bodies: list[bytes], touched: Touched) -> None:
-        """Take the encoded runes, and what of them each entity sees."""
+    def __init__(self, bodies: list[bytes], touched: Touched, work: Sequence[Work] = ()) -> None:
+        """Take the encoded runes, what of them each entity sees, and what it has left to do."""
         self.bodies = bodies
         self.touched = touched
         self.size = sum(map(len, bodies))
         self.cost = self.size + (self.size >> 2) + _PAGE * (3 + len(touched))
-        self.work: list[tuple[str, bool, int | None]] = []
+        self.work = work
         self.awaited = False
         """Whether somebody waits for it."""
         self.leads = True
@@ -82,14 +87,17 @@ def touch(touched: Touched, entities: Iterable[str], start: int, stop: int) -> N
 
     Each once, in the order they are given in: the same appends then make the same file.
     """
+    first = ((start, stop),)
     for entity in entities:
         if entity not in touched:
-            touched[entity] = [(start, stop)]
+            touched[entity] = first
             continue
         stretches = touched[entity]
+        if isinstance(stretches, tuple):
+            stretches = touched[entity] = [*stretches]
         since, until = stretches[-1]
         if until < start:
-            stretches.append((start, stop))
+            stretches += first
         else:  # goes on where the last one ends, or is named twice
             stretches[-1] = (since, stop)
 
@@ -104,13 +112,11 @@ def encoded(codec: Codec, conversation: str, changes: Sequence[Change]) -> Item:
         if change.open is not None:
             work.append((change.entity, change.open, change.deadline))
         if change.runes:
-            bodies += codec.encode(conversation, change)
+            codec.encode_into(bodies, conversation, change)
             stop = len(bodies)
             touch(touched, (change.entity, *change.observers), start, stop)
             start = stop
-    item = Item(bodies, touched)
-    item.work = work
-    return item
+    return Item(bodies, touched, work)
 
 
 class Bell(threading.Condition):
