@@ -32,7 +32,6 @@ _HOLE = struct.Struct("<IIB")
 _DEADLINE = struct.Struct("<q")
 _CHECKSUM = struct.Struct("<I")
 MAX_CHUNK: Final = _BASE.size + 80 * _RUN.size
-_FULL: Final = MAX_CHUNK - _RUN.size
 MAX_COUNT: Final = 0xFFFF
 LAST: Final = b"\xff" * 8
 """Above every place."""
@@ -149,7 +148,7 @@ class Tail:
         self.start = self.stop = -1
         """Where the last run begins and ends: it may yet grow."""
         self.runs = b""
-        """The chunk as it is stored, but for its last run."""
+        """The chunk as it is stored."""
 
     def add(self, position: int, count: int) -> Tail:
         """Note `count` more runes from `position` on; return the tail to go on with.
@@ -159,17 +158,19 @@ class Tail:
         if position == self.stop and position + count - self.start <= MAX_COUNT:
             self.stop += count
             self.next += count
+            last = _RUN.pack(self.start - self.base, self.stop - self.start)
+            self.runs = self.runs[: -_RUN.size] + last
             return self
         if count > MAX_COUNT:
             tail = self.add(position, MAX_COUNT)
             return tail.add(position + MAX_COUNT, count - MAX_COUNT)
         if self.base < 0:
             self.base = position
-            self.runs = _BASE.pack(position)
-        elif len(self.runs) >= _FULL or position - self.base > 0xFFFF_FFFF:
+            self.runs = _BASE.pack(position) + _RUN.pack(0, count)
+        elif len(self.runs) >= MAX_CHUNK or position - self.base > 0xFFFF_FFFF:
             return Tail(self.prefix, self.next).add(position, count)
         else:
-            self.runs += _RUN.pack(self.start - self.base, self.stop - self.start)
+            self.runs += _RUN.pack(position - self.base, count)
         self.start = position
         self.stop = position + count
         self.next += count
@@ -178,8 +179,7 @@ class Tail:
 
 def entries_of(tails: Iterable[Tail]) -> list[tuple[bytes, bytes]]:
     """Return chunks as they are stored, each with its key."""
-    run = _RUN.pack
-    return [(t.key, t.runs + run(t.start - t.base, t.stop - t.start)) for t in tails]
+    return [(tail.key, tail.runs) for tail in tails]
 
 
 def load_tail(view: View, table: str, prefix: bytes) -> Tail | None:
@@ -190,7 +190,7 @@ def load_tail(view: View, table: str, prefix: bytes) -> Tail | None:
     tail = Tail(prefix, PLACE.unpack(found[0][len(prefix) :])[0])
     for run in runs_in(*found):
         tail.base = _BASE.unpack_from(found[1])[0]
-        tail.runs = found[1][: -_RUN.size]
+        tail.runs = found[1]
         tail.next = run.first + run.length
         tail.start = run.position
         tail.stop = run.position + run.length

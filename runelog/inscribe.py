@@ -111,11 +111,13 @@ class _Changed(NamedTuple):
     events: dict[Tail, None]
     """In the order they were first changed in: the same appends make the same file."""
     streams: dict[Tail, None]
+    work: dict[bytes, bytes | None]
+    """What is to be said of each entity, None if nothing is."""
 
 
 def inscribe(batch: Batch, past: Past, items: list[Item]) -> None:
     """Write appends, in order, and bring the segment's index up to them."""
-    changed = _Changed([], {}, {})
+    changed = _Changed([], {}, {}, {})
     desks: dict[str, Desk] = {}
     for item in items:
         desk = item.desk
@@ -124,13 +126,19 @@ def inscribe(batch: Batch, past: Past, items: list[Item]) -> None:
             _sit_down(batch, desk, item)
         _write_item(batch, past, item, changed)
     batch.append_all("runes", changed.frames)
-    for key, value in entries_of(changed.events):
-        batch.put("events", key, value)
+    batch.put_all("events", entries_of(changed.events))
     batch.put_all("streams", entries_of(changed.streams))
+    heads = []
     for desk in desks.values():
         assert desk.record is not None
         desk.stored = encode_head(desk.key, desk.record)
-        batch.put("heads", desk.key, desk.stored)
+        heads.append((desk.key, desk.stored))
+    batch.put_all("heads", heads)
+    for key, value in changed.work.items():
+        if value is None:
+            batch.delete("work", key)
+        else:
+            batch.put("work", key, value)
 
 
 def _sit_down(batch: Batch, desk: Desk, item: Item) -> None:
@@ -184,11 +192,13 @@ def _write_item(batch: Batch, past: Past, item: Item, changed: _Changed) -> None
     tails, streams = desk.tails, changed.streams
     for entity, stretches in item.touched.items():
         tail = tails[entity] if entity in tails else _tail(batch, past, item, entity)
-        streams[tail] = None
         for start, stop in stretches:
-            tail = tail.add(item.position + start, stop - start)
-            streams[tail] = None
+            longer = tail.add(item.position + start, stop - start)
+            if longer is not tail:
+                streams[tail] = None
+                tail = longer
         tails[entity] = tail
+        streams[tail] = None
     record = desk.record
     record.head += count
     record.size += item.size
@@ -198,9 +208,9 @@ def _write_item(batch: Batch, past: Past, item: Item, changed: _Changed) -> None
     for entity, is_open, deadline in item.work:
         key = desk.key + entity.encode()
         if is_open or (is_older and past.was_open(desk.id, entity)):
-            batch.put("work", key, encode_work(key, is_open=is_open, deadline=deadline))
+            changed.work[key] = encode_work(key, is_open=is_open, deadline=deadline)
         else:
-            batch.delete("work", key)
+            changed.work[key] = None
 
 
 def _tail(batch: Batch, past: Past, item: Item, entity: str) -> Tail:
