@@ -108,13 +108,15 @@ def pack(
     """Lay out one frame."""
     base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
     table: list[int] = []
+    note = table.append
     event_id = first
     for body in bodies:
+        note(len(body))
         # Of what a checksum starts from, zlib takes the lower 32 bits by itself.
-        table += len(body), crc32(body, base ^ event_id)
+        note(crc32(body, base ^ event_id))
         event_id += 1
     count = event_id - first
-    rest = b"".join((_layout(count)(number, first, time, count, *table), *bodies))
+    rest = _layout(count)(number, first, time, count, *table) + b"".join(bodies)
     return crc32(rest, seed ^ position ^ position >> 32).to_bytes(4, "little") + rest
 
 

@@ -180,20 +180,22 @@ def _write_item(batch: Batch, past: Past, item: Item, changed: _Changed) -> None
     assert desk.number is not None
     assert desk.events is not None
     assert desk.record is not None
+    frames, events, streams, work = changed
     for bodies in frame.split(item.bodies):
         data = frame.pack(desk.number, desk.seed, position, event_id, item.time, bodies)
-        changed.frames.append((frame.POSITION.pack(position), data))
+        frames.append((frame.POSITION.pack(position), data))
         position += len(bodies)
         event_id += len(bodies)
-    count = position - item.position
-    changed.events[desk.events] = None
-    desk.events = desk.events.add(item.position, count)
-    changed.events[desk.events] = None
-    tails, streams = desk.tails, changed.streams
+    begin = item.position
+    count = position - begin
+    events[desk.events] = None
+    desk.events = desk.events.add(begin, count)
+    events[desk.events] = None
+    tails = desk.tails
     for entity, stretches in item.touched.items():
         tail = tails[entity] if entity in tails else _tail(batch, past, item, entity)
         for start, stop in stretches:
-            longer = tail.add(item.position + start, stop - start)
+            longer = tail.add(begin + start, stop - start)
             if longer is not tail:
                 streams[tail] = None
                 tail = longer
@@ -208,9 +210,9 @@ def _write_item(batch: Batch, past: Past, item: Item, changed: _Changed) -> None
     for entity, is_open, deadline in item.work:
         key = desk.key + entity.encode()
         if is_open or (is_older and past.was_open(desk.id, entity)):
-            changed.work[key] = encode_work(key, is_open=is_open, deadline=deadline)
+            work[key] = encode_work(key, is_open=is_open, deadline=deadline)
         else:
-            changed.work[key] = None
+            work[key] = None
 
 
 def _tail(batch: Batch, past: Past, item: Item, entity: str) -> Tail:
