@@ -193,14 +193,17 @@ class Turn:
         To iterate over with `for`, or with `async for`. What is asked for is as in
         `Session.runes`.
         """
-        return TurnRunes(self, wanted(kinds, entities, visibility), self._live)
+        asked = wanted(kinds, entities, visibility)
+        # Besides what is asked for, only what tells which turn it is and when that is over.
+        seen = None if kinds is None else _NEWS.union(kinds)
+        return TurnRunes(self, asked, lambda: self._live(seen))
 
     def follow(self, kinds: Collection[str] | None) -> Iterator[Envelope]:
         """Yield the turn's runes, live."""
         return iter(self.runes(kinds))
 
-    def _live(self) -> Following:
-        return Following(self._runtime, self.conversation, self._after)
+    def _live(self, kinds: Collection[str] | None) -> Following:
+        return Following(self._runtime, self.conversation, self._after, kinds=kinds)
 
 
 class _Sieve:

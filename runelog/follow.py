@@ -1,28 +1,27 @@
 """Following a log: what there is from a cursor on, and then what is yet to come.
 
-A follower reads from the log at its own pace, so nothing is kept for it in memory however slow it
-is. It is told by the writer of its own process that there is news, and looks for those of another.
+A follower reads from the log at its own pace, so little is kept for it in memory however slow it
+is. Once it has read all there is, it hears from the writer of its own process what is committed
+(`hearing`); after what one of another process commits it looks.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Closed, Refused
-from runelog.line import Bell
+from runelog.hearing import Ear
 from runelog.rune import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from runelog.hearing import News
     from runelog.rune import Envelope
 
 CHUNK: Final = 1_024
 """About how many runes are taken out of the log at a time."""
-POLL: Final = 0.01
-"""How often a follower looks whether a writer in another process has committed something."""
 
 
 def check_kinds(kinds: Collection[str] | None) -> None:
@@ -53,44 +52,6 @@ def _no_cursor(given: object) -> Refused:
     return Refused(f"{given!r:.40} is no cursor: give a whole number, as runes and gaps have it")
 
 
-class News:
-    """How far the log is committed, as its writer tells."""
-
-    def __init__(self) -> None:
-        """Begin without a writer in this process."""
-        self._lock = threading.RLock()
-        self._changed = Bell(self._lock)
-        self.position = -1
-        """The last committed position as told by our own writer; -1 while there is none."""
-        self.closed = False
-        self.failure: Exception | None = None
-        """Why our own writer will commit nothing more."""
-
-    def announce(self, position: int) -> None:
-        """Say that everything up to `position` is committed."""
-        with self._lock:
-            self.position = position
-            self._changed.ring()
-
-    def fail(self, failure: Exception) -> None:
-        """Say that nothing more is committed here, and why."""
-        with self._lock:
-            self.failure = failure
-            self._changed.ring()
-
-    def close(self) -> None:
-        """Wake those who follow: there is nothing more to come."""
-        with self._lock:
-            self.closed = True
-            self._changed.ring()
-
-    def wait(self, seen: int, timeout: float | None) -> None:
-        """Wait until there is more than was seen, the log is closed, or time is up."""
-        with self._lock:
-            if self.position == seen and not self.closed and self.failure is None:
-                self._changed.wait(timeout if seen >= 0 else min(POLL, timeout or POLL))
-
-
 class Follower:
     """Reads on and on. `head` tells how far there is something; `read` gives a stretch of it."""
 
@@ -118,24 +79,31 @@ class Follower:
 
         If the log fails, raise that behind the last that was committed: nothing more will come.
         """
+        ear = Ear(self._news, self._conversation, kinds)
+        hears = wait is None or wait > 0
         since = time.monotonic()
-        while True:
-            last = self._await(cursor, None if wait is None else since + wait)
-            if last is None:
-                return
-            if max_behind is not None and last - cursor > max_behind:
-                yield Gap(cursor + 1, last - max_behind, "slow", self._conversation)
-                cursor = last - max_behind
-                since = time.monotonic()
-            stop = min(last, cursor + CHUNK)
-            for item in self._until_closed(cursor, stop):
-                if isinstance(item, Gap) or kinds is None or item.kind in kinds:
-                    yield item
+        try:
+            while True:
+                until = None if wait is None else since + wait
+                cursor, last = self._await(ear if hears else None, cursor, until)
+                if last <= cursor:
+                    return
+                if max_behind is not None and last - cursor > max_behind:
+                    yield Gap(cursor + 1, last - max_behind, "slow", self._conversation)
+                    cursor = last - max_behind
                     since = time.monotonic()
-            cursor = stop
+                stop = min(last, cursor + CHUNK)
+                for item in self._until_closed(ear, cursor, stop):
+                    if isinstance(item, Gap) or kinds is None or item.kind in kinds:
+                        yield item
+                        since = time.monotonic()
+                cursor = stop
+        finally:
+            ear.leave()
 
-    def _until_closed(self, cursor: int, stop: int) -> Iterator[Envelope | Gap]:
-        items = self._read(cursor, stop)
+    def _until_closed(self, ear: Ear, cursor: int, stop: int) -> Iterator[Envelope | Gap]:
+        heard = ear.take(cursor, stop)
+        items = self._read(cursor, stop) if heard is None else iter(heard)
         while not self._news.closed:
             try:
                 item = next(items)
@@ -143,20 +111,29 @@ class Follower:
                 return
             yield item
 
-    def _await(self, cursor: int, until: float | None) -> int | None:
-        """Return how far there is more to read behind `cursor`, None if nothing came in time."""
+    def _await(self, ear: Ear | None, cursor: int, until: float | None) -> tuple[int, int]:
+        """Wait for more behind `cursor`; return from where to go on, and how far there is more.
+
+        If nothing came in time, or nothing will, there is none.
+        """
         while not self._news.closed:
-            seen = self._news.position
-            try:
-                last = self._head()
-            except Closed:
-                return None
-            if last > cursor:
-                return last
+            if ear is not None and (last := ear.last(cursor)) > cursor:
+                return cursor, last
+            if ear is None or ear.deaf:
+                if ear is not None:
+                    # First, so that whatever is not found now is heard.
+                    ear.listen()
+                try:
+                    last = self._head()
+                except Closed:
+                    break
+                if last > cursor:
+                    return cursor, last
             if (failure := self._news.failure) is not None:
                 raise type(failure)(*failure.args) from failure
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
-                return None
-            self._news.wait(seen, left)
-        return None
+                break
+            if ear is not None:
+                cursor = ear.wait(cursor, left)
+        return cursor, cursor

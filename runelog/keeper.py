@@ -169,9 +169,10 @@ class Keeper:
                 self._home.discard(made.values())
                 raise
             finally:
-                # However it ends: what the writer has in mind of these may not be so any more.
+                # However it ends: what others have in mind of these may not be so any more.
                 for name in drop:
                     self._writer.forget(name)
+                self._home.reader.news.stir()
 
     def _install(
         self,

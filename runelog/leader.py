@@ -34,8 +34,8 @@ if TYPE_CHECKING:
             """Seal the active segment and begin one with room for `need` bytes."""
             ...
 
-        def announce(self, position: int) -> None:
-            """Tell those who follow that everything up to `position` is committed."""
+        def announce(self, position: int, items: list[Item]) -> None:
+            """Tell those who follow what is committed, everything up to `position` now."""
             ...
 
         def fail(self, failure: Exception) -> None:
@@ -201,7 +201,7 @@ class Leader:
         if items:
             # First, so that whoever is told that it is done finds the log's position behind it.
             self._committed = items[-1].position + len(items[-1].bodies) - 1
-            self._home.announce(self._committed)
+            self._home.announce(self._committed, items)
         for item in items:
             item.finish()
             item.desk.finished()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
 from runelog.fetch import Fetch
-from runelog.follow import CHUNK, Follower, News, beginning, check_kinds, end
+from runelog.follow import CHUNK, Follower, beginning, check_kinds, end
+from runelog.hearing import News
 from runelog.lookup import UNTOLD
 from runelog.order import Order
 from runelog.rune import Conversation, State
@@ -49,7 +50,7 @@ class Reader:
         self._archives = archives
         self._fetch = Fetch(lookup.volumes, codec)
         self._order = Order(lookup, codec, self._check_open)
-        self.news = News()
+        self.news = News(codec)
 
     # -- conversations ------------------------------------------------------------------------
 

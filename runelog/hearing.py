@@ -1,0 +1,276 @@
+"""Hearing what is committed: what the writer of a log tells those of its process who follow it.
+
+Whoever follows has an ear. It hears the appends of its conversation, or of all, as they are
+committed, so they need not be read back. It keeps a few of them only: one whose owner is slow goes
+deaf, and what it has missed is in the log.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from runelog.codec import Codec
+    from runelog.line import Item
+    from runelog.rune import Envelope
+
+POLL: Final = 0.01
+"""How often a follower looks whether a writer in another process has committed something."""
+MAX_RUNES: Final = 1_024
+MAX_BYTES: Final = 1 << 20
+"""How much an ear keeps, at the most, for an owner that is busy."""
+_SHORT: Final = 4_096
+"""What is longer is not searched for its kind by those who commit."""
+_KIND: Final = msgspec.msgpack.encode("kind")
+
+
+class Told:
+    """An append that was just committed; decoded once, for all who follow."""
+
+    __slots__ = ("_codec", "_found", "bodies", "conversation", "event_id", "position", "size", "time")
+
+    def __init__(self, item: Item, codec: Codec) -> None:
+        """Tell of `item`, which is on disk."""
+        self.conversation = item.desk.id
+        self.event_id = item.first
+        self.position = item.position
+        self.time = item.time
+        self.bodies = item.bodies
+        self.size = item.size
+        self._codec = codec
+        self._found: list[Envelope] | None = None
+
+    @property
+    def envelopes(self) -> list[Envelope]:
+        """Its runes, as they would be read from the log."""
+        if self._found is None:
+            self._found = self._codec.envelopes(
+                len(self.bodies),
+                b"".join(self.bodies),
+                self.conversation,
+                self.event_id,
+                self.position,
+                self.time,
+            )
+        return self._found
+
+    def may_be_of(self, marks: list[bytes]) -> bool:
+        """Tell whether there may be a rune of a kind with one of these marks."""
+        return any(
+            len(body) > _SHORT or any(mark in body for mark in marks) for body in self.bodies
+        )
+
+
+class Ear:
+    """What one follower has heard, and not taken yet: whole appends, none of them left out."""
+
+    def __init__(self, news: News, conversation: str | None, kinds: Collection[str] | None) -> None:
+        """Listen to one conversation or to all; wake the owner for some kinds of runes or all."""
+        self.conversation = conversation
+        self._news = news
+        self._marks = None if kinds is None else [_mark(kind) for kind in kinds]
+        self._heard: deque[Told] = deque()
+        self._runes = self._bytes = 0
+        self._cursor = 0
+        """Up to where the owner needs nothing more, while it waits."""
+        self._waits = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._deaf = True
+
+    @property
+    def deaf(self) -> bool:
+        """Whether something may be in the log of which nothing was heard."""
+        # Nobody tells a child what its parent commits.
+        return self._deaf or os.getpid() != self._news.pid
+
+    # -- the owner ----------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Hear everything from now on; what was committed before is for the owner to read."""
+        with self._news.lock:
+            self._news.join(self)
+            self._deaf = False
+
+    def last(self, cursor: int) -> int:
+        """Return how far what was heard goes; `cursor` if nothing was heard behind that."""
+        with self._news.lock:
+            heard = self._heard
+            while heard and self._end(heard[0]) <= cursor:
+                self._drop()
+            if not heard:
+                return cursor
+            if self._start(heard[0]) > cursor + 1:
+                self.miss()
+                return cursor
+            return self._end(heard[-1])
+
+    def take(self, cursor: int, stop: int) -> list[Envelope] | None:
+        """Return what was heard behind `cursor` and up to `stop`; None if some of it was not."""
+        with self._news.lock:
+            if self.last(cursor) < stop:
+                return None
+            told = [each for each in self._heard if self._start(each) <= stop]
+        found: list[Envelope] = []
+        for each in told:
+            first = self._start(each)
+            found += each.envelopes[max(cursor + 1 - first, 0) : stop + 1 - first]
+        return found
+
+    def wait(self, cursor: int, timeout: float | None) -> int:
+        """Wait until there is more behind `cursor`, or time is up; return from where to go on.
+
+        That is further on if all that came meanwhile is of kinds that the owner does not want.
+        """
+        news = self._news
+        with news.lock:
+            if self.deaf or self.last(cursor) > cursor or news.closed:
+                return cursor
+            self._cursor, self._waits = cursor, True
+            polls = news.position < 0
+        if polls:
+            timeout = POLL if timeout is None else min(POLL, timeout)
+        woken = self._gate.acquire(timeout=-1 if timeout is None else timeout)
+        with news.lock:
+            if not woken and not self._waits:
+                self._gate.acquire()  # opened since: it is to be shut for the next time
+            self._waits = False
+            if polls:
+                self.miss()
+            return self._cursor
+
+    def leave(self) -> None:
+        """Hear no more."""
+        self._deaf = True
+        self._news.left.append(self)
+
+    # -- the writer, with the lock ------------------------------------------------------------
+
+    def hear(self, told: Told) -> None:
+        """Take note of an append, and wake the owner if it may want that."""
+        if self._deaf:
+            return
+        if self._waits and not self._wants(told) and self._start(told) <= self._cursor + 1:
+            self._cursor = max(self._cursor, self._end(told))
+            return
+        self._heard.append(told)
+        self._runes += len(told.bodies)
+        self._bytes += told.size
+        if self._runes > MAX_RUNES or self._bytes > MAX_BYTES:
+            self.miss()
+        self.wake()
+
+    def miss(self) -> None:
+        """Forget everything: the owner has to look in the log."""
+        self._deaf = True
+        self._heard.clear()
+        self._runes = self._bytes = 0
+
+    def wake(self) -> None:
+        """Wake the owner if it waits."""
+        if self._waits:
+            self._waits = False
+            self._gate.release()
+
+    def _wants(self, told: Told) -> bool:
+        return self._marks is None or told.may_be_of(self._marks)
+
+    def _drop(self) -> None:
+        told = self._heard.popleft()
+        self._runes -= len(told.bodies)
+        self._bytes -= told.size
+
+    def _start(self, told: Told) -> int:
+        return told.position if self.conversation is None else told.event_id
+
+    def _end(self, told: Told) -> int:
+        return self._start(told) + len(told.bodies) - 1
+
+
+class News:
+    """How far the log is committed, as its writer tells."""
+
+    def __init__(self, codec: Codec) -> None:
+        """Begin without a writer in this process."""
+        self.lock = threading.RLock()
+        self.position = -1
+        """The last committed position as told by our own writer; -1 while there is none."""
+        self.closed = False
+        self.failure: Exception | None = None
+        """Why our own writer will commit nothing more."""
+        self.left: deque[Ear] = deque()
+        """Ears that hear no more. They only say so: who drops a follower may hold any lock."""
+        self._codec = codec
+        self._ears: dict[str | None, dict[Ear, None]] = {}
+        self.pid = os.getpid()
+
+    def announce(self, position: int, items: Sequence[Item] | None = None) -> None:
+        """Say that everything up to `position` is committed, last of all these `items`.
+
+        If none are given, something else has changed, and whoever follows has to look.
+        """
+        with self.lock:
+            self.position = position
+            if items is None:
+                self.stir()
+            elif self._ears:
+                self._tell(items)
+
+    def _tell(self, items: Sequence[Item]) -> None:
+        self._sweep()
+        all_ears = self._ears.get(None, ())
+        for item in items:
+            ears = self._ears.get(item.desk.id, ())
+            if (ears or all_ears) and item.bodies:
+                told = Told(item, self._codec)
+                for ear in (*ears, *all_ears):
+                    ear.hear(told)
+
+    def stir(self) -> None:
+        """Have everybody look in the log again: what was heard may not be so any more."""
+        with self.lock:
+            for ear in self._all():
+                ear.miss()
+                ear.wake()
+
+    def fail(self, failure: Exception) -> None:
+        """Say that nothing more is committed here, and why."""
+        with self.lock:
+            self.failure = failure
+            self.stir()
+
+    def close(self) -> None:
+        """Wake those who follow: there is nothing more to come."""
+        with self.lock:
+            self.closed = True
+            self.stir()
+
+    def join(self, ear: Ear) -> None:
+        """Tell an ear of all that is committed from now on."""
+        with self.lock:
+            self._sweep()
+            self._ears.setdefault(ear.conversation, {})[ear] = None
+
+    def _sweep(self) -> None:
+        while self.left:
+            ear = self.left.popleft()
+            ears = self._ears.get(ear.conversation)
+            if ears is not None:
+                ears.pop(ear, None)
+                if not ears:
+                    del self._ears[ear.conversation]
+
+    def _all(self) -> list[Ear]:
+        return [ear for ears in self._ears.values() for ear in ears]
+
+
+def _mark(kind: str) -> bytes:
+    """Return what is somewhere in every stored rune of a kind."""
+    return _KIND + msgspec.msgpack.encode(kind)
