@@ -120,9 +120,9 @@ class Follower:
             if ear is not None and (last := ear.last(cursor)) > cursor:
                 return cursor, last
             if ear is None or ear.deaf:
-                if ear is not None:
-                    # First, so that whatever is not found now is heard.
-                    ear.listen()
+                # First, so that whatever is not found now is heard.
+                if ear is not None and ear.listen(cursor):
+                    continue
                 try:
                     last = self._head()
                 except Closed:

@@ -25,16 +25,27 @@ POLL: Final = 0.01
 """How often a follower looks whether a writer in another process has committed something."""
 MAX_RUNES: Final = 1_024
 MAX_BYTES: Final = 1 << 20
-"""How much an ear keeps, at the most, for an owner that is busy."""
-_SHORT: Final = 4_096
-"""What is longer is not searched for its kind by those who commit."""
+"""How much an ear keeps, at the most, for an owner that is busy; the last appends are kept too."""
+MAX_LATEST: Final = 256
+"""How many of the last appends are kept, at the most, for those who begin to follow."""
+SEARCHED: Final = 16 << 10
+"""What is longer is not searched for its kinds by those who commit."""
 _KIND: Final = msgspec.msgpack.encode("kind")
 
 
 class Told:
     """An append that was just committed; decoded once, for all who follow."""
 
-    __slots__ = ("_codec", "_found", "bodies", "conversation", "event_id", "position", "size", "time")
+    __slots__ = (
+        "_codec",
+        "_found",
+        "_text",
+        "conversation",
+        "count",
+        "event_id",
+        "position",
+        "time",
+    )
 
     def __init__(self, item: Item, codec: Codec) -> None:
         """Tell of `item`, which is on disk."""
@@ -42,30 +53,29 @@ class Told:
         self.event_id = item.first
         self.position = item.position
         self.time = item.time
-        self.bodies = item.bodies
-        self.size = item.size
+        self.count = len(item.bodies)
+        self._text = b"".join(item.bodies)
         self._codec = codec
         self._found: list[Envelope] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes its runes take."""
+        return len(self._text)
 
     @property
     def envelopes(self) -> list[Envelope]:
         """Its runes, as they would be read from the log."""
         if self._found is None:
             self._found = self._codec.envelopes(
-                len(self.bodies),
-                b"".join(self.bodies),
-                self.conversation,
-                self.event_id,
-                self.position,
-                self.time,
+                self.count, self._text, self.conversation, self.event_id, self.position, self.time
             )
         return self._found
 
     def may_be_of(self, marks: list[bytes]) -> bool:
         """Tell whether there may be a rune of a kind with one of these marks."""
-        return any(
-            len(body) > _SHORT or any(mark in body for mark in marks) for body in self.bodies
-        )
+        text = self._text
+        return len(text) > SEARCHED or any(mark in text for mark in marks)
 
 
 class Ear:
@@ -93,11 +103,17 @@ class Ear:
 
     # -- the owner ----------------------------------------------------------------------------
 
-    def listen(self) -> None:
-        """Hear everything from now on; what was committed before is for the owner to read."""
+    def listen(self, cursor: int) -> bool:
+        """Hear everything from now on, and what came behind `cursor` if that is remembered.
+
+        Tell whether it is; if not, it is for the owner to read.
+        """
         with self._news.lock:
-            self._news.join(self)
+            latest = self._news.join(self, cursor)
             self._deaf = False
+            for told in latest or ():
+                self.hear(told)
+            return latest is not None and not self.deaf
 
     def last(self, cursor: int) -> int:
         """Return how far what was heard goes; `cursor` if nothing was heard behind that."""
@@ -161,7 +177,7 @@ class Ear:
             self._cursor = max(self._cursor, self._end(told))
             return
         self._heard.append(told)
-        self._runes += len(told.bodies)
+        self._runes += told.count
         self._bytes += told.size
         if self._runes > MAX_RUNES or self._bytes > MAX_BYTES:
             self.miss()
@@ -184,14 +200,54 @@ class Ear:
 
     def _drop(self) -> None:
         told = self._heard.popleft()
-        self._runes -= len(told.bodies)
+        self._runes -= told.count
         self._bytes -= told.size
 
     def _start(self, told: Told) -> int:
         return told.position if self.conversation is None else told.event_id
 
     def _end(self, told: Told) -> int:
-        return self._start(told) + len(told.bodies) - 1
+        return self._start(told) + told.count - 1
+
+
+class Latest:
+    """The last appends that were committed, none of them left out, for those who come just now."""
+
+    def __init__(self, codec: Codec) -> None:
+        """Begin with none."""
+        self.codec = codec
+        self._items: deque[Item] = deque()
+        self._size = 0
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Take in what was just committed, and drop what is too old."""
+        kept = self._items
+        kept.extend(items)
+        for item in items:
+            self._size += item.size
+        while len(kept) > MAX_LATEST or self._size > MAX_BYTES:
+            self._size -= kept.popleft().size
+
+    def forget(self) -> None:
+        """Drop all of them."""
+        self._items.clear()
+        self._size = 0
+
+    def has(self, conversation: str) -> bool:
+        """Tell whether there is one of this conversation."""
+        return any(item.desk.id == conversation for item in reversed(self._items))
+
+    def behind(self, conversation: str | None, cursor: int) -> list[Told] | None:
+        """Return all that was committed behind `cursor`, None if that is not known."""
+        found: deque[Told] = deque()
+        for item in reversed(self._items):
+            if conversation is None or item.desk.id == conversation:
+                first = item.position if conversation is None else item.first
+                if item.bodies and first + len(item.bodies) - 1 > cursor:
+                    found.appendleft(Told(item, self.codec))
+                if first <= cursor + 1:
+                    return [*found]
+        return None
 
 
 class News:
@@ -207,7 +263,7 @@ class News:
         """Why our own writer will commit nothing more."""
         self.left: deque[Ear] = deque()
         """Ears that hear no more. They only say so: who drops a follower may hold any lock."""
-        self._codec = codec
+        self._latest = Latest(codec)
         self._ears: dict[str | None, dict[Ear, None]] = {}
         self.pid = os.getpid()
 
@@ -220,7 +276,9 @@ class News:
             self.position = position
             if items is None:
                 self.stir()
-            elif self._ears:
+                return
+            self._latest.add(items)
+            if self._ears:
                 self._tell(items)
 
     def _tell(self, items: Sequence[Item]) -> None:
@@ -229,14 +287,15 @@ class News:
         for item in items:
             ears = self._ears.get(item.desk.id, ())
             if (ears or all_ears) and item.bodies:
-                told = Told(item, self._codec)
+                told = Told(item, self._latest.codec)
                 for ear in (*ears, *all_ears):
                     ear.hear(told)
 
     def stir(self) -> None:
         """Have everybody look in the log again: what was heard may not be so any more."""
         with self.lock:
-            for ear in self._all():
+            self._latest.forget()
+            for ear in [ear for ears in self._ears.values() for ear in ears]:
                 ear.miss()
                 ear.wake()
 
@@ -252,11 +311,17 @@ class News:
             self.closed = True
             self.stir()
 
-    def join(self, ear: Ear) -> None:
-        """Tell an ear of all that is committed from now on."""
+    def join(self, ear: Ear, cursor: int) -> list[Told] | None:
+        """Tell an ear of all that is committed from now on; return what `Latest.behind` does."""
         with self.lock:
             self._sweep()
             self._ears.setdefault(ear.conversation, {})[ear] = None
+            return self._latest.behind(ear.conversation, cursor)
+
+    def is_live(self, conversation: str) -> bool:
+        """Tell whether a conversation is known to be there, as it was just appended to."""
+        with self.lock:
+            return not self.closed and self._latest.has(conversation)
 
     def _sweep(self) -> None:
         while self.left:
@@ -266,9 +331,6 @@ class News:
                 ears.pop(ear, None)
                 if not ears:
                     del self._ears[ear.conversation]
-
-    def _all(self) -> list[Ear]:
-        return [ear for ears in self._ears.values() for ear in ears]
 
 
 def _mark(kind: str) -> bytes:

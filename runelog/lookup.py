@@ -213,14 +213,16 @@ class Lookup:
     def spans(self, conversation: str, after: int) -> list[Span]:
         """Return the segments that hold a conversation behind event `after`."""
         active = self.volumes.manifest.active.number
-        with self._asked() as catalog:
-            sealed = catalog.spans(conversation, after)
-        spans = [span for span in sealed if span.segment != active]
         with self.volumes.take(active) as (volume, view):
             number = volume.number_of(view, conversation)
             head = None if number is None else _named(view, conversation, NUMBER.pack(number))
-        if head is not None:
-            spans.append(Span(active, head.since, head.head))
+        own = [] if head is None else [Span(active, head.since, head.head)]
+        if after > 0 and head is not None and head.since <= after + 1 and not volume.damaged:
+            sealed = []  # as with whoever follows: what is new is in the active one
+        else:
+            with self._asked() as catalog:
+                sealed = catalog.spans(conversation, after)
+        spans = [*(span for span in sealed if span.segment != active), *own]
         return [span for span in spans if span.last > after]
 
     def stream_spans(self, conversation: str, entity: str, after: int) -> list[Span]:

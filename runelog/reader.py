@@ -324,15 +324,23 @@ class Reader:
         if conversation is None:
             follower = Follower(self.news, lambda: self.position, self._order.read, None)
         else:
-            name = conversation
-            self.head(name)
-            follower = Follower(
-                self.news,
-                lambda: self.head(name).head,
-                lambda after, until: self.read(name, after, until, None),
-                name,
-            )
+            follower = self._follower(conversation)
         return follower.follow(beginning(after), kinds, max_behind, wait)
+
+    def _follower(self, conversation: str) -> Follower:
+        place = None if self.news.is_live(conversation) else self._look(conversation)
+
+        def head() -> int:
+            nonlocal place
+            place = self._look(conversation)
+            return place.head.head
+
+        def read(after: int, until: int) -> Iterator[Envelope]:
+            return chain.from_iterable(
+                self._chunks(place or self._look(conversation), after, until)
+            )
+
+        return Follower(self.news, head, read, conversation)
 
     def close(self) -> None:
         """Wake those who follow; there is nothing more to come."""
