@@ -108,7 +108,9 @@ class Following:
         """Take what comes next out of the log; nothing if nothing came in time."""
         loop = asyncio.get_running_loop()
         until = None if self._wait is None else loop.time() + self._wait
-        with self._watch.bell(self._conversation) as bell:
+        # Who may not fall behind has to read whatever comes: all runes count for that.
+        takes = self._wanted.takes if self._max_behind is None else None
+        with self._watch.bell(self._conversation, takes=takes) as bell:
             while True:
                 # First, so that it rings for whatever is not read now.
                 self._watch.keep()

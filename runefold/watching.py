@@ -32,10 +32,19 @@ LINGER: Final = 0.5
 class Bell:
     """Rings in an event loop when there is news of a conversation, or of any."""
 
-    def __init__(self, conversation: str | None, kinds: Collection[str] | None) -> None:
-        """Ring for all kinds of runes, or for some, which are then kept until they are taken."""
+    def __init__(
+        self,
+        conversation: str | None,
+        kinds: Collection[str] | None,
+        takes: Callable[[Envelope], bool] | None = None,
+    ) -> None:
+        """Ring for all kinds of runes, or for some, which are then kept until they are taken.
+
+        Or for those that it `takes`, of which none is kept.
+        """
         self.conversation = conversation
         self._kinds = kinds
+        self._takes = takes
         self._loop = asyncio.get_running_loop()
         self._rung = asyncio.Event()
         self._news: list[Envelope] = []
@@ -47,10 +56,13 @@ class Bell:
         """Say that something happened."""
         if self._kinds is None or isinstance(item, Gap):
             # Looked at from outside: at worst it is rung twice.
-            if not self._rung.is_set():
+            if not self._rung.is_set() and self._is_due(item):
                 self._call(self._rung.set)
         elif item.kind in self._kinds:
             self._call(lambda: self._take(item))
+
+    def _is_due(self, item: Envelope | Gap) -> bool:
+        return self._takes is None or isinstance(item, Gap) or self._takes(item)
 
     def fail(self, failure: Exception) -> None:
         """Say that nothing more is seen from here, and why."""
@@ -116,10 +128,13 @@ class Watch:
 
     @contextlib.contextmanager
     def bell(
-        self, conversation: str | None, kinds: Collection[str] | None = None
+        self,
+        conversation: str | None,
+        kinds: Collection[str] | None = None,
+        takes: Callable[[Envelope], bool] | None = None,
     ) -> Iterator[Bell]:
         """Hang up a bell for as long as the block takes."""
-        bell = Bell(conversation, kinds)
+        bell = Bell(conversation, kinds, takes)
         with self._lock:
             self._bells.setdefault(conversation, set()).add(bell)
         try:

@@ -79,13 +79,12 @@ class Follower:
 
         If the log fails, raise that behind the last that was committed: nothing more will come.
         """
-        ear = Ear(self._news, self._conversation, kinds)
-        hears = wait is None or wait > 0
+        ear = Ear(self._news, self._conversation, kinds, stays=wait is None or wait > 0)
         since = time.monotonic()
         try:
             while True:
                 until = None if wait is None else since + wait
-                cursor, last = self._await(ear if hears else None, cursor, until)
+                cursor, last = self._await(ear, cursor, until)
                 if last <= cursor:
                     return
                 if max_behind is not None and last - cursor > max_behind:
@@ -111,29 +110,24 @@ class Follower:
                 return
             yield item
 
-    def _await(self, ear: Ear | None, cursor: int, until: float | None) -> tuple[int, int]:
+    def _await(self, ear: Ear, cursor: int, until: float | None) -> tuple[int, int]:
         """Wait for more behind `cursor`; return from where to go on, and how far there is more.
 
         If nothing came in time, or nothing will, there is none.
         """
         while not self._news.closed:
-            if ear is not None and (last := ear.last(cursor)) > cursor:
-                return cursor, last
-            if ear is None or ear.deaf:
-                # First, so that whatever is not found now is heard.
-                if ear is not None and ear.listen(cursor):
-                    continue
+            # It listens first, so that whatever is not found then is heard.
+            if ear.deaf and not ear.listen(cursor):
                 try:
-                    last = self._head()
+                    ear.known = self._head()
                 except Closed:
                     break
-                if last > cursor:
-                    return cursor, last
+            if (last := ear.last(cursor)) > cursor:
+                return cursor, last
             if (failure := self._news.failure) is not None:
                 raise type(failure)(*failure.args) from failure
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 break
-            if ear is not None:
-                cursor = ear.wait(cursor, left)
+            cursor = ear.wait(cursor, left)
         return cursor, cursor

@@ -81,25 +81,39 @@ class Told:
 class Ear:
     """What one follower has heard, and not taken yet: whole appends, none of them left out."""
 
-    def __init__(self, news: News, conversation: str | None, kinds: Collection[str] | None) -> None:
-        """Listen to one conversation or to all; wake the owner for some kinds of runes or all."""
+    def __init__(
+        self,
+        news: News,
+        conversation: str | None,
+        kinds: Collection[str] | None,
+        *,
+        stays: bool = True,
+    ) -> None:
+        """Listen to one conversation or to all; wake the owner for some kinds of runes or all.
+
+        One that does not stay only asks for the latest, and is never told anything.
+        """
         self.conversation = conversation
+        self._stays = stays
         self._news = news
         self._marks = None if kinds is None else [_mark(kind) for kind in kinds]
         self._heard: deque[Told] = deque()
         self._runes = self._bytes = 0
         self._cursor = 0
         """Up to where the owner needs nothing more, while it waits."""
-        self._waits = False
+        self.waits = False
+        """Whether the owner sleeps until there is something for it."""
         self._gate = threading.Lock()
         self._gate.acquire()
         self._deaf = True
+        self.known = 0
+        """How far there was something in the log when the owner looked last."""
 
     @property
     def deaf(self) -> bool:
         """Whether something may be in the log of which nothing was heard."""
         # Nobody tells a child what its parent commits.
-        return self._deaf or os.getpid() != self._news.pid
+        return self._deaf or not self._stays or os.getpid() != self._news.pid
 
     # -- the owner ----------------------------------------------------------------------------
 
@@ -109,33 +123,40 @@ class Ear:
         Tell whether it is; if not, it is for the owner to read.
         """
         with self._news.lock:
-            latest = self._news.join(self, cursor)
+            if self._stays:
+                self._news.join(self)
+            latest = self._news.latest.behind(self.conversation, cursor)
+            self.miss()
             self._deaf = False
             for told in latest or ():
                 self.hear(told)
-            return latest is not None and not self.deaf
+            return latest is not None and not self._deaf and os.getpid() == self._news.pid
 
     def last(self, cursor: int) -> int:
-        """Return how far what was heard goes; `cursor` if nothing was heard behind that."""
+        """Return how far there is something, heard or known of; `cursor` if nothing is behind."""
         with self._news.lock:
             heard = self._heard
             while heard and self._end(heard[0]) <= cursor:
                 self._drop()
-            if not heard:
-                return cursor
-            if self._start(heard[0]) > cursor + 1:
+            reached = max(cursor, self.known)
+            if heard and self._start(heard[0]) > reached + 1:
                 self.miss()
                 return cursor
-            return self._end(heard[-1])
+            return max(reached, self._end(heard[-1])) if heard else reached
 
     def take(self, cursor: int, stop: int) -> list[Envelope] | None:
-        """Return what was heard behind `cursor` and up to `stop`; None if some of it was not."""
+        """Return what was heard behind `cursor` and up to `stop`; None if some of it was not.
+
+        Appends with nothing that the owner wants are left out.
+        """
         with self._news.lock:
-            if self.last(cursor) < stop:
+            self.last(cursor)
+            heard = self._heard
+            if not heard or self._start(heard[0]) > cursor + 1 or self._end(heard[-1]) < stop:
                 return None
-            told = [each for each in self._heard if self._start(each) <= stop]
+            told = [each for each in heard if self._start(each) <= stop]
         found: list[Envelope] = []
-        for each in told:
+        for each in filter(self._wants, told):
             first = self._start(each)
             found += each.envelopes[max(cursor + 1 - first, 0) : stop + 1 - first]
         return found
@@ -149,15 +170,15 @@ class Ear:
         with news.lock:
             if self.deaf or self.last(cursor) > cursor or news.closed:
                 return cursor
-            self._cursor, self._waits = cursor, True
+            self._cursor, self.waits = cursor, True
             polls = news.position < 0
         if polls:
             timeout = POLL if timeout is None else min(POLL, timeout)
         woken = self._gate.acquire(timeout=-1 if timeout is None else timeout)
         with news.lock:
-            if not woken and not self._waits:
+            if not woken and not self.waits:
                 self._gate.acquire()  # opened since: it is to be shut for the next time
-            self._waits = False
+            self.waits = False
             if polls:
                 self.miss()
             return self._cursor
@@ -165,7 +186,8 @@ class Ear:
     def leave(self) -> None:
         """Hear no more."""
         self._deaf = True
-        self._news.left.append(self)
+        if self._stays:
+            self._news.left.append(self)
 
     # -- the writer, with the lock ------------------------------------------------------------
 
@@ -173,7 +195,7 @@ class Ear:
         """Take note of an append, and wake the owner if it may want that."""
         if self._deaf:
             return
-        if self._waits and not self._wants(told) and self._start(told) <= self._cursor + 1:
+        if self.waits and not self._wants(told) and self._start(told) <= self._cursor + 1:
             self._cursor = max(self._cursor, self._end(told))
             return
         self._heard.append(told)
@@ -187,12 +209,12 @@ class Ear:
         """Forget everything: the owner has to look in the log."""
         self._deaf = True
         self._heard.clear()
-        self._runes = self._bytes = 0
+        self._runes = self._bytes = self.known = 0
 
     def wake(self) -> None:
         """Wake the owner if it waits."""
-        if self._waits:
-            self._waits = False
+        if self.waits:
+            self.waits = False
             self._gate.release()
 
     def _wants(self, told: Told) -> bool:
@@ -263,7 +285,7 @@ class News:
         """Why our own writer will commit nothing more."""
         self.left: deque[Ear] = deque()
         """Ears that hear no more. They only say so: who drops a follower may hold any lock."""
-        self._latest = Latest(codec)
+        self.latest = Latest(codec)
         self._ears: dict[str | None, dict[Ear, None]] = {}
         self.pid = os.getpid()
 
@@ -277,7 +299,7 @@ class News:
             if items is None:
                 self.stir()
                 return
-            self._latest.add(items)
+            self.latest.add(items)
             if self._ears:
                 self._tell(items)
 
@@ -287,15 +309,15 @@ class News:
         for item in items:
             ears = self._ears.get(item.desk.id, ())
             if (ears or all_ears) and item.bodies:
-                told = Told(item, self._latest.codec)
+                told = Told(item, self.latest.codec)
                 for ear in (*ears, *all_ears):
                     ear.hear(told)
 
     def stir(self) -> None:
         """Have everybody look in the log again: what was heard may not be so any more."""
         with self.lock:
-            self._latest.forget()
-            for ear in [ear for ears in self._ears.values() for ear in ears]:
+            self.latest.forget()
+            for ear in self.listening:
                 ear.miss()
                 ear.wake()
 
@@ -311,17 +333,23 @@ class News:
             self.closed = True
             self.stir()
 
-    def join(self, ear: Ear, cursor: int) -> list[Told] | None:
-        """Tell an ear of all that is committed from now on; return what `Latest.behind` does."""
+    def join(self, ear: Ear) -> None:
+        """Tell an ear of all that is committed from now on."""
         with self.lock:
             self._sweep()
             self._ears.setdefault(ear.conversation, {})[ear] = None
-            return self._latest.behind(ear.conversation, cursor)
+
+    @property
+    def listening(self) -> list[Ear]:
+        """Those who are told what is committed."""
+        with self.lock:
+            self._sweep()
+            return [ear for ears in self._ears.values() for ear in ears]
 
     def is_live(self, conversation: str) -> bool:
         """Tell whether a conversation is known to be there, as it was just appended to."""
         with self.lock:
-            return not self.closed and self._latest.has(conversation)
+            return not self.closed and self.latest.has(conversation)
 
     def _sweep(self) -> None:
         while self.left:

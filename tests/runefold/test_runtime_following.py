@@ -239,3 +239,40 @@ def test_a_log_in_memory_is_followed_alike() -> None:
 
     assert [each.event_id for each in found] == [each.event_id for each in there.session.runes()]
     assert {each.conversation for each in found} == {NAME}
+
+
+def test_a_loop_is_not_woken_for_what_nobody_asked_for(tmp_path: Path) -> None:
+    """A bell that takes some runes only does not ring for others, however many there are."""
+    with opened(tmp_path) as runtime:
+        session = runtime.create_session(QUICK)
+
+        async def main() -> tuple[bool, bool]:
+            watch = runtime.watcher
+            with (
+                watch.bell(session.id) as any_,
+                watch.bell(session.id, takes=lambda rune: rune.kind == "session.paused") as some,
+            ):
+                for _ in range(2):  # once the second has rung, all have rung for the first
+                    any_.hush()
+                    await asyncio.to_thread(session.send("Hi").result, LONG)
+                    assert await any_.rings(LONG)
+                before = await some.rings(0)
+                await asyncio.to_thread(session.pause, "lunch")
+                return before, await some.rings(LONG)
+
+        assert asyncio.run(main()) == (False, True)
+
+
+@pytest.mark.parametrize("kinds", [None, {"turn.assistant_delta"}, {"model.called"}, set[str]()])
+def test_the_kinds_of_a_turn_are_chosen_from_all_of_it(
+    tmp_path: Path, kinds: set[str] | None
+) -> None:
+    """What is followed live ends with the turn, and is what is read of it afterwards."""
+    with opened(tmp_path) as runtime:
+        session = runtime.create_session(QUICK)
+        for _ in range(3):
+            turn = session.send("Hi")
+            live = [rune.event_id for rune in turn.runes(kinds)]
+            all_ = [rune for rune in runtime.log.read(session.id) if rune.turn == turn.id]
+
+            assert live == [rune.event_id for rune in all_ if kinds is None or rune.kind in kinds]
