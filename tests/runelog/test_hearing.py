@@ -126,16 +126,17 @@ def test_nobody_is_woken_for_kinds_that_are_not_wanted(
     assert event(found) == 11
 
 
-def test_a_rune_too_long_to_search_is_looked_at(log: Runelog, helper: ThreadPoolExecutor) -> None:
-    """However long an append is, what is wanted of it comes."""
+def test_what_is_wanted_is_found_wherever_it_is(log: Runelog, helper: ThreadPoolExecutor) -> None:
+    """However long an append is, and however many runes it has, what is wanted of it comes."""
     long = NoteTaken(text="x" * 100_000)
     followed = log.follow(A, 1, kinds={"note.judged"}, wait=PATIENCE)
-    first = helper.submit(next, followed)
-    until_it_waits(news_of(log), first)
-    log.append(A, [Change("note_1", None, [long])])
-    log.append(A, [Change("note_1", None, [long, WANTED])])
+    for runes in ([long, WANTED], [*[UNWANTED] * 99, WANTED]):
+        first = helper.submit(next, followed)
+        until_it_waits(news_of(log), first)
+        log.append(A, [Change("note_1", None, [long])])
+        last = log.append(A, [Change("note_1", None, runes)]).last
 
-    assert event(first.result(PATIENCE)) == 4
+        assert event(first.result(PATIENCE)) == last
 
 
 def test_who_is_slow_goes_deaf_and_misses_nothing(log: Runelog) -> None:
