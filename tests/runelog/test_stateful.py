@@ -297,6 +297,9 @@ class TwoLogs(RuleBasedStateMachine):
 def still(log: Log) -> Iterator[None]:
     """Let nothing be committed for a while: a copy of the files is what a crash would leave."""
     writer: Any = log._writer  # type: ignore[attr-defined]  # of the log on disk
+    if writer is None:  # nothing was appended since it was opened
+        yield
+        return
     while True:
         with writer._lock:
             if not writer._leading:
