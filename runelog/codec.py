@@ -120,7 +120,14 @@ class Codec:
         return bodies
 
     def encode_into(self, bodies: list[bytes], conversation: str, change: Change) -> None:
-        """Encode the runes of one change, each as it is stored, behind others."""
+        """Encode the runes of one change, each as it is stored, behind others.
+
+        >>> from runelog.rune import Tombstone
+        >>> bodies = []
+        >>> Codec().encode_into(bodies, "conv_a", Change("note_1", 0, [Tombstone(reason="gone")]))
+        >>> len(bodies)
+        1
+        """
         cls, head, is_plain = None, b"", None
         for rune in change.runes:
             if type(rune) is not cls:
