@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tests.scenarios.world import Till
 
 NAME: Final = "conv_scene"
+BESIDE: Final = "conv_beside"
+"""A second conversation, in a scenario that has one."""
 PATIENCE: Final = 120.0
 """Seconds until a play is given up; nothing that works waits for it."""
 STEPS: Final = 100_000
@@ -53,19 +55,25 @@ class Scenario:
     """Whether minutes pass in it."""
     idle_after: float = 60.0
     """Seconds after which it falls asleep."""
+    mixed: bool = False
+    """Whether conversations go on beside each other, so that no two runs have the same order."""
 
 
 def opened(
-    runtime: Runtime, *, budget: Budget | None = None, tools: tuple[str, ...] = EVERYTHING
+    runtime: Runtime,
+    name: str = NAME,
+    *,
+    budget: Budget | None = None,
+    tools: tuple[str, ...] = EVERYTHING,
 ) -> Session:
     """Return the conversation; begin it if it is not there."""
     try:
-        return runtime.session(NAME)
+        return runtime.session(name)
     except UnknownConversation:
         spec = AgentSpec(
             role="clerk", model="clerk", tools=tools, budget=budget or Budget(), retries=5
         )
-        return runtime.create_session(spec, conversation_id=NAME)
+        return runtime.create_session(spec, conversation_id=name)
 
 
 class App:
@@ -77,10 +85,11 @@ class App:
         till: Till,
         budget: Budget | None = None,
         tools: tuple[str, ...] = EVERYTHING,
+        name: str = NAME,
     ) -> None:
         """Open the conversation."""
         self._till = till
-        self.session = opened(runtime, budget=budget, tools=tools)
+        self.session = opened(runtime, name, budget=budget, tools=tools)
 
     def send(self, word: str, message_id: str, **options: Any) -> Turn:  # noqa: ANN401 -- those of send
         """Send a message: once that returns, it is never lost."""

@@ -9,7 +9,7 @@ from actors.session import runes as sessions
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runelog.rune import State
-from tests.scenarios.app import NAME
+from tests.scenarios.app import BESIDE, NAME
 from tests.scenarios.labour import HAULED, PROCESSES, written
 from tests.scenarios.world import is_charge
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runelog.log import Log
-    from runelog.rune import Rune
+    from runelog.rune import Envelope, Rune
     from tests.scenarios.world import Till
 
 UNKNOWN: Final = "It is not known"
@@ -26,18 +26,20 @@ UNKNOWN: Final = "It is not known"
 
 def _ends(log: Log) -> dict[str, str]:
     """Return how the turn of each message ended."""
-    messages: dict[str, str] = {}
+    # Of each conversation: their turns are numbered alike.
+    messages: dict[tuple[str, str], str] = {}
     found: dict[str, str] = {}
-    for envelope in log.read(NAME):
+    for envelope in _envelopes(log):
+        where = envelope.conversation, envelope.owner
         match envelope.payload:
-            case turns.Started(turn_id=turn, message_id=message):
-                messages[turn] = message
+            case turns.Started(message_id=message):
+                messages[where] = message
             case turns.Completed():
-                found[messages[envelope.owner]] = "completed"
+                found[messages[where]] = "completed"
             case turns.Interrupted():
-                found[messages[envelope.owner]] = "interrupted"
+                found[messages[where]] = "interrupted"
             case turns.Error():
-                found[messages[envelope.owner]] = "error"
+                found[messages[where]] = "error"
             case sessions.InputRefused(message_id=message):
                 found[message] = "refused"
             case _:
@@ -52,7 +54,7 @@ def broken_promises(log: Log, till: Till) -> Iterator[str]:
     ends = _ends(log)
     accepted = {
         rune.message_id
-        for envelope in log.read(NAME)
+        for envelope in _envelopes(log)
         if isinstance(rune := envelope.payload, sessions.InputAccepted)
     }
     for promise in till.promises():
@@ -153,8 +155,16 @@ def misplaced(log: Log) -> Iterator[str]:
         yield "it is put away, and does not say so" if not said else "it says that it is put away"
 
 
+def _envelopes(log: Log) -> Iterator[Envelope]:
+    """Yield what was written in the conversations that there are, one after the other."""
+    there = {each.id for each in log.conversations()}
+    for name in (NAME, BESIDE):
+        if name in there:
+            yield from log.read(name)
+
+
 def _runes(log: Log) -> Iterator[Rune]:
-    return (envelope.payload for envelope in log.read(NAME))
+    return (envelope.payload for envelope in _envelopes(log))
 
 
 def _calls(log: Log, tool: str) -> Iterator[tools.Called]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.session.state import Phase
 from runefold.spec import Budget
-from tests.scenarios.app import EVERYTHING, App, Scenario
+from tests.scenarios.app import BESIDE, EVERYTHING, App, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +56,16 @@ def _timed(runtime: Runtime, till: Till) -> None:
         app.wait(app.send(word, f"m{number}"))
 
 
+def _beside(runtime: Runtime, till: Till) -> None:
+    here, there = App(runtime, till), App(runtime, till, name=BESIDE)
+    sent = [
+        app.send("charge", f"{mark}{number}")
+        for number in (1, 2)
+        for mark, app in (("m", here), ("b", there))
+    ]
+    here.wait(*sent)
+
+
 def _three(word: str) -> Callable[[Runtime, Till], None]:
     def play(runtime: Runtime, till: Till) -> None:
         app = App(runtime, till)
@@ -79,6 +89,7 @@ TALKS: Final = (
     Scenario("budget", _budget),
     Scenario("timed", _timed, hurried=True),
     Scenario("queue", _queue),
+    Scenario("beside", _beside, mixed=True),
     Scenario("fault", _fault),
     Scenario("charges by key", _three("charge by key")),
     Scenario("charges", _three("charge")),
