@@ -47,6 +47,10 @@ MAX_USED: Final = 10**15
 """More tokens, or more millionths, than anybody is charged for one answer."""
 MAX_PAUSE: Final = 10**9
 """In seconds."""
+_NOT_ASYNC: Final = (
+    "the provider's stream is asynchronous: it is read on a thread of its own, so give a plain "
+    "iterator or generator"
+)
 MAX_TEXT: Final = 8 << 20
 """How many characters an answer may have before it is broken off."""
 
@@ -208,7 +212,10 @@ class Stream:
 
     def _asked(self, provider: Provider, request: Request) -> Iterator[Event] | Fail:
         try:
-            return iter(provider.stream(request))
+            answer = provider.stream(request)
+            if hasattr(answer, "__aiter__") or hasattr(answer, "__await__"):
+                return Fail(BAD_RESPONSE, _NOT_ASYNC)
+            return iter(answer)
         except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
             return self._failed(error)
 

@@ -73,7 +73,7 @@ def _refuse_misplaced(state: State, word: HumanWord) -> None:
         why, way_out = f"approval {asked} has lapsed", _OVER
     elif state.started and isinstance(word, Approve):
         why = "it was started before a crash and may have happened"
-        way_out = "say that it is to run again, that it happened, or give up"
+        way_out = "answer that it is to rerun, that it happened, or give up (runefold answer)"
     elif not state.started and isinstance(word, Answer):
         why, way_out = "it was never started", "approve or deny it"
     else:

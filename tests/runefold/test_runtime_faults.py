@@ -16,7 +16,7 @@ from runelog.errors import Refused
 from tests.runefold.talks import Raw, talk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from actors.model.provider import Request
     from actors.model.providers.scripted import Line, Reply
@@ -192,6 +192,18 @@ def test_a_provider_that_has_no_stream_to_give_ends_the_turn_in_error() -> None:
     results = [talk(model).session.send("go").result(10) for model in (none, raising)]
 
     assert [result.reason for result in results] == ["TypeError", "ZeroDivisionError"]
+
+
+def test_a_provider_for_event_loops_is_told_what_is_wanted() -> None:
+    """Its stream is read on a thread, and the turn says so instead of what Python says."""
+
+    async def stream(_request: Request) -> AsyncIterator[Text]:
+        yield Text("hi")
+
+    result = talk(Raw(stream)).session.send("go").result(10)
+
+    assert (result.status, result.reason) == ("error", "bad_response")
+    assert "give a plain iterator or generator" in result.message
 
 
 ODD_USAGE: list[Any] = [(-5, -6), (10**30, 1), ("a", None), (1.5, 2)]

@@ -317,7 +317,7 @@ def test_a_human_is_asked_where_the_tool_says_so(
     world = World()
     there = cut_short(world, in_doubt="ask")
     waiting = there.session.approvals()[0]
-    with pytest.raises(Refused, match="may have happened; say that it is to run again"):
+    with pytest.raises(Refused, match="may have happened; answer that it is to rerun"):
         there.session.approve(waiting.call_id, approver="ada")
     there.session.answer(waiting.call_id, verdict, approver="ada", output="I saw it")
     output = finished(there)

@@ -201,7 +201,7 @@ SECOND: dict[str, tuple[tuple[Rune, ...], HumanWord, str]] = {
     "yes, to a call in doubt": (
         ASKED_IN_DOUBT,
         APPROVE,
-        f"{ID} is awaiting_approval: it was started before a crash and may have happened; say",
+        f"{ID} is awaiting_approval: it was started before a crash and may have happened; answer",
     ),
     "run again, to a call that never ran": (
         AWAITING,
