@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from threading import TIMEOUT_MAX
+from typing import Final
 
 from runelog.codec import Codec
 from runelog.errors import Refused
-from runelog.rune import Visibility, check_id, known_ids
-
-if TYPE_CHECKING:
-    from runelog.rune import Change
+from runelog.rune import Change, Visibility, check_id, known_ids
 
 MAX_NUMBER: Final = (1 << 63) - 1
 """The largest version, event id or time there is: what eight bytes hold, with a sign."""
@@ -57,6 +55,9 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
     earlier: set[str] = set()
     says_something = False
     for change in changes:
+        if type(change) is not Change:
+            msg = f"{change!r:.80} is no change: say Change(entity, version, runes)"
+            raise Refused(msg)
         _check_change(change)
         entity = change.entity
         if change.expected_version is not None and entity in earlier:
@@ -74,9 +75,11 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
 
 
 def check_timeout(timeout: float | None) -> None:
-    """Refuse a time to wait that is in the past."""
-    if timeout is not None and timeout < 0:
-        msg = f"a timeout of {timeout} s is in the past: give 0 or more, or None to wait"
+    """Refuse a time to wait that is in the past, or none at all."""
+    if timeout is None:
+        return
+    if not isinstance(timeout, int | float) or not 0 <= timeout <= TIMEOUT_MAX:
+        msg = f"a timeout of {timeout!r:.40} s: give seconds from 0 on, or None to wait for ever"
         raise Refused(msg)
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from runelog.checks import MAX_NUMBER, check_append
+from runelog.checks import MAX_NUMBER, check_append, check_timeout
 from runelog.errors import Busy, Refused, WrongVersion
 from runelog.leader import Leader
 from runelog.line import encoded
@@ -43,9 +43,8 @@ class Writer(Leader):
     ) -> Appended:
         """Queue an append; wait until it is durable if asked to."""
         check_append(conversation, changes)
-        if timeout is not None and timeout < 0:
-            msg = f"a timeout of {timeout} s is in the past: give 0 or more, or None to wait"
-            raise Refused(msg)
+        if timeout is not None:
+            check_timeout(timeout)
         item = encoded(self._codec, conversation, changes)
         with self._lock:
             self._admit(item, timeout)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from runelog.checks import check_timeout
 from runelog.errors import Closed, Refused
 from runelog.hearing import Ear
 from runelog.rune import Gap
@@ -29,6 +30,17 @@ def check_kinds(kinds: Collection[str] | None) -> None:
     if isinstance(kinds, str):
         msg = f"kinds is the string {kinds!r}: name kinds in a list or a set"
         raise Refused(msg)
+
+
+def check_following(
+    kinds: Collection[str] | None, max_behind: int | None, wait: float | None
+) -> None:
+    """Refuse to follow in a way that nobody can."""
+    if max_behind is not None and max_behind < 1:
+        msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
+        raise Refused(msg)
+    check_kinds(kinds)
+    check_timeout(wait)
 
 
 def beginning(after: int) -> int:

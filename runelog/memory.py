@@ -14,7 +14,7 @@ from runelog.blobs import MemoryBlobs
 from runelog.checks import MAX_NUMBER, check_append, check_timeout
 from runelog.codec import Codec
 from runelog.errors import Closed, Cold, Gone, Refused, UnknownConversation, WrongVersion
-from runelog.follow import beginning, check_kinds, end
+from runelog.follow import beginning, check_following, check_kinds, end
 from runelog.rune import SYSTEM, Appended, Conversation, Envelope, Gap, State, Work
 from runelog.shelf import CHUNK, Home, Shelf
 
@@ -191,10 +191,7 @@ class MemoryLog:
         wait: float | None = None,
     ) -> Iterator[Envelope | Gap]:
         """Yield runes from a cursor on, those there are and then those to come."""
-        if max_behind is not None and max_behind < 1:
-            msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
-            raise Refused(msg)
-        check_kinds(kinds)
+        check_following(kinds, max_behind, wait)
         with self._changed:
             self._check_open()
             home = None if conversation is None else self._readable(conversation)

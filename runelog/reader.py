@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from runelog.errors import Closed, Corrupt, Gone, Refused, UnknownConversation
+from runelog.errors import Closed, Corrupt, Gone, UnknownConversation
 from runelog.fetch import Fetch
-from runelog.follow import CHUNK, Follower, beginning, check_kinds, end
+from runelog.follow import CHUNK, Follower, beginning, check_following, check_kinds, end
 from runelog.hearing import News
 from runelog.lookup import UNTOLD
 from runelog.order import Order
@@ -316,10 +316,7 @@ class Reader:
         wait: float | None,
     ) -> Iterator[Envelope | Gap]:
         """Yield runes from a cursor on, those there are and then those to come."""
-        if max_behind is not None and max_behind < 1:
-            msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
-            raise Refused(msg)
-        check_kinds(kinds)
+        check_following(kinds, max_behind, wait)
         self._check_open()
         if conversation is None:
             follower = Follower(self.news, lambda: self.position, self._order.read, None)

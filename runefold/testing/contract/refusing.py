@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runelog.log import Log
 
 BAD_IDS: Final = ["", "a b", "a/b", "..", "a\0b", "ä", "a\n", "x" * 65]
-MISSHAPEN: Final = {
+MISSHAPEN: Final[dict[str, list[Any]]] = {
     "no changes": [],
     "a change without runes": [Change("note_1", None, [])],
     "one change of several without runes": [notes("note_1", "a"), Change("note_2", None, [])],
@@ -42,6 +42,7 @@ MISSHAPEN: Final = {
     "a deadline that no index can hold": [notes("note_1", "a", open=True, deadline=1 << 63)],
     "a deadline without work": [notes("note_1", "a", open=False, deadline=5)],
     "a deadline without a word on work": [notes("note_1", "a", deadline=5)],
+    "something that is no change": ["note_1"],
 }
 
 
@@ -74,8 +75,11 @@ class Refusing(Base):
         log.append(A, [notes("note_1", "a")], timeout=0)
         before = picture(log)
 
-        with pytest.raises(Refused):
-            log.append(A, [notes("note_1", "b")], timeout=-1)
+        for timeout in (-1, float("nan"), float("inf")):
+            with pytest.raises(Refused):
+                log.append(A, [notes("note_1", "b")], timeout=timeout)
+            with pytest.raises(Refused):
+                log.follow(A, wait=timeout)
 
         check_untouched(log, before)
 
