@@ -19,6 +19,7 @@ from actors.page import Page, head_of
 from actors.redaction.redactor import DEFAULT
 from actors.report import log as operator
 from actors.tray import Trays
+from runelog.errors import LogFull, RunefoldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -151,7 +152,8 @@ class Hall:
         self._album = Album(log, conversation, self.found, offices.snapshot_every)
         self.active_at = offices.clock.now()
         """When something last happened here."""
-        self._answers: list[tuple[Callable[[], None], Callable[[Exception], None]]] = []
+        self._answers: list[tuple[int, Callable[[], None], Callable[[Exception], None]]] = []
+        """The last event that each is about, how it is given, and how it fails."""
         self._waits_for_dry = False
 
     # -- who is here --------------------------------------------------------------------------
@@ -313,7 +315,7 @@ class Hall:
 
         What follows from a message at once then shares a sync with it.
         """
-        self._answers.append((give, fail))
+        self._answers.append((self.page.last, give, fail))
         if not self._waits_for_dry:
             self._when_dry()
 
@@ -337,8 +339,25 @@ class Hall:
                 self._album.keep([*self._standing()])
         except Exception as error:  # noqa: BLE001 -- whatever it was, nobody is told it was done
             operator.warning("not_kept", conversation=self.conversation, reason=str(error))
-            for _, fail in answers:
-                fail(error)
+            kept = self._kept(error) if answers else 0
+            for last, give, fail in answers:
+                if last <= kept:
+                    give()
+                else:
+                    fail(error)
             return
-        for give, _ in answers:
+        for _, give, _ in answers:
             give()
+
+    def _kept(self, error: Exception) -> int:
+        """Return the last event that is on disk although there was no room for what followed it.
+
+        Whoever asked for that was served: told otherwise, they would ask for it a second time.
+        """
+        if not isinstance(error, LogFull):
+            return 0  # others may have written: the same numbers may be of something else
+        try:
+            self.log.flush(self.conversation)
+            return head_of(self.log, self.conversation)
+        except RunefoldError:
+            return 0

@@ -64,7 +64,7 @@ def _told_early() -> None:
         hall._waits_for_dry = False
         answers, hall._answers = hall._answers, []
         hall.page.hand_in()
-        for give, _ in answers:
+        for _, give, _ in answers:
             give()
 
     _put(Hall, "_dry", dry)

@@ -39,3 +39,8 @@ def test_what_an_actor_dies_of_hearing_is_told_again(name: str, mark: str, momen
 def test_a_full_disk_is_waited_for() -> None:
     """An agent is not told that another one failed when there was merely no room for a moment."""
     survives("expert", "turn_2-r0-a0 model.called", "disk-full")
+
+
+def test_whoever_was_served_is_not_told_otherwise() -> None:
+    """If room runs out behind what was asked for, that is there: asked for again, it is twice."""
+    survives("lost helper", "helper#1 agent.ready", "disk-full")
