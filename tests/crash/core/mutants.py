@@ -216,6 +216,9 @@ class Mutant(NamedTuple):
     """At which moment; empty if it is found before anything is swept."""
     of: str
     """Of the commit with this rune, or of this message of an actor."""
+    wanders: bool = False
+    """Whether it is up to the machine at which moment it shows where processes are really killed:
+    what nobody waits for is on disk a few milliseconds later."""
 
 
 MUTANTS: Final = {
@@ -230,6 +233,7 @@ MUTANTS: Final = {
         "acknowledged",
         "before-sync",
         "session.input_accepted",
+        wanders=True,
     ),
     "nothing due after replay": Mutant(
         _nothing_due, "plain", "every", "finished", "hang", "after-commit", "model.called"

@@ -18,8 +18,8 @@ DEATHS: Final = [
 and a tool's actor that dies of what the tool says on the way."""
 
 
-def survives(name: str, mark: str, moment: str) -> None:
-    """Hit a scenario at the first such moment, in one process."""
+def became(name: str, mark: str, moment: str) -> str:
+    """Hit a scenario at the first such moment, in one process; return what became of it."""
     found = app(name)
     report = sweep(found, SweepOptions(staged=True, jobs=1, sample=1))
     seen = report.messages if moment.startswith("actor") else report.boundaries
@@ -27,20 +27,20 @@ def survives(name: str, mark: str, moment: str) -> None:
     again = sweep(found, SweepOptions(staged=True, jobs=1, point=f"{number}:{moment}"))
 
     assert again.ok, "\n".join(again.lines())
-    assert again.results[0].status == "survived"
+    return again.results[0].status
 
 
 @pytest.mark.parametrize(("name", "mark", "moment"), DEATHS)
 def test_what_an_actor_dies_of_hearing_is_told_again(name: str, mark: str, moment: str) -> None:
     """Its successor hears it, and nothing of it twice."""
-    survives(name, mark, moment)
+    assert became(name, mark, moment) == "survived"
 
 
 def test_a_full_disk_is_waited_for() -> None:
     """An agent is not told that another one failed when there was merely no room for a moment."""
-    survives("expert", "turn_2-r0-a0 model.called", "disk-full")
+    assert became("expert", "turn_2-r0-a0 model.called", "disk-full") == "survived"
 
 
 def test_whoever_was_served_is_not_told_otherwise() -> None:
     """If room runs out behind what was asked for, that is there: asked for again, it is twice."""
-    survives("lost helper", "helper#1 agent.ready", "disk-full")
+    assert became("lost helper", "helper#1 agent.ready", "disk-full") == "survived"
