@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from runelog.told import Told, marks_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -28,54 +28,6 @@ MAX_BYTES: Final = 1 << 20
 """How much an ear keeps, at the most, for an owner that is busy; the last appends are kept too."""
 MAX_LATEST: Final = 256
 """How many of the last appends are kept, at the most, for those who begin to follow."""
-SEARCHED: Final = 16 << 10
-"""What is longer is not searched for its kinds by those who commit."""
-_KIND: Final = msgspec.msgpack.encode("kind")
-
-
-class Told:
-    """An append that was just committed; decoded once, for all who follow."""
-
-    __slots__ = (
-        "_codec",
-        "_found",
-        "_text",
-        "conversation",
-        "count",
-        "event_id",
-        "position",
-        "time",
-    )
-
-    def __init__(self, item: Item, codec: Codec) -> None:
-        """Tell of `item`, which is on disk."""
-        self.conversation = item.desk.id
-        self.event_id = item.first
-        self.position = item.position
-        self.time = item.time
-        self.count = len(item.bodies)
-        self._text = b"".join(item.bodies)
-        self._codec = codec
-        self._found: list[Envelope] | None = None
-
-    @property
-    def size(self) -> int:
-        """How many bytes its runes take."""
-        return len(self._text)
-
-    @property
-    def envelopes(self) -> list[Envelope]:
-        """Its runes, as they would be read from the log."""
-        if self._found is None:
-            self._found = self._codec.envelopes(
-                self.count, self._text, self.conversation, self.event_id, self.position, self.time
-            )
-        return self._found
-
-    def may_be_of(self, marks: list[bytes]) -> bool:
-        """Tell whether there may be a rune of a kind with one of these marks."""
-        text = self._text
-        return len(text) > SEARCHED or any(mark in text for mark in marks)
 
 
 class Ear:
@@ -96,7 +48,7 @@ class Ear:
         self.conversation = conversation
         self._stays = stays
         self._news = news
-        self._marks = None if kinds is None else [_mark(kind) for kind in kinds]
+        self._marks = None if kinds is None else marks_of(frozenset(kinds))
         self._heard: deque[Told] = deque()
         self._runes = self._bytes = 0
         self._cursor = 0
@@ -147,7 +99,7 @@ class Ear:
     def take(self, cursor: int, stop: int) -> list[Envelope] | None:
         """Return what was heard behind `cursor` and up to `stop`; None if some of it was not.
 
-        Appends with nothing that the owner wants are left out.
+        What the owner does not want is left out, as far as that shows at a glance.
         """
         with self._news.lock:
             self.last(cursor)
@@ -156,9 +108,9 @@ class Ear:
                 return None
             told = [each for each in heard if self._start(each) <= stop]
         found: list[Envelope] = []
-        for each in filter(self._wants, told):
+        for each in told:
             first = self._start(each)
-            found += each.envelopes[max(cursor + 1 - first, 0) : stop + 1 - first]
+            found += each.envelopes(self._marks, max(cursor + 1 - first, 0), stop + 1 - first)
         return found
 
     def wait(self, cursor: int, timeout: float | None) -> int:
@@ -218,7 +170,7 @@ class Ear:
             self._gate.release()
 
     def _wants(self, told: Told) -> bool:
-        return self._marks is None or told.may_be_of(self._marks)
+        return told.may_have(self._marks)
 
     def _drop(self) -> None:
         told = self._heard.popleft()
@@ -359,8 +311,3 @@ class News:
                 ears.pop(ear, None)
                 if not ears:
                     del self._ears[ear.conversation]
-
-
-def _mark(kind: str) -> bytes:
-    """Return what is somewhere in every stored rune of a kind."""
-    return _KIND + msgspec.msgpack.encode(kind)

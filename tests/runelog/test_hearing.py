@@ -98,6 +98,32 @@ def test_what_is_heard_is_what_would_be_read(log: Runelog, conversation: str | N
     assert texts(there) == texts(log.read(A) if conversation else log.read_all())
 
 
+@pytest.mark.parametrize("kinds", [set(), {"note.judged"}, {"note.attached", "note.judged"}])
+@pytest.mark.parametrize("conversation", [A, None])
+def test_of_some_kinds_all_is_heard_and_nothing_else(
+    log: Runelog, conversation: str | None, kinds: set[str]
+) -> None:
+    """From any cursor what would be read; a text that looks like one of the kinds is none."""
+    decoy = NoteTaken(text="kind\xabnote.judged\xa4kind")
+    attached = NoteAttached(content=bytes(MAX_INLINE))
+    forged = NoteAttached(content=b"\xa4kind\xabnote.judged")
+    log.append(A, [Change("note_2", None, [WANTED, UNWANTED, decoy, WANTED, attached, forged])])
+    log.append(B, [Change("note_2", None, [UNWANTED, WANTED])])
+    log.append(A, [Change("note_2", None, [decoy])])
+    there = [*log.follow(conversation, wait=0)]
+
+    for cursor in range(len(there)):
+        wanted = [item for item in there[cursor:] if not isinstance(item, Gap)]
+        wanted = [item for item in wanted if item.kind in kinds]
+        ear = Ear(news_of(log), conversation, kinds, stays=False)
+        assert ear.listen(cursor)
+        heard = ear.take(cursor, len(there))
+        assert heard is not None
+        assert [item for item in heard if item.kind in kinds] == wanted
+        assert UNWANTED not in [item.payload for item in heard]
+        assert [*log.follow(conversation, cursor, kinds=kinds, wait=0)] == wanted
+
+
 def test_an_ear_hears_its_own_conversation(log: Runelog) -> None:
     """What others append does not reach it, and nothing of it is missed for that."""
     ear = Ear(news_of(log), A, None)
