@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from actors.agent.runes import Failed, Spawning
@@ -19,7 +19,7 @@ from actors.session import commands as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
 from actors.session.lifecycle import message_entity
 from actors.session.runes import InputAccepted
-from actors.session.state import Phase
+from actors.session.state import HALTED
 from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
 from actors.tool.spec import BadTool, ToolSpec
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 DAY = 24 * 3600.0
 PAUSE = 5.0
 """Seconds until something is tried again for which there was no room on the disk."""
-_HALTED: Final = frozenset({Phase.PAUSED, Phase.SUSPENDED})
-"""Phases of a session in which no turn begins."""
 
 
 class Bound:
@@ -141,7 +139,7 @@ class AgentTool(Bound):
         tree = self._reached()
         spec = self.agent
         asked = _asked(tree, call)
-        if not asked and (phase := tree.ask(call.conversation, Look()).phase) in _HALTED:
+        if not asked and (phase := tree.ask(call.conversation, Look()).phase) in HALTED:
             # No turn begins now, and the one that asks is to end rather than wait for one.
             why = f"the session is {phase.value}, and nobody answers before it goes on"
             return Outcome("error", error=f"{spec.role} could not be asked: {why}")

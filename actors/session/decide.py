@@ -89,16 +89,20 @@ def _about_messages(state: State, command: ask.MessageCommand) -> list[Rune]:
                 return []
             return [_begin(state, found, now)]
         case ask.RefuseInputs():
-            closing = state.phase is Phase.CLOSING
             return [
-                InputRefused(
-                    message_id=each.message_id,
-                    reason="the session closes" if closing else f"agent {each.to} is gone",
-                )
+                InputRefused(message_id=each.message_id, reason=_why_refused(state, each))
                 for each in refusable(state)
             ]
         case _:
             assert_never(command)
+
+
+def _why_refused(state: State, message: Waiting) -> str:
+    if state.phase is Phase.CLOSING:
+        return "the session closes"
+    if member(state, message.to) is None:
+        return f"agent {message.to} is gone"
+    return f"the session is {state.phase.value}, and nobody answers before it goes on"
 
 
 def _is_known(state: State, message_id: str) -> bool:

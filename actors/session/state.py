@@ -7,10 +7,12 @@ nobody has answered. It does not grow with the length of the conversation.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from actors.agent import runes as agents
+from actors.door import ASKED_BY_AN_AGENT
 from actors.session.runes import BudgetInfo, ChildRestarted, SessionConfig, Stats
 
 
@@ -162,8 +164,22 @@ def has_root(state: State) -> bool:
     return member(state, state.root) is not None
 
 
+HALTED: Final = frozenset({Phase.PAUSED, Phase.SUSPENDED})
+"""Phases in which no turn begins, and those that run come to their end."""
+
+
 def refusable(state: State) -> list[Waiting]:
-    """Return the messages that nobody will ever take up."""
+    """Return the messages that nobody will ever take up, or not before it is too late.
+
+    A turn that asks another agent is to end although the session is halted; its question would
+    wait for the turn of its own that does not begin before the session goes on.
+    """
     if not state.waiting or state.phase is Phase.CLOSING:
         return list(state.waiting)
-    return [each for each in state.waiting if member(state, each.to) is None]
+    halted = state.phase in HALTED
+    return [
+        each
+        for each in state.waiting
+        if member(state, each.to) is None
+        or (halted and each.message_id.startswith(ASKED_BY_AN_AGENT))
+    ]

@@ -6,106 +6,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from actors.agent import runes as agents
-from actors.invariants import violations
-from actors.model.providers.scripted import Scripted, call, fail, pause
+from actors.model.providers.scripted import call
 from actors.session.actor import Send
-from actors.tool.adapters.function import tool
 from actors.tool.context import Call
-from actors.turn import runes as turns
 from runefold.agents import AgentTool, HandOver, waiting
 from runefold.spec import AgentSpec
 from runelog.errors import Refused
-from tests.runefold.talks import Strict, Talk, check, talk
+from tests.runefold.experts import LOOKED, begun, problems, spawned, team
+from tests.runefold.talks import Strict, Talk, talk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from actors.model.provider import Event, Request
+    from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
     from runefold.sessions import Session
-
-LOOKED: Final[list[str]] = []
-
-
-@tool(side_effects=False)
-def look_up(word: str) -> str:
-    """Look a word up."""
-    LOOKED.append(word)
-    return f"{word} is a word"
-
-
-def boss(request: Request) -> Reply:
-    """Ask the expert each question of a message, one after the other; then repeat the answers."""
-    answers: list[str] = []
-    for message in reversed(request.messages):
-        if message.role == "user":
-            questions = message.text.split(", ")
-            break
-        if message.role == "tool":
-            answers.insert(0, f"{message.status}: {message.text}")
-    else:
-        raise AssertionError
-    if len(answers) < len(questions):
-        return [call("ask_expert", question=questions[len(answers)])]
-    return [" | ".join(answers)]
-
-
-def expert(request: Request) -> Reply:
-    """Look up what is asked for and say it; some questions are too hard."""
-    last = request.messages[-1]
-    if last.role == "tool":
-        return ["I found: ", last.text]
-    match last.text:
-        case "why?":
-            return ["Because ", fail("refused", "nobody knows")]
-        case "when?":
-            return ["Let me think. ", pause(30), "Now."]
-        case word:
-            return [call("look_up", word=word)]
-
-
-class Expert(Scripted):
-    """A model that notes what it was shown."""
-
-    def __init__(self) -> None:
-        """Begin with nothing asked."""
-        super().__init__(expert)
-        self.shown: list[list[str]] = []
-
-    def stream(self, request: Request) -> Iterator[Event]:
-        """Look at the history, then answer."""
-        check(request.messages)
-        self.shown.append([each.text for each in request.messages if each.role == "user"])
-        yield from super().stream(request)
-
-
-def team(timeout: float = 3_600.0, **stage: Any) -> tuple[Talk, Expert]:  # noqa: ANN401 -- those of Stage
-    """Return a conversation with an agent that asks, and the model of the one that is asked."""
-    wise = Expert()
-    spec = AgentSpec(role="expert", model="expert", tools=["look_up"])
-    asks = AgentTool("ask_expert", spec, "Ask an expert.", timeout=timeout)
-    # The tools of the expert are no tools of the one who asks.
-    models = {"expert": wise}
-    there = talk(Strict(boss), asks, look_up, stage=stage, others=models, tools=["ask_expert"])
-    LOOKED.clear()
-    return there, wise
-
-
-def begun(there: Talk) -> list[turns.Started]:
-    """Return the turns that began."""
-    return [each for each in there.runes("turn.started") if isinstance(each, turns.Started)]
-
-
-def spawned(there: Talk) -> list[agents.Spawning]:
-    """Return the agents that came."""
-    return [each for each in there.runes("agent.spawning") if isinstance(each, agents.Spawning)]
-
-
-def problems(there: Talk) -> list[str]:
-    """Return what is wrong with the log."""
-    there.stage.log.flush()
-    return [each.message for each in violations(there.session.runes(), at_rest=True)]
 
 
 def test_the_answer_of_the_one_is_the_result_of_the_other() -> None:
@@ -225,6 +138,54 @@ def test_an_agent_that_cannot_begin_any_more_is_an_error_that_says_why() -> None
     assert "expert could not be asked: " in result.output
     assert "no model" in result.output
     assert problems(there) == []
+
+
+def test_a_question_does_not_outlast_a_pause() -> None:
+    """One that waits behind a busy expert is refused: whoever asked it comes to its end."""
+    there, _ = team()
+    there.session.send("sun").result(100)
+    busy = there.session.send("when?", to=spawned(there)[1].agent_id)
+    asks = there.session.send("moon")
+    there.stage.clock.at(there.stage.clock.now() + 3 * 10**9, there.session.pause)
+    ended = asks.result(10)
+
+    assert ended.status == "completed"
+    assert "error: expert could not be asked: the session is paused" in ended.output
+    assert busy.result(100).output == "Let me think. Now."
+    there.session.resume()
+    assert there.session.send("moon").result(100).output == "success: I found: moon is a word"
+    assert problems(there) == []
+
+
+def _asked_in_a_pause(there: Talk, cut: int) -> None:
+    """Pause while a question waits behind a busy expert; the power fails `cut` appends later."""
+    there.session.send("sun").result(100)
+    there.session.send("when?", to=spawned(there)[1].agent_id, message_id="busy")
+    there.session.send("moon", message_id="asks")
+    log, clock = there.stage.log, there.stage.clock
+
+    def pause() -> None:
+        log.cut_at = log.appends + cut
+        there.session.pause()
+
+    clock.at(clock.now() + 3 * 10**9, pause)
+    there.stage.run_until(lambda: log.is_cut or "session.input_refused" in there.kinds())
+
+
+def test_wherever_it_crashes_no_question_outlasts_a_pause() -> None:
+    """Paused or not by then, whoever asks comes to its end, and nobody has to go on for that."""
+    phases = set()
+    for cut in range(1, 12):
+        there, _ = team()
+        _asked_in_a_pause(there, cut)
+        session = there.reopen()
+        phases.add(session.state.phase.value)
+        asks, busy = (session.send(each, message_id=each) for each in ("asks", "busy"))
+
+        assert asks.result(100).status == "completed"
+        assert busy.result(100).output == "Let me think. Now."
+        assert problems(there) == []
+    assert phases == {"active", "paused"}
 
 
 def test_a_tool_that_is_registered_nowhere_says_so() -> None:
