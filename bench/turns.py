@@ -212,17 +212,30 @@ class _Grown(NamedTuple):
 
 
 def _growth(directory: Path, sizes: Sizes) -> list[Row]:
-    """Compare the last turns of a long conversation with its first."""
+    """Compare the last turns of a long conversation with its first, and with those of peers."""
     places = [directory / f"grown-{number}" for number in range(sizes.grown)]
     ours = [_grow(Ours, place, sizes.growth) for place in places]
     # Slow, and for information only: once will do.
-    graphs = [_grow(LangGraph, directory / "grown.sqlite", sizes.growth)]
+    graphs = [_grow(LangGraph, directory / "grown-graph.sqlite", sizes.growth)]
+    burr = _timed_growth(Burr, directory / "grown-burr.sqlite", sizes.growth)
     what = f"turns {sizes.growth - BLOCK + 1} to {sizes.growth} of one conversation"
     first = f"turns 1 to {BLOCK}"
+    late = min(each.seconds[1] for each in ours)
     return [
         *_grown_rows(what, first, ours, "<= 1.2"),
+        _timed_row(what, late, LangGraph.name, graphs[0].seconds[1]),
+        _timed_row(what, late, Burr.name, burr[1]),
         *_grown_rows(f"LangGraph, {what}", f"LangGraph, {first}", graphs, ""),
+        _timed_row(f"Burr, {what}", burr[1], f"Burr, {first}", burr[0]),
     ]
+
+
+def _timed_row(what: str, ours: float, peer_name: str, peer: float, bar: str = "") -> Row:
+    """Return a row of the seconds that two blocks of turns took."""
+    return Row(
+        name=f"time of {what}", ours=ours / BLOCK * 1e3, peer=peer / BLOCK * 1e3,
+        peer_name=peer_name, ratio=ours / peer, bar=bar, unit="ms a turn",
+    )  # fmt: skip
 
 
 def _grow(make: Callable[[Path], Teller], place: Path, turns: int) -> _Grown:
@@ -273,10 +286,7 @@ def _grown_rows(what: str, first: str, found: Sequence[_Grown], bar: str) -> lis
     small, large = (sum(each.size[place] for each in found) for place in (0, 1))
     turns = BLOCK * len(found)
     return [
-        Row(
-            name=f"time of {what}", ours=late / BLOCK * 1e3, peer=early / BLOCK * 1e3,
-            peer_name=first, ratio=late / early, bar=bar, unit="ms a turn",
-        ),
+        _timed_row(what, late, first, early, bar),
         Row(
             name=f"bytes of {what}", ours=large / turns, peer=small / turns,
             peer_name=first, ratio=large / max(small, 1), bar=bar, unit="bytes a turn",
