@@ -20,6 +20,7 @@ from actors.errors import Crashed, Overloaded, StartFailed
 from actors.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
 from actors.ref import ASK_TIMEOUT, Ref, dead_letter, tell_watcher
 from actors.report import log
+from runelog.apart import set_class_apart
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ class Process(pykka.Actor):
         "name",
         "ref",
     )
+
+    def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401 -- whatever a base takes
+        """Have what is called all the time for this kind of actor alone: see `runelog.apart`."""
+        super().__init_subclass__(**options)
+        set_class_apart(cls, Process)
 
     def __init__(self, name: str, lane: Lane, *, mailbox: int = MAILBOX) -> None:
         """Begin before its start; `launch` starts it."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 import msgspec
 from msgspec.structs import replace
 
+from runelog.apart import set_apart
 from runelog.errors import IllegalTransition, Refused
 from runelog.rune import Rune, Tombstone, Unknown, kind_of
 
@@ -189,6 +190,7 @@ class Lifecycle(Generic[P, S, C, E]):
         barred = dict.fromkeys(runes - self.observed)
         ways = {phase: {**barred, **row} for phase, row in self.table.items()}
         object.__setattr__(self, "_ways", ways)
+        set_apart(self, ("apply",))
 
     @property
     def terminal(self) -> tuple[P, ...]:

@@ -25,6 +25,7 @@ from actors.tool import answers, moves
 from actors.tool import lifecycle as tool_law
 from actors.tool import runes as tools
 from supervisors.recovery import Recovery
+from tests.changing import everywhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,10 +43,16 @@ def _both(patch: pytest.MonkeyPatch, name: str, changed: object) -> None:
     patch.setattr(tool_law, name, changed)
 
 
+def _all(patch: pytest.MonkeyPatch, name: str, changed: object) -> None:
+    """Change how all kinds of actors do something."""
+    for each in everywhere(Shell, name):
+        patch.setattr(each, name, changed)
+
+
 def forgotten_due(patch: pytest.MonkeyPatch) -> None:
     """Do not look what is due after a replay."""
     wake = Shell.wake
-    patch.setattr(Shell, "wake", lambda self: None if self.replayed else wake(self))
+    _all(patch, "wake", lambda self: None if self.replayed else wake(self))
 
 
 def effect_before_append(patch: pytest.MonkeyPatch) -> None:
@@ -79,7 +86,7 @@ def dropped_news(patch: pytest.MonkeyPatch) -> None:
         if count % 40:
             hear(self, *news)
 
-    patch.setattr(Shell, "hear", deaf)
+    _all(patch, "hear", deaf)
 
 
 def approval_applied_twice(patch: pytest.MonkeyPatch) -> None:
@@ -137,7 +144,7 @@ def recovered_by_nobody(patch: pytest.MonkeyPatch) -> None:
 def no_alarm_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     """Arm the deadlines of what was just born, and no others."""
     arm = Shell._arm
-    patch.setattr(Shell, "_arm", lambda self: None if self.replayed else arm(self))
+    _all(patch, "_arm", lambda self: None if self.replayed else arm(self))
 
 
 def last_words_dropped(patch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from runelog.replay import remember
 from runelog.snapshot import Snapshots
 from supervisors import house
 from supervisors.strategy import Restart
+from tests.changing import everywhere
 from tests.crash.core import apps
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ def _put(where: object, name: str, bug: object) -> None:
     patch.object(where, name, bug).start()
 
 
+def _put_in_all(name: str, bug: object) -> None:
+    """Put a bug in the place of what every kind of actor does."""
+    for each in everywhere(Shell, name):
+        _put(each, name, bug)
+
+
 def _effect_first() -> None:
     """Have an effect begin before its intent is on disk."""
 
@@ -54,7 +61,7 @@ def _effect_first() -> None:
                     return True
         return False
 
-    _put(Shell, "_begin", begin)
+    _put_in_all("_begin", begin)
 
 
 def _told_early() -> None:
@@ -79,7 +86,7 @@ def _nothing_due() -> None:
         if shell.replayed:
             shell._under_way.update(shell.entity.lifecycle.due(shell.state))
 
-    _put(Shell, "on_start", start)
+    _put_in_all("on_start", start)
 
 
 def _snapshot_first() -> None:
