@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from actors.agent.runes import Failed, Spawning
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 DAY = 24 * 3600.0
 PAUSE = 5.0
 """Seconds until something is tried again for which there was no room on the disk."""
+
+
+_TOO_LATE: Final = "whoever asks waits for it no longer"
 
 
 class Bound:
@@ -146,7 +149,7 @@ class AgentTool(Bound):
         agent = asked or self._joined(tree, call)
         with waiting(tree).beginning(call.conversation, call.agent_id, agent):
             if not asked:
-                sent = Send(call.call_id, question, to=agent, own_id=True)
+                sent = Send(call.call_id, question, to=agent, own_id=True, asked_in=call.turn_id)
                 try:
                     tree.ask(call.conversation, sent)
                 except Refused as refusal:
@@ -155,6 +158,8 @@ class AgentTool(Bound):
             try:
                 found = tree.ask(call.conversation, Await(call.call_id), call.timeout)
             except Unanswered:
+                # If it has not been taken up, nobody needs to any more.
+                tree.ask(call.conversation, ask.Withdraw(_TOO_LATE, message_id=call.call_id))
                 return Outcome("timeout", error=f"{spec.role} did not answer in time")
         match found:
             case Ended(rune=turns.Completed(final_output=text)):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from actors.agent.lifecycle import Terminate
 from actors.budget.runes import Amounts
 from actors.clock import SECOND
-from actors.door import ASKED_BY_AN_AGENT
 from actors.process import ASK_TIMEOUT
 from actors.session import commands as ask
 from actors.session.actor import Forward, Interrupt, Look, Send
@@ -105,12 +104,6 @@ class Session:
         else:
             # Ids are kept as they are: one that looks like a secret is none.
             name = check_id(self._runtime.redactor.value(message_id), "message id")
-            if name.startswith(ASKED_BY_AN_AGENT):
-                msg = (
-                    f"message id {name!r}: those that begin with {ASKED_BY_AN_AGENT!r} are of "
-                    "questions that agents ask each other; choose another"
-                )
-                raise Refused(msg)
         sent = self._ask(Send(name, content, mode, to, own_id=message_id is not None))
         return Turn(self._runtime, self.id, name, sent.before, sent.end)
 

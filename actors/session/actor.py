@@ -11,9 +11,9 @@ from actors.approval.telling import Approvals
 from actors.errors import Dead
 from actors.process import Answer
 from actors.session import commands as ask
-from actors.session.lifecycle import ENTITY, is_stuck, message_entity
+from actors.session.lifecycle import ENTITY, message_entity
 from actors.session.runes import InputRefused
-from actors.session.state import member
+from actors.session.state import is_stuck, member
 from actors.shell import Shell, Wake
 from actors.tool import runes as tools
 from actors.tool.actor import Word
@@ -39,6 +39,8 @@ class Send(NamedTuple):
     mode: Mode = "queue"
     to: str = ""
     own_id: bool = False
+    asked_in: str = ""
+    """The turn in which another agent asks it, if one does."""
 
 
 class Await(NamedTuple):
@@ -148,7 +150,7 @@ class SessionActor(Shell):
         Secrets are replaced before anything is decided: what is decided is kept.
         """
         match message:
-            case Send(message_id, content, mode, to, own_id):
+            case Send(message_id, content, mode, to, own_id, asked_in):
                 return ask.Accept(
                     message_id=message_id,
                     content=self.hall.offices.redactor.text(content),
@@ -157,6 +159,7 @@ class SessionActor(Shell):
                     to=to,
                     known=own_id and self._is_known(message_id),
                     begin=self.hall.offices.door.lets_in(message_id),
+                    asked_in=asked_in,
                 )
             case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
                 known = self._is_there(agent_id)
@@ -314,6 +317,8 @@ class SessionActor(Shell):
 
     def _stop_turn(self, turn_id: str, stop: Stop) -> None:
         agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)
+        # What it has asked others and they have not taken up is not asked any more.
+        self.carry_out(ask.Withdraw(f"the turn that asks is stopped: {stop.reason}", turn_id))
         # The first reason counts, also if whoever hears it dies of it and it is due no more.
         self.hall.children.ensure("turn", turn_id, agent)
         self.hall.tell(turn_id, self._halts.setdefault(turn_id, stop))

@@ -46,6 +46,16 @@ class Accept(msgspec.Struct, frozen=True):
     """The log has a message of this id, however old: it is sent again."""
     begin: bool = True
     """Somebody is there to run its turn; if not, it waits even for an agent that is free."""
+    asked_in: str = ""
+    """The turn in which another agent asks it, if one does."""
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """Take questions back that still wait: all that were asked in a turn, or one."""
+
+    reason: str
+    turn_id: str = ""
+    message_id: str = ""
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -206,7 +216,7 @@ class TerminateAgent(msgspec.Struct, frozen=True):
 
 
 Inward: TypeAlias = Activate | Suspend | Unsuspend | RefuseInputs | CloseBudget | Finish
-MessageCommand: TypeAlias = Accept | Begin | RefuseInputs
+MessageCommand: TypeAlias = Accept | Withdraw | Begin | RefuseInputs
 AgentCommand: TypeAlias = Create | Spawn | HandOver | AgentGone | CloseBudget
 HaltCommand: TypeAlias = Pause | Resume | Suspend | Unsuspend | Replenish
 CourseCommand: TypeAlias = Activate | Close | Finish | Archive

@@ -42,6 +42,7 @@ from actors.session.state import (
     member,
     next_for,
     refusable,
+    why_in_vain,
 )
 from actors.turn import runes as turns
 from runelog.errors import Refused
@@ -64,7 +65,7 @@ _TAKES_UP: Final = frozenset({Phase.CREATED, Phase.ACTIVE})
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     match command:
-        case ask.Accept() | ask.Begin() | ask.RefuseInputs():
+        case ask.Accept() | ask.Withdraw() | ask.Begin() | ask.RefuseInputs():
             return _about_messages(state, command)
         case ask.Create() | ask.Spawn() | ask.HandOver() | ask.AgentGone() | ask.CloseBudget():
             return _about_agents(state, command)
@@ -82,6 +83,12 @@ def _about_messages(state: State, command: ask.MessageCommand) -> list[Rune]:
     match command:
         case ask.Accept(message_id=message_id, known=known):
             return [] if known or _is_known(state, message_id) else _accept(state, command)
+        case ask.Withdraw(reason, turn_id, message_id):
+            return [
+                InputRefused(message_id=each.message_id, reason=reason)
+                for each in state.waiting
+                if each.asked_in and (each.asked_in == turn_id or each.message_id == message_id)
+            ]
         case ask.Begin(message_id, now):
             found = next((each for each in state.waiting if each.message_id == message_id), None)
             # What was due a moment ago may have been overtaken, by a pause or by a steer.
@@ -89,20 +96,10 @@ def _about_messages(state: State, command: ask.MessageCommand) -> list[Rune]:
                 return []
             return [_begin(state, found, now)]
         case ask.RefuseInputs():
-            return [
-                InputRefused(message_id=each.message_id, reason=_why_refused(state, each))
-                for each in refusable(state)
-            ]
+            refused = refusable(state).items()
+            return [InputRefused(message_id=each, reason=reason) for each, reason in refused]
         case _:
             assert_never(command)
-
-
-def _why_refused(state: State, message: Waiting) -> str:
-    if state.phase is Phase.CLOSING:
-        return "the session closes"
-    if member(state, message.to) is None:
-        return f"agent {message.to} is gone"
-    return f"the session is {state.phase.value}, and nobody answers before it goes on"
 
 
 def _is_known(state: State, message_id: str) -> bool:
@@ -121,11 +118,17 @@ def _accept(state: State, command: ask.Accept) -> list[Rune]:
     if member(state, to) is None:
         msg = f"there is no agent {to} any more: spawn one, or send to another"
         raise Refused(msg)
+    if vain := why_in_vain(state, command.asked_in):
+        raise Refused(vain)
     if len(state.waiting) >= MOST_WAITING:
         msg = f"{MOST_WAITING} messages wait already: send it again once some were taken up"
         raise Refused(msg)
     accepted = InputAccepted(
-        message_id=command.message_id, content=command.content, mode=command.mode, to=to
+        message_id=command.message_id,
+        content=command.content,
+        mode=command.mode,
+        to=to,
+        asked_in=command.asked_in,
     )
     runes: list[Rune] = [accepted]
     if state.phase is Phase.CREATED:

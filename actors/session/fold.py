@@ -134,8 +134,8 @@ def _which(state: State, rune: TurnEnd) -> Running | None:
 def _queued(state: State, rune: InputAccepted | InputRefused) -> State:
     stats = state.stats
     match rune:
-        case InputAccepted(message_id, content, mode, to):
-            new = Waiting(message_id=message_id, content=content, to=to, steer=mode == "steer")
+        case InputAccepted(message_id, content, mode, to, asked_in):
+            new = Waiting(message_id, content, to, mode == "steer", asked_in)
             stats = replace(stats, messages=stats.messages + 1)
             return replace(state, waiting=(*state.waiting, new), stats=stats)
         case InputRefused(message_id):

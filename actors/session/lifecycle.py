@@ -43,6 +43,8 @@ from actors.session.state import (
     can_begin,
     has_root,
     is_orphan,
+    is_stuck,
+    keeps_crashing,
     member,
     next_for,
     refusable,
@@ -126,15 +128,6 @@ def _by_itself(state: State) -> list[Effect]:
             assert_never(state.phase)
 
 
-def is_stuck(state: State) -> bool:
-    """Say whether it was opened, or its actors started, again and again, and nothing came of it."""
-    return state.unclean >= state.config.unclean_opens or _keeps_crashing(state)
-
-
-def _keeps_crashing(state: State) -> bool:
-    return state.restarts >= state.config.restarts
-
-
 def is_at_work(state: State) -> bool:
     """Say whether it has something to do by itself; what waits behind a turn waits with that."""
     return bool(state.conversation_id) and bool(_at_once(state) or _by_itself(state))
@@ -185,7 +178,7 @@ def _suspension(state: State) -> list[ask.Suspend]:
         return [ask.Suspend(reason=f"root_agent_{state.root_end}")]
     if state.exhausted is not None:
         return [ask.Suspend(reason=BUDGET, budget_info=state.exhausted)]
-    if _keeps_crashing(state) and state.restarted is not None:
+    if keeps_crashing(state) and state.restarted is not None:
         why = f"{state.restarts} restarts, the last of {state.restarted.child}"
         return [ask.Suspend(reason=f"{ERRORS}: {why}")]
     if state.failures >= state.config.failed_turns or is_stuck(state):
@@ -291,7 +284,7 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
-    version=4,
+    version=5,
 )
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,

@@ -70,10 +70,15 @@ class InputAccepted(Rune, frozen=True, gc=False, tag="session.input_accepted"):
     mode: Mode = "queue"
     to: str = ""
     """The agent it is for."""
+    asked_in: str = ""
+    """The turn in which another agent asks it; empty for what comes from outside."""
 
 
 class InputRefused(Rune, frozen=True, gc=False, tag="session.input_refused"):
-    """An accepted message never becomes a turn: its agent is gone, or the session closes."""
+    """An accepted message never becomes a turn.
+
+    Its agent is gone, or the session closes; or it is a question that nobody waits for any more.
+    """
 
     message_id: str
     reason: str

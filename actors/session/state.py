@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from actors.agent import runes as agents
-from actors.door import ASKED_BY_AN_AGENT
 from actors.session.runes import BudgetInfo, ChildRestarted, SessionConfig, Stats
 
 
@@ -48,6 +47,8 @@ class Waiting(msgspec.Struct, frozen=True):
     content: str
     to: str
     steer: bool
+    asked_in: str = ""
+    """The turn in which another agent asks it, if one does."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -164,22 +165,45 @@ def has_root(state: State) -> bool:
     return member(state, state.root) is not None
 
 
+def is_stuck(state: State) -> bool:
+    """Say whether it was opened, or its actors started, again and again, and nothing came of it."""
+    return state.unclean >= state.config.unclean_opens or keeps_crashing(state)
+
+
+def keeps_crashing(state: State) -> bool:
+    """Say whether its actors were started again and again."""
+    return state.restarts >= state.config.restarts
+
+
 HALTED: Final = frozenset({Phase.PAUSED, Phase.SUSPENDED})
 """Phases in which no turn begins, and those that run come to their end."""
 
 
-def refusable(state: State) -> list[Waiting]:
-    """Return the messages that nobody will ever take up, or not before it is too late.
+def why_in_vain(state: State, asked_in: str) -> str:
+    """Say why a question need not be asked in a turn now; nothing if it need.
 
-    A turn that asks another agent is to end although the session is halted; its question would
-    wait for the turn of its own that does not begin before the session goes on.
+    That turn may have ended. Or it is to end although the session is halted, while the question
+    would wait until that goes on. In a session that is stuck nothing goes on before, nor ends.
     """
-    if not state.waiting or state.phase is Phase.CLOSING:
-        return list(state.waiting)
-    halted = state.phase in HALTED
-    return [
-        each
-        for each in state.waiting
-        if member(state, each.to) is None
-        or (halted and each.message_id.startswith(ASKED_BY_AN_AGENT))
-    ]
+    if not asked_in:
+        return ""
+    if state.phase in HALTED and not is_stuck(state):
+        return f"the session is {state.phase.value}, and nobody answers before it goes on"
+    if all(each.turn_id != asked_in for each in state.running):
+        return "the turn that asks has ended"
+    return ""
+
+
+def refusable(state: State) -> dict[str, str]:
+    """Return the messages that nobody will ever take up, or in vain, each with the reason."""
+    found: dict[str, str] = {}
+    for each in state.waiting:
+        if state.phase is Phase.CLOSING:
+            reason = "the session closes"
+        elif member(state, each.to) is None:
+            reason = f"agent {each.to} is gone"
+        else:
+            reason = why_in_vain(state, each.asked_in)
+        if reason:
+            found[each.message_id] = reason
+    return found

@@ -220,6 +220,7 @@ class ToolActor(Shell):
             secret=offices.secret,
             conversation=self.hall.conversation,
             agent_id=what.agent_id,
+            turn_id=what.turn_id,
             redactor=redactor,
         )
 

@@ -137,6 +137,7 @@ class Call:
     conversation: str = ""
     agent_id: str = ""
     """Whose turn it is called in."""
+    turn_id: str = ""
     redactor: Redactor = DEFAULT
     """Keeps secrets out of what it says. Whatever an adapter lets through is looked at again."""
 

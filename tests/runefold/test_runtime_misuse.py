@@ -70,16 +70,6 @@ def test_an_id_that_is_none_is_refused(name: str) -> None:
             refused()
 
 
-def test_the_ids_of_questions_are_not_for_messages() -> None:
-    """What agents ask each other goes by the id of the call: an app's own message is none."""
-    there = talk(["hi"])
-    before = there.kinds()
-
-    with pytest.raises(Refused, match=r"^message id 'call_1': those that begin with 'call_' are"):
-        there.session.send("x", message_id="call_1")
-    assert there.kinds() == before
-
-
 @pytest.mark.parametrize("odd", [5, None, b"x", HALF])
 def test_what_is_no_text_is_refused_before_it_is_in_the_log(odd: Any) -> None:  # noqa: ANN401 -- anything
     """A wrong type in the log would stay there; the session goes on as if nothing was."""

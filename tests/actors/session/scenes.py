@@ -24,9 +24,12 @@ def ready(config: SessionConfig | None = None, root: AgentConfig | None = None) 
     return world
 
 
-def send(world: World, message_id: str, mode: Mode = "queue", to: str = "") -> list[str]:
+def send(
+    world: World, message_id: str, mode: Mode = "queue", to: str = "", asked_in: str = ""
+) -> list[str]:
     """Send a message and return the kinds of the runes it led to."""
-    command = ask.Accept(message_id, f"about {message_id}", world.now, mode=mode, to=to)
+    content = f"about {message_id}"
+    command = ask.Accept(message_id, content, world.now, mode=mode, to=to, asked_in=asked_in)
     return [kind_of(rune) for rune in world.tell("session", command)]
 
 

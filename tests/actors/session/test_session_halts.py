@@ -250,29 +250,6 @@ def test_replenishing_does_not_wake_a_session_without_a_root() -> None:
     assert world.is_in(Phase.SUSPENDED)
 
 
-@pytest.mark.parametrize("halt", [ask.Pause(), ask.Suspend("enough")])
-def test_a_question_that_waits_is_refused_by_a_halt(
-    halt: ask.Pause | ask.Suspend,
-) -> None:
-    """Whoever asked it runs and is to come to its end; what users have sent waits."""
-    world = ready()
-    send(world, "m1")
-    send(world, "call_1")
-    send(world, "m2")
-    world.tell("session", halt)
-    send(world, "call_2")
-    send(world, "m3")
-    refused = [rune for rune in world.log if isinstance(rune, runes.InputRefused)]
-    phase = world.session.phase.value
-
-    assert [rune.message_id for rune in refused] == ["call_1", "call_2"]
-    assert {rune.reason for rune in refused} == {
-        f"the session is {phase}, and nobody answers before it goes on"
-    }
-    assert [each.message_id for each in world.session.waiting] == ["m2", "m3"]
-    assert not is_open(world.session)
-
-
 def test_messages_for_who_is_gone_are_refused_during_a_pause_too() -> None:
     """An answer that is certain does not wait."""
     world = ready()

@@ -104,6 +104,7 @@ OTHERS: tuple[Rune, ...] = (
 COMMANDS: tuple[Command, ...] = (
     ask.Create(CONVERSATION, ask.Spawn(ROOT, "root", "echo")),
     ask.Accept("m1", "hello", 1),
+    ask.Withdraw("enough", message_id="m1"),
     ask.Begin("m1", 1),
     ask.RefuseInputs(),
     ask.Spawn("agt_child", "clerk", "echo"),
@@ -124,6 +125,7 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 ALWAYS: set[type[Command]] = {ask.Create, ask.Begin, ask.RefuseInputs, ask.CloseBudget}
+ALWAYS |= {ask.Withdraw}
 ALWAYS |= {ask.Reopen, ask.NoteRestart, ask.Close, ask.AgentGone}
 ALIVE: set[type[Command]] = {ask.Accept, ask.Spawn, ask.HandOver, ask.Replenish}
 ALLOWED: dict[Phase, set[type[Command]]] = {
