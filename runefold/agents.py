@@ -13,7 +13,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from actors.agent.runes import Failed, Spawning
+from actors.agent.runes import Failed, Spawning, Terminated
+from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.errors import Unanswered
 from actors.session import commands as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
@@ -183,12 +184,22 @@ class AgentTool(Bound):
             try:
                 tree.ask(call.conversation, spawn)
             except Refused:
-                # One that was here and is gone does not come back: another takes its place.
                 if not tree.log.version(call.conversation, agent):
                     raise
+                if _is_spent(tree, call.conversation, agent):
+                    # Another one would have all of its budget once more.
+                    msg = f"{spec.role} has spent its budget, and answers no more"
+                    raise Refused(msg) from None
+                # One that was here and is gone does not come back: another takes its place.
             else:
                 return agent
         raise AssertionError
+
+
+def _is_spent(tree: Tree, conversation: str, agent: str) -> bool:
+    """Tell whether an agent that is gone terminated because it had spent its budget."""
+    ends = [each.payload for each in tree.log.stream(conversation, agent)]
+    return any(isinstance(end, Terminated) and end.reason == BUDGET_EXHAUSTED for end in ends)
 
 
 def _asked(tree: Tree, call: Call) -> str:

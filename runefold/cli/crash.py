@@ -2,11 +2,12 @@
 
 import enum
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -80,6 +81,7 @@ FromTheTop = Annotated[
         "--from-the-top", help="Kill at each point, and begin with no copies of what a kill leaves."
     ),
 ]
+_PATIENCE: Final = 60.0
 Patience = Annotated[
     float, typer.Option(min=1, metavar="SECONDS", help="After so long it is a hang.")
 ]
@@ -105,7 +107,7 @@ def crash_test(  # noqa: PLR0913 -- one for each option
     in_process: InProcess = False,
     order: Order = None,
     from_the_top: FromTheTop = False,
-    patience: Patience = 60.0,
+    patience: Patience = _PATIENCE,
     allow_missed: AllowMissed = 0,
     keep: Keep = None,
     report: Page = None,
@@ -138,7 +140,7 @@ def crash_test(  # noqa: PLR0913 -- one for each option
         order=order,
         warm="fork" if from_the_top else "snapshot",
         keep=None if keep is None else str(keep.absolute()),
-        again=_again(app, order, in_process=in_process),
+        again=_again(app, order, patience, in_process=in_process),
     )
     try:
         with _bar() as move:
@@ -168,12 +170,14 @@ def _check_writable(file: Path | None) -> None:
         raise Refused(msg)
 
 
-def _again(app: str, order: int | None, *, in_process: bool) -> str:
-    parts = ["runefold", "crash-test", app]
+def _again(app: str, order: int | None, patience: float, *, in_process: bool) -> str:
+    parts = ["runefold", "crash-test", shlex.quote(app)]
     if in_process:
         parts.append("--in-process")
     if order is not None:
         parts.append(f"--order={order}")
+    if patience != _PATIENCE:
+        parts.append(f"--patience={patience:g}")
     return " ".join([*parts, "--point"])
 
 

@@ -23,6 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="sweep one point only, as a failure prints it: 17:after-effect",
     )
     group.addoption(
+        "--crash-sweep",
+        type=int,
+        metavar="N",
+        help="of a test that sweeps more than once, the one that the point is of",
+    )
+    group.addoption(
         "--crash-mode",
         metavar="MODE",
         help="every, random, double, actor, faults or all, whatever a test says",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.model.providers.scripted import call
+from actors.model.providers.scripted import Scripted, call
 from runefold.agents import AgentTool
-from runefold.spec import AgentSpec
+from runefold.spec import AgentSpec, Budget
 from tests.runefold.experts import LOOKED, Expert, begun, look_up, problems, spawned
 from tests.runefold.talks import Strict, Talk, talk
 
@@ -113,6 +113,27 @@ def test_one_that_was_not_answered_in_time_is_not_asked_any_more() -> None:
     assert result.output.count("timeout") == 2
     assert inputs(there) == ["sun, moon"]
     assert LOOKED == []
+    assert problems(there) == []
+
+
+def test_one_that_has_spent_its_budget_is_not_begun_anew() -> None:
+    """Another in its place would have all of it once more, and so would the next."""
+    spec = AgentSpec(
+        role="expert",
+        model="expert",
+        budget=Budget(tokens=30),
+        max_output_tokens=20,
+        on_exhausted="terminate",
+    )
+    asks = AgentTool("ask_expert", spec, "Ask an expert.")
+    there = talk(
+        Strict(crowd), asks, others={"expert": Scripted(["Well."] * 9)}, tools=["ask_expert"]
+    )
+    outputs = [there.session.send("why?").result(100).output for _ in range(9)]
+
+    assert len(spawned(there)) == 2
+    assert outputs[0] == "success: Well."
+    assert "expert has spent its budget, and answers no more" in outputs[-1]
     assert problems(there) == []
 
 

@@ -41,7 +41,7 @@ UNNOTICED: Final = frozenset(
 )
 """Faults after which everything comes to the same end."""
 
-RAISED: Final = frozenset({"tool-raises", "provider-raises", "provider-refuses"})
+RAISED: Final = frozenset({"tool-raises", "tool-breaks", "provider-raises", "provider-refuses"})
 """Faults in which an app's own code raises: that must be told."""
 WORDS: Final = "made to fail by the crash kit"
 
@@ -183,33 +183,48 @@ class Faults:
                 pass
 
 
-def raising(tool: Tool) -> Tool:
-    """Return a tool that raises when it is run, where its own code would: what it is stays."""
+def raising(tool: Tool, *, late: bool = False) -> Tool:
+    """Return a tool that raises when it is run, where its own code would: what it is stays.
+
+    Late, it does all that it should first: it is the answer that is lost, as on a bad line.
+    """
     if not isinstance(tool, FunctionTool):
-        return _Raising(tool)
+        return _Raising(tool, late=late)
     found = copy.copy(tool)
+    real = vars(tool)["_function"]
     waits = inspect.iscoroutinefunction(inspect.unwrap(tool))
-    vars(found)["_function"] = _fail_later if waits else _fail
+
+    def fail(*given: Any, **named: Any) -> NoReturn:  # noqa: ANN401 -- whatever the tool takes
+        if late:
+            real(*given, **named)
+        _fail()
+
+    async def fail_later(*given: Any, **named: Any) -> NoReturn:  # noqa: ANN401 -- as above
+        if late:
+            await real(*given, **named)
+        _fail()
+
+    vars(found)["_function"] = fail_later if waits else fail
     return found
 
 
 class _Raising:
     """A tool that is no function, and raises."""
 
-    def __init__(self, tool: Tool) -> None:
+    def __init__(self, tool: Tool, *, late: bool) -> None:
+        self._tool = tool
+        self._late = late
         self.spec = tool.spec
         self.fit = tool.fit
 
     def run(self, call: Call) -> Outcome:
-        _fail(**call.arguments)
+        if self._late:
+            self._tool.run(call)
+        _fail()
 
 
-def _fail(**_arguments: object) -> NoReturn:
+def _fail() -> NoReturn:
     raise MadeToFail(WORDS)
-
-
-async def _fail_later(**_arguments: object) -> NoReturn:
-    _fail()
 
 
 def _half(events: Iterator[Event]) -> list[Event]:

@@ -12,7 +12,8 @@ import pytest
 
 from runefold.testing.crash.app import CrashApp
 from runefold.testing.crash.html import page
-from runefold.testing.crash.sweep import BESIDE, Options, sweep
+from runefold.testing.crash.sweep import BESIDE, PATIENCE, Options, left_out, sweep
+from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,13 +66,26 @@ class Sweeper:
         self._count += 1
         chosen = self._chosen(Options(**options))
         app = CrashApp(build, scenario, check, name=self._request.node.nodeid)
-        with _Line(self._config) as line:
-            report = sweep(app, chosen, line.show)
+        if self._config.getoption("--crash-point") and self._count != self._wanted:
+            return left_out(app.name, chosen)
+        try:
+            with _Line(self._config) as line:
+                report = sweep(app, chosen, line.show)
+        except Refused as refusal:
+            pytest.fail(str(refusal), pytrace=False)
         self._request.node.user_properties.append(("crash_sweep", report.summary()))
         self._write(report)
         return report
 
+    @property
+    def _wanted(self) -> int:
+        """Which sweep of the test a point of the command line is of."""
+        return int(self._config.getoption("--crash-sweep", None) or 1)
+
     def _chosen(self, options: Options) -> Options:
+        if self._config.getoption("--crash-point") == "":
+            msg = "--crash-point is empty: give a point, as a failure prints it"
+            pytest.fail(msg, pytrace=False)
         given = {
             name: value
             for name, flag in _FLAGS.items()
@@ -99,7 +113,9 @@ class Sweeper:
     def _kept(self, options: Options) -> str:
         place = self._config.getoption("--crash-keep") or options.keep
         if place:
-            return str(Path(place).absolute() / _slug(self._request.node.name))
+            # Tests of one name in two modules keep theirs apart.
+            more = f"-{self._count}" if self._count > 1 else ""
+            return str(Path(place).absolute() / f"{_slug(self._request.node.nodeid)}{more}")
         factory: pytest.TempPathFactory = self._request.getfixturevalue("tmp_path_factory")
         return str(factory.mktemp("crash"))
 
@@ -110,6 +126,10 @@ class Sweeper:
             parts.append("--crash-in-process")
         if options.order is not None:
             parts.append(f"--crash-order={options.order}")
+        if options.patience != PATIENCE:
+            parts.append(f"--crash-patience={options.patience:g}")
+        if self._count > 1:
+            parts.append(f"--crash-sweep={self._count}")
         return " ".join([*parts, "--crash-point"])
 
     def _write(self, report: Report) -> None:

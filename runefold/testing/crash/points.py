@@ -51,7 +51,7 @@ MODEL_FAULTS: Final = (
     "provider-refuses",
     "provider-garbage",
 )
-TOOL_FAULTS: Final = ("tool-raises", "tool-hangs", "tool-floods")
+TOOL_FAULTS: Final = ("tool-raises", "tool-breaks", "tool-hangs", "tool-floods")
 LOG_FAULTS: Final = ("disk-full", "sync-eio", "sync-lost", "clock-forward", "clock-back")
 FAULTS: Final = (*MODEL_FAULTS, *TOOL_FAULTS, *LOG_FAULTS)
 

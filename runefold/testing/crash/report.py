@@ -137,9 +137,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             return
         for result in self.failed[:_SHOWN]:
             yield from self._failure(result)
-        if len(self.failed) > _SHOWN:
-            rest = ", ".join(result.point for result in self.failed[_SHOWN:])
-            yield f"and {len(self.failed) - _SHOWN} more: {rest}"
+        if rest := self.failed[_SHOWN:]:
+            yield f"and {len(rest)} more:"
+            yield from (f"  {self.rerun(each) or each.point}" for each in rest)
         if self.too_many_missed:
             yield from self._unmet()
         if self.varies:

@@ -82,9 +82,7 @@ def sweep(
 ) -> Report:
     """Sweep an app, or one that is named `package.module:app`; return what came of it."""
     options = options or Options()
-    if options.mode not in modes.MODES:
-        msg = f"there is no mode {options.mode!r}: use one of {', '.join(modes.MODES)}"
-        raise Refused(msg)
+    _check(options)
     wanted = meant(options.point) if options.point else None
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     keep = Path(options.keep or tempfile.mkdtemp(prefix="runefold-crash-kept-"))
@@ -95,6 +93,33 @@ def sweep(
     finally:
         if not options.keep and not any(keep.iterdir()):
             keep.rmdir()
+
+
+def _check(options: Options) -> None:
+    """Refuse what would sweep nothing, or nothing that can be told."""
+    if options.mode not in modes.MODES:
+        msg = f"there is no mode {options.mode!r}: use one of {', '.join(modes.MODES)}"
+        raise Refused(msg)
+    for name, least in (("sample", options.sample), ("jobs", options.jobs)):
+        if least is not None and least < 1:
+            msg = f"{name} is {least}: give 1 or more, or nothing for as many as there are"
+            raise Refused(msg)
+    if not options.patience > 0:
+        msg = f"patience is {options.patience:g}: give the seconds after which it is a hang"
+        raise Refused(msg)
+    if options.order is not None and not options.staged:
+        msg = "an order of events can be chosen in one process only: add --in-process, or staged"
+        raise Refused(msg)
+
+
+def left_out(name: str, options: Options) -> Report:
+    """Return the report of a sweep that was not made, as another one of the test is wanted."""
+    note = f"left out: {options.point} is a point of another sweep of this test"
+    return Report(
+        app=name, mode=options.mode, seed=0, staged=options.staged, order=options.order, jobs=0,
+        cores=0, boundaries=[], messages=[], runes=0, executions=0, undisturbed=0, wrong=[],
+        varies=[], output="", stacks="", results=[], agreed=None, notes=[note], swept=0, seconds=0,
+    )  # fmt: skip
 
 
 class Interrupted(KeyboardInterrupt):

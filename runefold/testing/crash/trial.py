@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
+import shlex
 import shutil
 import signal
 import time
@@ -178,7 +180,7 @@ def attempt(scene: Scene, point: Point, aims: Sequence[Aim], warm: Path | None =
         result = trial.run()
         if result.status == "failed":
             kept = _kept(scene.keep, root, point)
-            shown = _shown(Journal(root / JOURNAL).lines(), root, kept)
+            shown = _shown(Journal(root / JOURNAL).lines(), root, kept, result.wrong)
             result = msgspec.structs.replace(result, kept=kept, shown=shown)
         return msgspec.structs.replace(result, seconds=time.monotonic() - begun)
 
@@ -310,14 +312,19 @@ def scratch(work: Path) -> Iterator[Path]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _shown(lines: Sequence[Line], root: Path, kept: str) -> str:
-    """Return the command that shows the log of a directory that was kept."""
+def _shown(lines: Sequence[Line], root: Path, kept: str, wrong: Sequence[Finding]) -> str:
+    """Return the command that shows the log of a directory that was kept.
+
+    Of its conversations, the first of which something is told that is wrong.
+    """
     opened = [line for line in lines if isinstance(line, Opened)]
     talks = [line.conversation for line in lines if isinstance(line, Committed)]
     if not opened or not talks:
         return ""
     place = opened[-1].place.replace(str(root), kept, 1)
-    return f"runefold log show {place} {talks[0]}"
+    told = " ".join(finding.message for finding in wrong)
+    named = [talk for talk in dict.fromkeys(talks) if re.search(rf"\b{re.escape(talk)}\b", told)]
+    return f"runefold log show {shlex.quote(place)} {(named or talks)[0]}"
 
 
 def _kept(keep: Path, root: Path, point: Point) -> str:

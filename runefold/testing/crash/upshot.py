@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,7 +15,6 @@ from actors.budget import lifecycle as ledger
 from actors.invariants import violations
 from actors.session import runes as sessions
 from actors.session.lifecycle import LIFECYCLE
-from actors.session.state import Phase
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runefold.testing.crash.wake import Wake
@@ -178,7 +177,7 @@ def _talk(log: Log, name: str, envelopes: list[Envelope]) -> Talk:
             if isinstance(rune, sessions.InputAccepted)
         ],
         ends=ends,
-        session=_session(state),
+        session=_session(state, came_to_something=_came_to_something(payloads)),
         histories=sorted(shown, key=lambda each: (each.role, each.messages)),
         calls=_calls(payloads, results, wake, names),
         spent=0 if root is None else root.used.tool_calls,
@@ -192,7 +191,20 @@ def _talk(log: Log, name: str, envelopes: list[Envelope]) -> Talk:
     )
 
 
-def _session(state: State) -> dict[str, Any]:
+def _came_to_something(runes: list[Rune]) -> bool:
+    """Tell whether there was an outcome since a session was last opened uncleanly."""
+    for rune in reversed(runes):
+        if isinstance(rune, sessions.Reopened):
+            return False
+        if isinstance(rune, _OUTCOMES):
+            return True
+    return False
+
+
+_OUTCOMES: Final = (turns.Completed, turns.Interrupted, turns.Error, turns.ToolsFinished)
+
+
+def _session(state: State, *, came_to_something: bool) -> dict[str, Any]:
     """Return what a session is, but for ids and for what only a recovery writes."""
     return {
         "phase": state.phase.value,
@@ -203,8 +215,8 @@ def _session(state: State) -> dict[str, Any]:
         "suspension": nameless(state.suspension),
         "exhausted": "" if state.exhausted is None else state.exhausted.what,
         "failures": state.failures,
-        # One that ended meanwhile has no outcome more to come that would reset the count.
-        "unclean": 0 if state.phase in {Phase.CLOSED, Phase.ARCHIVED} else state.unclean,
+        # Before an outcome has come, the count says only how often it was opened.
+        "unclean": state.unclean if came_to_something else 0,
         "approvals": len(state.approvals),
         "messages": state.stats.messages,
         "refused": state.stats.refused,

@@ -99,8 +99,8 @@ class WatchedTool:
         if call.cancellation.cancelled:
             return self._inner.run(call)  # which it will not do any more
         fault = ledger.watch.fault_of(call.conversation, call.call_id, TOOL_FAULTS)
-        if fault == "tool-raises":
-            return self._run(raising(self._inner), call)
+        if fault in {"tool-raises", "tool-breaks"}:
+            return self._run(raising(self._inner, late=fault == "tool-breaks"), call)
         if fault:
             return ledger.faults.of_tool(fault, lambda: self._run(self._inner, call), call, spec)
         return self._run(self._inner, call)

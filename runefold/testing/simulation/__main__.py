@@ -39,13 +39,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=AGAIN, description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2_000, help="how many seeds are played")
+    parser.add_argument("--seeds", type=_count, default=2_000, help="how many seeds are played")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--jobs", type=int, help="how many processes; as many as there are cores")
+    parser.add_argument(
+        "--jobs", type=_count, help="how many processes; as many as there are cores"
+    )
     parser.add_argument("--seed", type=int, help="play this one alone, and tell what happens")
     parser.add_argument("--plan", help="play this plan, @FILE, or - for what comes in")
     parser.add_argument("--as-it-is", action="store_true", help="do not look for a shorter plan")
     return parser.parse_args(arguments)
+
+
+def _count(text: str) -> int:
+    """Read a number of things of which there has to be one at least."""
+    number = int(text)
+    if number < 1:
+        msg = f"{number} is none at all: give 1 or more"
+        raise argparse.ArgumentTypeError(msg)
+    return number
 
 
 def say(line: str = "") -> None:

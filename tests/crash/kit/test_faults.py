@@ -16,6 +16,7 @@ from tests.crash.kit import bots, faulty
 from tests.crash.kit.test_sweep import swept, told
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from runefold.runtime import Runtime
@@ -26,6 +27,8 @@ UNTOLD: Final = {"actor", "finished", "hang"}
 CASES: Final = [
     ("tool-raises", bots.build, "functions may raise", UNTOLD),
     ("tool-raises", faulty.build_own, "tools may raise", UNTOLD),
+    ("tool-breaks", bots.build, "functions may raise", UNTOLD),
+    ("tool-breaks", faulty.build_own, "tools may raise", UNTOLD),
     ("provider-raises", bots.build, "models may raise", UNTOLD),
     ("provider-refuses", bots.build, "models may refuse", UNTOLD),
     ("sync-lost", bots.build, "written for sure", {"effect"}),
@@ -93,6 +96,37 @@ def test_a_tool_that_raises_is_run_as_any_other() -> None:
     assert report.ok, told(report)
 
 
+def paid(runtime: Runtime) -> int:
+    """Return how often somebody was paid."""
+    directory: Path = runtime.log.directory  # type: ignore[attr-defined]  # wherever it is
+    return len(bots.Bank(directory).paid())
+
+
+def check_unpaid(runtime: Runtime, effects: Effects) -> None:
+    """See that the tool failed before it had paid."""
+    check_error(runtime, effects)
+    assert paid(runtime) == (0 if effects.point else 1)
+
+
+def check_paid(runtime: Runtime, effects: Effects) -> None:
+    """See that it failed after it had."""
+    check_error(runtime, effects)
+    assert paid(runtime) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"), [("tool-raises", check_unpaid), ("tool-breaks", check_paid)]
+)
+def test_a_tool_that_breaks_has_done_its_work(
+    fault: str, check: Callable[[Runtime, Effects], None]
+) -> None:
+    """The money is gone and the answer is lost, as on a bad line; one that just raises did none."""
+    report = swept(CrashApp(bots.build, bots.scenario, check, fault), point=points(fault)[0])
+
+    assert report.ok, told(report)
+    assert report.results[0].lives[0].hit == fault
+
+
 async def later(cents: int) -> str:
     """Pay, but not at once."""
     return f"{cents} paid"
@@ -103,6 +137,7 @@ def test_whatever_a_tool_is_it_raises_where_its_own_code_would() -> None:
     call = Call(call_id="call_1", arguments={"cents": 5})
     for each in (faulty.pay, tool(later)):
         assert raising(each).run(call).error == f"MadeToFail: {WORDS}"
+        assert raising(each, late=True).run(call).error == f"MadeToFail: {WORDS}"
         assert each.run(call).output == "5 paid"
     with pytest.raises(MadeToFail):
         raising(faulty.OwnTool(faulty.pay)).run(call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,15 @@ def scenario(runtime):
 
 def test_own_bot_survives(crash_sweep):
     crash_sweep(build, scenario)
+"""
+
+
+TWICE = """
+from tests.crash.kit import bots
+
+def test_twice(crash_sweep):
+    crash_sweep(bots.build, bots.scenario, bots.check, sample=1)
+    crash_sweep(bots.build_careless, bots.scenario, bots.check, patience=31)
 """
 
 
@@ -118,3 +128,41 @@ def test_without_a_crash_test_nothing_of_us_is_imported(tmp_path: Path) -> None:
 def test_the_plugin_is_registered(pytestconfig: pytest.Config) -> None:
     """The options are there because the distribution says so, not because somebody imports it."""
     assert pytestconfig.pluginmanager.has_plugin("runefold")
+
+
+def test_of_several_sweeps_the_one_that_failed_is_run_again(tmp_path: Path) -> None:
+    """The line says which of them a point is of, and how patient it was."""
+    (tmp_path / "test_twice.py").write_text(TWICE)
+    done = run(tmp_path, "test_twice.py")
+    again = re.search(r"again: +pytest (.*)", done.stdout)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert again is not None, done.stdout
+    assert "--crash-sweep=2" in again[1]
+    assert "--crash-patience=31" in again[1]
+    once = run(tmp_path, *shlex.split(again[1]))
+    assert once.returncode == 1, once.stdout + once.stderr
+    assert "1 point of" in once.stdout
+    other = run(tmp_path, *shlex.split(again[1].replace("--crash-sweep=2", "--crash-sweep=1")))
+    assert other.returncode == 0, other.stdout + other.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("--crash-sample=0", "sample is 0"),
+        ("--crash-mode=odd", "no mode 'odd'"),
+        ("--crash-point=", "--crash-point is empty"),
+        ("--crash-patience=-1", "patience is -1"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_fails_the_test(
+    tmp_path: Path, option: str, why: str
+) -> None:
+    """It says why, and shows none of the kit's own code."""
+    done = run(tmp_path, "-k", "sound", option)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert why in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "sweep.py" not in done.stdout
