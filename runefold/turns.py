@@ -46,6 +46,7 @@ class TurnResult:
     """Why it was interrupted, or what kind of error it was."""
     message: str = ""
     usage: Amounts = field(default_factory=Amounts)
+    """What it used, if it ended well; what others are charged with, the budget's runes say."""
 
     def __bool__(self) -> bool:
         """Tell whether it ended well."""

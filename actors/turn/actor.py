@@ -49,7 +49,7 @@ from actors.turn.commands import (
 )
 from actors.turn.lifecycle import ENTITY, time_limit
 from actors.turn.said import asked_for, forget, said
-from actors.turn.state import Phase, under_way
+from actors.turn.state import Phase, before_it, under_way
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -261,7 +261,8 @@ class TurnActor(Shell):
         kit = self._kit
         provider = kit.provider
         if provider is None:
-            self.carry_out(Fail("unknown_model", kit.missing, now=clock.now()))
+            text = said(self.hall, before_it(self.state))
+            self.carry_out(Fail("unknown_model", kit.missing, text, clock.now()))
             return
         history = self._history()
         sent = tokens_of(history.characters + kit.characters)
@@ -298,6 +299,7 @@ class TurnActor(Shell):
                 warnings=warnings,
                 now=now,
                 sent=sent,
+                text=said(self.hall, before_it(self.state)) if exhausted is not None else "",
             )
         )
 

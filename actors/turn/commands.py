@@ -31,6 +31,8 @@ class Ask(msgspec.Struct, frozen=True):
     now: int | None = None
     sent: int = 0
     """About how many tokens of what is reserved are for what is sent."""
+    text: str = ""
+    """What the attempt before it had said: kept if this one cannot be afforded."""
 
 
 class TakeCalls(msgspec.Struct, frozen=True):

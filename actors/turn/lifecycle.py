@@ -229,7 +229,7 @@ def _ask(state: State, command: Ask) -> list[Rune]:
     if command.exhausted is not None:
         spent = command.exhausted
         message = f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
-        end = _error(state, BUDGET_EXHAUSTED, message)
+        end = _error(state, BUDGET_EXHAUSTED, message, command.text)
         return [*clock.stop(state, command.now), spent, end]
     called = model.Called(
         model_call_id=command.model_call_id,

@@ -132,7 +132,16 @@ def under_way(state: State) -> tuple[str, ...]:
 
 def expected(state: State) -> str:
     """Return the id of this attempt's model call."""
-    return f"{state.turn_id}-r{state.round}-a{state.attempt}"
+    return _attempt(state, state.attempt)
+
+
+def before_it(state: State) -> str:
+    """Return the id of the model call of the attempt before this one; nothing if there is none."""
+    return _attempt(state, state.attempt - 1) if state.attempt else ""
+
+
+def _attempt(state: State, number: int) -> str:
+    return f"{state.turn_id}-r{state.round}-a{number}"
 
 
 def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one for each kind of rune
