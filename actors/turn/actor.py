@@ -188,7 +188,8 @@ class TurnActor(Shell):
             self.carry_out(Interrupt(wish.reason, text, wish.actor, now))
 
     def _text_so_far(self) -> str:
-        return said(self.hall, self.state.model_call_id or "")
+        # Between two attempts, that of the one that failed is all there is.
+        return said(self.hall, self.state.model_call_id or before_it(self.state))
 
     # -- effects ------------------------------------------------------------------------------
 
@@ -261,8 +262,7 @@ class TurnActor(Shell):
         kit = self._kit
         provider = kit.provider
         if provider is None:
-            text = said(self.hall, before_it(self.state))
-            self.carry_out(Fail("unknown_model", kit.missing, text, clock.now()))
+            self.carry_out(Fail("unknown_model", kit.missing, self._text_so_far(), clock.now()))
             return
         history = self._history()
         sent = tokens_of(history.characters + kit.characters)
@@ -299,7 +299,7 @@ class TurnActor(Shell):
                 warnings=warnings,
                 now=now,
                 sent=sent,
-                text=said(self.hall, before_it(self.state)) if exhausted is not None else "",
+                text="" if exhausted is None else self._text_so_far(),
             )
         )
 

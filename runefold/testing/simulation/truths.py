@@ -11,6 +11,7 @@ from actors.model.lifecycle import CRASH
 from actors.session import runes as sessions
 from actors.tool import runes as tools
 from actors.turn import runes as turns
+from actors.turn.state import before_it
 
 if TYPE_CHECKING:
     from actors.entity import Entity
@@ -144,7 +145,9 @@ class Truths:
 
     def _ended(self, name: str, turn: str, rune: Rune) -> None:
         assert isinstance(rune, ENDS)
-        last = self.folds[name, turn].state.model_call_id
+        state = self.folds[name, turn].state
+        # Between two attempts, what the one that failed had said is all there is.
+        last = state.model_call_id or before_it(state)
         text = self._texts.get((name, last), "")
         out = rune.final_output if isinstance(rune, turns.Completed) else rune.partial_output
         said = self._books.said.get((name, last), "")
