@@ -111,7 +111,12 @@ class Session:
         """Stop what is running now and keep what there is; return how many turns were stopped."""
         checks.text(reason, "a reason")
         timeout = checks.seconds(timeout, "timeout")
-        stopped: list[str] = self._ask(Interrupt(reason), timeout)
+        # By their names: asked again after a crash, it does not stop those that began since.
+        now: State = self._ask(Look(), timeout)
+        running = tuple(each.turn_id for each in now.running)
+        if not running:
+            return 0
+        stopped: list[str] = self._ask(Interrupt(reason, running), timeout)
         for message_id in stopped:
             Turn(self._runtime, self.id, message_id, 0).result(timeout)
         return len(stopped)

@@ -85,8 +85,10 @@ def near(state: State) -> int | None:
     return None if by is None else by - length // NEAR
 
 
-class Undone:
-    """A run ended because it was told to stop, and nobody had wanted the call stopped."""
+class Undone(NamedTuple):
+    """A run ended because it was told to stop, and nobody had wanted the call stopped by then."""
+
+    outcome: Fail
 
 
 class ToolActor(Shell):
@@ -123,10 +125,10 @@ class ToolActor(Shell):
 
         def tell(outcome: object) -> None:
             # By the end of whoever began it, unless we wanted it stopped as well.
-            told_to_stop = run.cancellation.cancelled and isinstance(outcome, Fail)
-            if self._why is not None:
-                told_to_stop = False
-            self.ref.notify(Undone() if told_to_stop else outcome)
+            if isinstance(outcome, Fail) and run.cancellation.cancelled and self._why is None:
+                self.ref.notify(Undone(outcome))
+            else:
+                self.ref.notify(outcome)
 
         return tell
 
@@ -147,7 +149,10 @@ class ToolActor(Shell):
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
                 word = self.hall.offices.redactor.value(message)
                 return meant_by(word, self.state, budget, now)
-            case Undone():
+            case Undone(outcome):
+                # It may be that we want it stopped since: then that is what it came to.
+                if self._why is not None:
+                    return self.understand(outcome)
                 return Recover(now=self.hall.offices.clock.now())
             case Go(now):
                 return Go(now, _afford(self.state, self.hall.ward("budget").state))
