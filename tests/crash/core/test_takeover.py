@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId, progress
 from actors.tool.outcome import Happened
@@ -73,6 +75,22 @@ def test_a_session_closes_though_a_turn_dies_of_being_told_to_stop() -> None:
     report = sweep(closed, SweepOptions(jobs=1, sample=1))
     point = at(report, f"{plays.NAME} turn_2 Stop", "actor-after-message")
     again = sweep(closed, SweepOptions(jobs=1, point=point))
+
+    assert again.ok, "\n".join(again.lines())
+    assert again.results[0].status == "survived"
+
+
+@pytest.mark.parametrize(
+    ("mark", "moment"), [("Cancel", "actor-after-message"), ("Fail", "actor-before-message")]
+)
+def test_a_program_that_was_called_off_stays_so_though_its_actor_dies(
+    mark: str, moment: str
+) -> None:
+    """Its successor is told to stop it when it has stopped already, and does not run it again."""
+    steered = app("steer in a program")
+    report = sweep(steered, SweepOptions(jobs=1, sample=1))
+    point = at(report, f"{plays.NAME} tool#1 {mark}", moment)
+    again = sweep(steered, SweepOptions(jobs=1, point=point))
 
     assert again.ok, "\n".join(again.lines())
     assert again.results[0].status == "survived"
