@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-ASKED_BY_AN_AGENT: Final = "call_"
-"""How messages begin that are the calls of other agents: parts of turns that run already."""
-
 
 class Door:
     """Open until somebody closes it, from whichever thread."""
@@ -19,6 +14,6 @@ class Door:
         """Let nothing more begin; what waits, waits for whoever opens the log next."""
         self._is_open = False
 
-    def lets_in(self, message_id: str) -> bool:
-        """Tell whether a message may become a turn: also then, if one that runs waits for it."""
-        return self._is_open or message_id.startswith(ASKED_BY_AN_AGENT)
+    def lets_in(self, asked_in: str = "") -> bool:
+        """Tell whether a message may become a turn: also then, if it is asked in one that runs."""
+        return self._is_open or bool(asked_in)

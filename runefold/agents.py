@@ -20,7 +20,7 @@ from actors.session import commands as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
 from actors.session.lifecycle import message_entity
 from actors.session.runes import InputAccepted
-from actors.session.state import HALTED
+from actors.session.state import why_in_vain
 from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
 from actors.tool.spec import BadTool, ToolSpec
@@ -143,9 +143,8 @@ class AgentTool(Bound):
         tree = self._reached()
         spec = self.agent
         asked = _asked(tree, call)
-        if not asked and (phase := tree.ask(call.conversation, Look()).phase) in HALTED:
-            # No turn begins now, and the one that asks is to end rather than wait for one.
-            why = f"the session is {phase.value}, and nobody answers before it goes on"
+        # Looked at before anybody joins for it.
+        if not asked and (why := why_in_vain(tree.ask(call.conversation, Look()), call.turn_id)):
             return Outcome("error", error=f"{spec.role} could not be asked: {why}")
         agent = asked or self._joined(tree, call)
         with waiting(tree).beginning(call.conversation, call.agent_id, agent):

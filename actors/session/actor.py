@@ -158,7 +158,7 @@ class SessionActor(Shell):
                     mode=mode,
                     to=to,
                     known=own_id and self._is_known(message_id),
-                    begin=self.hall.offices.door.lets_in(message_id),
+                    begin=self.hall.offices.door.lets_in(asked_in),
                     asked_in=asked_in,
                 )
             case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
@@ -286,7 +286,9 @@ class SessionActor(Shell):
             case ask.EnsureAgent(agent_id):
                 children.ensure("agent", agent_id, agent_id)
             case ask.BeginTurn(_, message_id):
-                if self.hall.offices.door.lets_in(message_id):
+                waiting = self.state.waiting
+                asked = [each.asked_in for each in waiting if each.message_id == message_id]
+                if self.hall.offices.door.lets_in(*asked):
                     self.carry_out(ask.Begin(message_id, self.hall.offices.clock.now()))
             case ask.SteerTurn(turn_id):
                 self._stop_turn(turn_id, Stop("steer"))

@@ -24,7 +24,7 @@ class Waiting(Scripted):
         """Answer when it is time."""
         for_ever = request.messages[-1].text == "for ever"
         door, pause = self.runtime._offices.door, threading.Event()
-        while for_ever or door.lets_in("anybody"):
+        while for_ever or door.lets_in():
             pause.wait(0.01)
         yield from super().stream(request)
 
