@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from actors.budget.runes import Exhausted
     from actors.hall import Hall
-    from actors.ports import Steps
+    from actors.ports import Steps, Timer
     from actors.tool.runs import Runs
     from actors.tool.spec import Tool
     from actors.tool.state import State
@@ -103,6 +103,8 @@ class ToolActor(Shell):
         self._runs: Runs = hall.offices.tools.runs
         self._why: Cancel | None = None
         """Why it is being stopped, for as long as that takes, and who wants it."""
+        self._given_up: Timer | None = None
+        """When it is not waited for any longer, though it was to stop as its time is up."""
 
     def on_start(self) -> None:
         """Take over; a warning that was given before this conversation slept is not given again."""
@@ -135,16 +137,10 @@ class ToolActor(Shell):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Have whatever runs stop where the law is about to give it up."""
         match message:
-            case Cancel():
-                self._cancellation.cancel()
-                if self._ends_by_itself():
-                    self._why = message
-                    return None
-            case TimeUp():
-                self._cancellation.cancel()
-            case Fail(error, status="cancelled") if self._why is not None:
-                why = f"cancelled: {self._why.reason}; {error}"
-                return replace(message, error=why, stopped=self._why)
+            case Cancel() | TimeUp():
+                return None if self._waits_for_its_end(message) else message
+            case Fail(status="cancelled"):
+                return self._ended_as_told(message)
             case Word():
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
                 word = self.hall.offices.redactor.value(message)
@@ -157,6 +153,32 @@ class ToolActor(Shell):
             case Go(now):
                 return Go(now, _afford(self.state, self.hall.ward("budget").state))
         return super().understand(message)
+
+    def _waits_for_its_end(self, why: Cancel | TimeUp) -> bool:
+        """Have what runs stop; tell whether it will say when it has, so that nobody need decide."""
+        self._cancellation.cancel()
+        if not self._ends_by_itself():
+            return False
+        if isinstance(why, Cancel):
+            self._why = why
+        elif self._given_up is not None:
+            return False  # it had its time
+        else:
+            # A clock that was set forward has left it none to stop in: it has that now.
+            until = why.now + self.state.call.rule.grace
+            self._given_up = self.later(until, lambda now: TimeUp(now=now))
+        return True
+
+    def _ended_as_told(self, end: Fail) -> Fail | TimeUp:
+        """Understand that a run has stopped: as somebody wanted it to, or as its time was up."""
+        if self._why is not None:
+            why = f"cancelled: {self._why.reason}; {end.error}"
+            return replace(end, error=why, stopped=self._why)
+        if self._given_up is not None:
+            # As late as it was found to be, whatever the clock says since.
+            by = self.entity.deadline(self.state)
+            return TimeUp(now=max(self.hall.offices.clock.now(), by or 0))
+        return end
 
     def near(self) -> int | None:
         """Return when most of the time has passed that a human, the tool or its probe has."""
@@ -267,6 +289,8 @@ class ToolActor(Shell):
     def on_stop(self) -> None:
         """Have whatever still runs stop: nobody waits for it."""
         self._cancellation.cancel()
+        if self._given_up is not None:
+            self._given_up.cancel()
         if self._warned is not None and self.state.phase is Phase.AWAITING_APPROVAL:
             self._runs.warned[self.hall.conversation, self.me] = self._warned
         else:
