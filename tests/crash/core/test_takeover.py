@@ -96,18 +96,6 @@ def test_a_program_that_was_called_off_stays_so_though_its_actor_dies(
     assert again.results[0].status == "survived"
 
 
-def test_a_program_has_time_to_stop_though_the_clock_was_set_forward() -> None:
-    """Its time and what it has to stop in are over at once: its result waits for its end."""
-    program = app("program")
-    report = sweep(program, SweepOptions(jobs=1, sample=1))
-    numbers = [each.number for each in report.boundaries if "tool.progress" in each.kinds]
-    for number in numbers:
-        again = sweep(program, SweepOptions(jobs=1, point=f"{number}:clock-forward"))
-
-        assert again.ok, "\n".join(again.lines())
-    assert numbers
-
-
 def test_whoever_waits_for_a_turn_is_answered_though_the_session_dies() -> None:
     """The session dies while an app waits for a turn: the app is told its end all the same."""
     sound = CrashApp(bots.build, bots.scenario, bots.check, "sound")
