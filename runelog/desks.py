@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_DESKS: Final = 2_048
 """How many conversations are kept in mind; the index is asked again for others."""
+MAX_STREAMS: Final = 131_072
+"""How many streams of all of them together; a stream takes some 200 bytes."""
 _LIVE: Final = State.LIVE
 
 
@@ -45,6 +47,8 @@ class Desks:
         """Look up in `index` what is not in mind."""
         self._index = index
         self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._streams = 0
+        """How many streams are kept in mind, at the most."""
 
     def take(self, conversation: str) -> Desk:
         """Return the desk of a conversation that can be appended to."""
@@ -80,7 +84,20 @@ class Desks:
                     versions[observer] = self._version(desk, observer)
 
     def _version(self, desk: Desk, entity: str) -> int:
+        self._streams += 1
+        if self._streams > MAX_STREAMS:
+            self._forget_streams(desk)
         return 0 if desk.complete else self._index.version(desk.id, entity)
+
+    def _forget_streams(self, in_use: Desk) -> None:
+        """Keep half as many streams in mind, those of the conversations appended to last."""
+        kept = 0
+        for desk in reversed(self._desks.values()):
+            idle = desk is not in_use and not desk.pending
+            if idle and kept + len(desk.versions) > MAX_STREAMS // 2:
+                desk.forget_streams()
+            kept += len(desk.versions)
+        self._streams = kept
 
     def forget_segment(self) -> None:
         """Drop what is known of the active segment: another one has begun."""

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from runelog.segment import Batch, Environment
 
 _PAGE: Final = 4_096
-MAX_ENTITIES: Final = 1_024
-"""How many streams of one conversation are kept in mind."""
+MAX_ENTITIES: Final = 16_384
+"""How many streams of one conversation are kept in mind: beyond that, each that begins is looked up
+first, as it may be there."""
+MAX_TAILS: Final = 1_024
+"""Of how many it is kept in mind where they go on: most have come to their end."""
 
 
 class Past(Protocol):
@@ -97,11 +100,15 @@ class Desk:
     def finished(self) -> None:
         """Note that one append is on disk, and keep no more in mind than is of use."""
         self.pending -= 1
-        if len(self.tails) > MAX_ENTITIES:
+        if len(self.tails) > MAX_TAILS:
             self.tails.clear()
         if not self.pending and len(self.versions) > MAX_ENTITIES:
-            self.versions.clear()
-            self.complete = False
+            self.forget_streams()
+
+    def forget_streams(self) -> None:
+        """Look every stream up anew when it is next appended to. Nothing may be pending."""
+        self.versions.clear()
+        self.complete = False
 
 
 class _Changed(NamedTuple):
