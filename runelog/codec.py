@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Union, cast
 
 import msgspec
 
+from runelog.decoders import from_msgpack
 from runelog.errors import Corrupt, NewerFormat, Refused, TooLarge
 from runelog.legible import MAX_DEPTH, UNREADABLE, check_depth, check_legible, forms
 from runelog.rune import Change, Envelope, Origin, Rune, Tombstone, Unknown, Visibility, kind_of
@@ -102,7 +103,7 @@ class Codec:
         self.blobs = blobs
         # One decoder for all kinds: it picks the class by the tag, with no step of ours between.
         union: Any = Union[tuple(self.kinds.values())]  # noqa: UP007 -- of a tuple made at run time
-        self.known = cast("Callable[[Any], Rune]", msgspec.msgpack.Decoder(union).decode)
+        self.known: Callable[[Any], Rune] = from_msgpack(union)
         """Decodes a payload of a kind and schema that is known, and raises at others."""
 
     def with_blobs(self, blobs: Blobs) -> Codec:
@@ -237,7 +238,7 @@ class Codec:
                 )
                 raise NewerFormat(msg)
             fields = self._upcast(kind, cls.schema, envelope)
-            return msgspec.msgpack.decode(_encode(fields), type=cls)
+            return from_msgpack(cls)(_encode(fields))
         except UNREADABLE as error:
             raise _undecodable(envelope, error) from error
 

@@ -17,6 +17,7 @@ from typing import (
 
 import msgspec
 
+from runelog.decoders import from_msgpack
 from runelog.errors import Refused, TooLarge
 from runelog.rune import Rune, kind_of
 
@@ -54,7 +55,7 @@ class _Forms(dict[type[Rune], Form]):
             raise TypeError(msg)
         if len(self) >= _MAX_FORMS:
             self.clear()
-        decode = msgspec.msgpack.Decoder(cls).decode
+        decode = from_msgpack(cls)
         form = self[cls] = Form(cls.schema, int(cls.visibility), _is_plain(cls), decode)
         return form
 

@@ -22,6 +22,7 @@ from zlib import crc32
 
 import msgspec
 
+from runelog.decoders import from_json
 from runelog.errors import Corrupt, Held, NewerFormat, NotALog, ReadOnly
 from runelog.files import NO_ROOM, TEMPORARY, replacing, sync_directory
 
@@ -174,7 +175,7 @@ def _decode(data: bytes, into: type[_T], path: Path) -> _T:
         msg = f"{path} is damaged: `runefold log repair` can rebuild it from the segments"
         raise Corrupt(msg)
     try:
-        return msgspec.json.decode(body, type=into)
+        return from_json(into)(body)
     except msgspec.DecodeError as error:
         msg = f"{path} is damaged ({error}): `runefold log repair` can rebuild it from the segments"
         raise Corrupt(msg) from error

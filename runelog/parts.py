@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import msgspec
 
 from runelog.checks import MAX_NUMBER
+from runelog.decoders import from_msgpack
 from runelog.errors import BadId
 from runelog.framing import Block, bad
 from runelog.rune import check_id
@@ -162,7 +163,7 @@ def unpack(block: Block, into: type[_T]) -> _T:
     """Decode the record of a block, and have it in the one way in which it is written."""
     name = into.__name__.lower()
     try:
-        record = msgspec.msgpack.decode(block.content, type=into)
+        record = from_msgpack(into)(block.content)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         bad(block.offset, f"the {name} cannot be decoded ({error})")
     if _encode(record) != block.content:

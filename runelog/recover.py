@@ -12,6 +12,7 @@ import msgspec
 
 from runelog import frame, space
 from runelog.catalog import MERGED, decode_span, entries
+from runelog.decoders import from_json
 from runelog.errors import Corrupt, RunefoldError
 from runelog.index import NUMBER, PLACE, Head, checked, decode_head
 from runelog.lookup import last_position
@@ -141,7 +142,7 @@ def _told(view: SalvageView, number: int) -> SegmentInfo:
     """
     if problems := view.check():
         raise Corrupt(problems[0])
-    info = msgspec.json.decode(view.get("meta", b"segment") or b"", type=SegmentInfo)
+    info = from_json(SegmentInfo)(view.get("meta", b"segment") or b"")
     heads = {key: decode_head(key, value) for key, value in entries(view, "heads")}
     for table in ("holes", "work"):
         for key, value in entries(view, table):

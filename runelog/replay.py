@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import msgspec
 
+from runelog.decoders import from_msgpack
 from runelog.lifecycle import Lifecycle, S, fold
 from runelog.snapshot import Kept, Key, Snapshots
 
@@ -83,7 +84,7 @@ def remember(
     """
     try:
         content = _encode(state)
-        same = msgspec.msgpack.decode(content, type=type(lifecycle.initial)) == state
+        same = from_msgpack(type(lifecycle.initial))(content) == state
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
         snapshots.problems.append(f"a state of {lifecycle.name} cannot be kept: {error}")
         return False
@@ -145,7 +146,7 @@ class _Reader(Generic[S]):
             latest = next(runes, None)
             if latest is not None and anchor(latest) == found.anchor:
                 try:
-                    state = msgspec.msgpack.decode(found.state, type=type(self._lifecycle.initial))
+                    state = from_msgpack(type(self._lifecycle.initial))(found.state)
                 except msgspec.MsgspecError as error:
                     why = str(error)
                 else:

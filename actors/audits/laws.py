@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from actors.audits.found import Found
+from runelog.decoders import from_msgpack
 from runelog.lifecycle import state_hash
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class _Fold:
         self.count += 1
         if self.count % PUT_AWAY == 1:
             stored = msgspec.msgpack.encode(self.again)
-            self.again = msgspec.msgpack.decode(stored, type=type(self.again))
+            self.again = from_msgpack(type(self.again))(stored)
 
 
 class Laws:

@@ -17,6 +17,7 @@ import msgspec
 
 from actors.tool.output import plain
 from runelog import codec
+from runelog.decoders import get_to_know
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -230,6 +231,7 @@ def _schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str]) ->
     fields: list[Any] = []
     for parameter in parameters:
         try:
+            get_to_know(parameter.type)
             msgspec.json.schema(parameter.type)
         except TypeError as error:
             why = str(error).strip().splitlines()[-1]

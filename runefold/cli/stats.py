@@ -11,6 +11,7 @@ import msgspec
 
 from runefold.cli.wording import NOTHING, many, moment, safe, size
 from runelog import manifest
+from runelog.decoders import from_json
 from runelog.errors import Corrupt
 from runelog.rune import State
 
@@ -103,7 +104,7 @@ def holder(directory: Path) -> dict[str, Any] | None:
     if not manifest.writer_alive(directory):
         return None
     try:
-        found = msgspec.json.decode((directory / "LOCK").read_bytes(), type=dict[str, Any])
+        found = from_json(dict[str, Any])((directory / "LOCK").read_bytes())
     except (OSError, msgspec.DecodeError):
         found = {}
     return {"pid": found.get("pid"), "host": found.get("host")}

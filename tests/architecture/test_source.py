@@ -211,3 +211,31 @@ def test_constraints_are_names_and_numbers() -> None:
         name, _, version = pin.partition("==")
         assert name.replace("-", "").replace("_", "").replace(".", "").isalnum()
         assert version.replace(".", "").isalnum()
+
+
+def test_types_are_read_by_decoders_that_were_made_one_at_a_time() -> None:
+    """Two threads that have msgspec learn a type at once end the process: `runelog.decoders`."""
+    found = [
+        f"{shown(path)}:{node.lineno}"
+        for path in sources(*PACKAGES)
+        if path.name != "decoders.py" and "testing" not in path.parts
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and _learns(node) and not _at_import(path, node)
+    ]
+
+    assert not found
+
+
+def _learns(call: ast.Call) -> bool:
+    """Tell whether a call has msgspec find out about a type."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    typed = any(keyword.arg == "type" for keyword in call.keywords)
+    return name == "Decoder" or (name == "decode" and typed)
+
+
+def _at_import(path: Path, call: ast.Call) -> bool:
+    """Tell whether a call stands in no function: a module is imported by one thread."""
+    return not any(
+        function.lineno <= call.lineno <= (function.end_lineno or 0)
+        for function in functions(parsed(path))
+    )
