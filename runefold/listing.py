@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from actors.session.lifecycle import ENTITY
-from actors.session.state import Phase
+from actors.session.state import Phase, in_doubt
 from actors.tool.runes import Called
 from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
@@ -54,7 +54,7 @@ class Listed(msgspec.Struct, frozen=True):
     """When something last happened, in nanoseconds since 1970, UTC."""
     approvals: tuple[Asked, ...] = ()
     in_doubt: tuple[str, ...] = ()
-    """Calls whose outcome nobody knows."""
+    """Calls whose outcome nobody knows; some of them may be asked about."""
 
 
 def sessions(log: Log, after: str = "", limit: int | None = None) -> list[Listed]:
@@ -91,7 +91,7 @@ def listed(log: Log, conversation: Conversation) -> Listed | None:
         waiting=len(state.waiting),
         last_time=conversation.last_time,
         approvals=tuple(asked(log, conversation.id, each) for each in state.approvals),
-        in_doubt=state.in_doubt,
+        in_doubt=in_doubt(state),
     )
 
 

@@ -11,6 +11,7 @@ from actors.clock import SECOND
 from actors.process import ASK_TIMEOUT
 from actors.session import commands as ask
 from actors.session.actor import Forward, Interrupt, Look, Send
+from actors.session.state import in_doubt
 from actors.tool.actor import Word
 from runefold import checks
 from runefold.choosing import wanted
@@ -246,8 +247,11 @@ class Session:
         self._ask(Forward("tool", call_id, "", word))
 
     def in_doubt(self) -> list[str]:
-        """Return the calls whose outcome nobody knows."""
-        return list(self.state.in_doubt)
+        """Return the calls whose outcome nobody knows, those included that a human is asked about.
+
+        An answer takes a call off the list, unless it is to give it up.
+        """
+        return list(in_doubt(self.state))
 
     # -- runes --------------------------------------------------------------------------------
 

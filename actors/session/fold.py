@@ -201,6 +201,7 @@ def _asked(
             call_id=rune.call_id,
             reason=rune.reason,
             deadline=rune.deadline,
+            in_doubt=rune.trigger == tools.IN_DOUBT,
         )
         return replace(state, approvals=(*state.approvals, new))
     left = tuple(each for each in state.approvals if each.approval_id != rune.approval_id)

@@ -284,7 +284,7 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
-    version=5,
+    version=6,
 )
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,

@@ -66,6 +66,8 @@ class Pending(msgspec.Struct, frozen=True):
     call_id: str
     reason: str
     deadline: int
+    in_doubt: bool = False
+    """Whether it is about a call of which nobody knows what became of it."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -111,7 +113,7 @@ class State(msgspec.Struct, frozen=True):
     """How often actors were restarted since a turn last completed."""
     approvals: tuple[Pending, ...] = ()
     in_doubt: tuple[str, ...] = ()
-    """The calls whose outcome nobody knows, the newest at the end."""
+    """The calls that ended without anybody knowing their outcome, the newest at the end."""
     stats: Stats = Stats()
 
 
@@ -192,6 +194,11 @@ def why_in_vain(state: State, asked_in: str) -> str:
     if all(each.turn_id != asked_in for each in state.running):
         return "the turn that asks has ended"
     return ""
+
+
+def in_doubt(state: State) -> tuple[str, ...]:
+    """Name the calls whose outcome nobody knows: those that ended so, and those asked about."""
+    return *state.in_doubt, *(each.call_id for each in state.approvals if each.in_doubt)
 
 
 def refusable(state: State) -> dict[str, str]:

@@ -224,6 +224,8 @@ def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one line for 
         case ApprovalRequested(deadline=until, approval_id=approval_id):
             asked = state.asked + 1
             return replace(state, asked=asked, approval_id=approval_id, deadline=until)
+        case Approved(actor="timeout"):
+            return replace(state, deadline=None)
         case Approved(approver=approver, at=at, afford=afford, trigger=trigger):
             heard = Answered(state.approval_id, approver, meant(trigger))
             return replace(state, answered=heard, at=at, afford=afford, deadline=None)

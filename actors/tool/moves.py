@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from actors.approval import runes as approval
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted, Reserved, Settled
-from actors.tool.runes import ApprovalRequested, Denied, Doubted, Result, Retried, Started, Status
+from actors.tool.runes import (
+    IN_DOUBT,
+    ApprovalRequested,
+    Approved,
+    Denied,
+    Doubted,
+    Result,
+    Retried,
+    Started,
+    Status,
+)
 from actors.tool.state import Phase, State
 
 if TYPE_CHECKING:
@@ -118,12 +128,12 @@ def in_doubt(state: State, now: int) -> list[Rune]:
     call_id, rule = state.call.call_id, state.call.rule
     match rule.in_doubt:
         case "rerun" if rule.idempotent:
-            return [retried(state, now, "it is idempotent", "in_doubt")]
+            return [retried(state, now, "it is idempotent", IN_DOUBT)]
         case "probe":
             deadline = now + rule.timeout
-            return [Doubted(call_id=call_id, deadline=deadline, trigger="in_doubt")]
+            return [Doubted(call_id=call_id, deadline=deadline, trigger=IN_DOUBT)]
         case "ask":
-            return ask(state, now, _DOUBT, "in_doubt")
+            return ask(state, now, _DOUBT, IN_DOUBT)
         case "rerun" | "unknown":
             return unknown(state, _DOUBT)
         case _:
@@ -155,7 +165,7 @@ def retried(state: State, now: int, reason: str, trigger: str, actor: Actor = "s
 
 def unknown(state: State, why: str, actor: Actor = "system") -> list[Rune]:
     """End a call of which nobody knows whether it happened, and say so."""
-    return result(state, "unknown", error=why, trigger="in_doubt", actor=actor)
+    return result(state, "unknown", error=why, trigger=IN_DOUBT, actor=actor)
 
 
 # -- ends --------------------------------------------------------------------------------------
@@ -217,8 +227,22 @@ def stopped(
 
 def overdue(state: State) -> list[Rune]:
     """End a call for which a human, its probe or its tool took too long."""
+    if state.phase is Phase.AWAITING_APPROVAL and state.started:
+        return _unanswered(state)
     if state.phase is Phase.AWAITING_APPROVAL:
         return stopped(state, "timeout", "nobody approved it in time", "deadline", "timeout")
     if state.doubted:
         return unknown(state, f"{_DOUBT}; its probe did not answer in time", "timeout")
     return stopped(state, "timeout", "it took too long", "deadline", "timeout")
+
+
+def _unanswered(state: State) -> list[Rune]:
+    """End a call in doubt of which nobody said in time what became of it: it is not known."""
+    why = "nobody said in time what became of it"
+    call_id, until = state.call.call_id, state.deadline or 0
+    # No timeout: that would say that it did not happen. The table leads there by `executing` only.
+    return [
+        Approved(call_id=call_id, approver="", at=until, trigger="deadline", actor="timeout"),
+        *unknown(state, f"{_DOUBT}; {why}", "timeout"),
+        approval.Aborted(approval_id=state.approval_id, reason=why, actor="timeout"),
+    ]

@@ -16,6 +16,8 @@ InDoubt: TypeAlias = Literal["rerun", "probe", "ask", "unknown"]
 """What to do about a call that began before a crash and whose outcome nobody recorded."""
 Status: TypeAlias = Literal["success", "error", "timeout", "cancelled", "denied", "unknown"]
 """How a call came out."""
+IN_DOUBT = "in_doubt"
+"""What leads to a step of a call that began before a crash and whose outcome nobody recorded."""
 
 SECOND = 1_000_000_000
 """In nanoseconds."""
@@ -83,7 +85,11 @@ class ApprovalRequested(Moved, frozen=True, tag="tool.approval_requested"):
 
 
 class Approved(Moved, frozen=True, tag="tool.approved"):
-    """A human let it go on; `trigger` says which of the possible answers was given."""
+    """A human let it go on; `trigger` says which of the possible answers was given.
+
+    Or, `actor` being `timeout`, nobody said in time what became of a call in doubt: the way from
+    that question to an outcome that nobody knows leads through here.
+    """
 
     call_id: str
     approver: str

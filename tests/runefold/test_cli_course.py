@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -290,6 +291,19 @@ def test_a_call_in_doubt_is_answered_where_nobody_runs_it(
     )
     assert outcome(place) == expected
     assert last(place, "tool.approved").approver == "ann"
+
+
+def test_a_call_in_doubt_is_listed_while_a_human_is_asked_about_it(place: Path) -> None:
+    """Operators see what is asked, and that nobody knows what became of it, until it is said."""
+    name = doubtful(place)
+    told, records = run("sessions", place), json.loads(run("sessions", place, "--json").stdout)
+    run("answer", place, SESSION, name, "happened")
+    settled = run("sessions", place)
+
+    assert f"  asks {name}: charge" in told.stdout
+    assert f"  in doubt {name}\n" in told.stdout
+    assert records[0]["in_doubt"] == [name]
+    assert name not in settled.stdout
 
 
 def test_to_run_it_again_somebody_must_run_it(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rules about tools in whole conversations: outcomes, policy, approvals, and calls in doubt."""
+"""Rules about tools in whole conversations: outcomes, policy and approvals."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ import pytest
 from actors.model.providers.scripted import call
 from actors.tool import runes as tools
 from actors.tool.adapters.function import tool
-from actors.tool.context import CallId, progress
-from actors.tool.outcome import Happened
+from actors.tool.context import progress
 from actors.tool.policy import Policy
 from runelog.errors import Refused
 from tests.runefold.talks import talk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from runefold.testing.stage import Stage
     from tests.runefold.talks import Talk
 
 DAY = 24 * 3600.0
@@ -238,136 +234,19 @@ def test_a_turn_that_waits_for_a_human_can_be_interrupted_as_soon_as_it_is_opene
     assert not there.session.approvals()
 
 
-# -- in doubt ----------------------------------------------------------------------------------
-
-
-class World:
-    """Counts what was done, and pulls the plug in the middle of the first call."""
-
-    def __init__(self) -> None:
-        """Begin with nothing done."""
-        self.done: list[str] = []
-        self.stage: Stage | None = None
-
-    def act(self, call_id: str) -> str:
-        """Do it."""
-        self.done.append(call_id)
-        if self.stage is not None:
-            self.stage.crash()
-            self.stage = None
-        return "acted"
-
-    def probe(self, call_id: str, _arguments: Mapping[str, Any]) -> Happened | None:
-        """Tell whether it was done."""
-        return Happened("it did") if call_id in self.done else None
-
-
-def cut_short(world: World, **declared: Any) -> Talk:  # noqa: ANN401 -- those of `tool`
-    """Return a conversation that was cut off while its tool ran, opened again."""
-
-    @tool(**declared)
-    def act(call_id: CallId) -> str:
-        """Act."""
-        return world.act(call_id)
-
-    there = talk([["go ", call("act")], ["done"]], act)
-    world.stage = there.stage
-    there.session.send("go", message_id="m1")
-    there.stage.run()
-    there.reopen()
-    there.stage.run()
-    return there
-
-
-def test_what_is_idempotent_runs_again_under_the_same_id() -> None:
-    """A service that honours keys sees one request."""
-    world = World()
-    there = cut_short(world, idempotent=True)
-
-    assert finished(there) == "done"
-    assert len(world.done) == 2
-    assert len(set(world.done)) == 1
-    assert there.model.results == [("success", "acted")]
-
-
-def test_a_probe_finds_out_what_happened() -> None:
-    """It happened, so it is not done again, and the model has the result."""
-    world = World()
-    there = cut_short(world, in_doubt="probe", probe=world.probe)
-
-    assert finished(there) == "done"
-    assert len(world.done) == 1
-    assert there.model.results == [("success", "it did")]
-
-
-@pytest.mark.parametrize(
-    ("verdict", "result", "runs"),
-    [
-        ("happened", ("success", "I saw it"), 1),
-        ("rerun", ("success", "acted"), 2),
-        ("give_up", ("unknown", "given up"), 1),
-    ],
-)
-def test_a_human_is_asked_where_the_tool_says_so(
-    verdict: Any,  # noqa: ANN401 -- one of three words
-    result: tuple[str, str],
-    runs: int,
-) -> None:
-    """It happened, it is to run again, or nobody knows: it is done as they say."""
-    world = World()
-    there = cut_short(world, in_doubt="ask")
-    waiting = there.session.approvals()[0]
-    with pytest.raises(Refused, match="may have happened; answer that it is to rerun"):
-        there.session.approve(waiting.call_id, approver="ada")
-    there.session.answer(waiting.call_id, verdict, approver="ada", output="I saw it")
-    output = finished(there)
-    ((status, text),) = there.model.results
-
-    assert output == "done"
-    assert (status, len(world.done)) == (result[0], runs)
-    assert result[1] in text
-
-
-def test_what_nobody_knows_is_said_to_the_model_and_to_the_app() -> None:
-    """A side effect is not repeated, and not passed over either."""
-    world = World()
-    there = cut_short(world)
-    output = finished(there)
-    ((status, text),) = there.model.results
-
-    assert output == "done"
-    assert len(world.done) == 1
-    assert status == "unknown"
-    assert "not known whether this call took effect" in text
-    assert there.session.in_doubt() == [world.done[0]]
-
-
 # -- not registered any more -------------------------------------------------------------------
 
 
-def test_a_call_whose_tool_is_gone_is_an_error_if_it_never_ran_and_unknown_if_it_did() -> None:
+def test_a_call_that_never_ran_and_whose_tool_is_gone_is_an_error() -> None:
     """Opening succeeds, and the turn goes on without the tool."""
     there = asking()
     waiting = there.session.approvals()[0]
     there.reopen(tools=[look]).approve(waiting.call_id, approver="ada")
     output = finished(there)
-    world = World()
 
-    @tool(idempotent=True)
-    def act(call_id: CallId) -> str:
-        """Act."""
-        return world.act(call_id)
-
-    begun = talk([["go ", call("act")], ["done"]], act)
-    world.stage = begun.stage
-    begun.session.send("go", message_id="m1")
-    begun.stage.run()
-    begun.reopen(tools=[])
-
-    assert output == finished(begun) == "done"
+    assert output == "done"
     assert [status for status, _ in there.model.results] == ["error"]
     assert "not registered any more" in there.model.results[0][1]
-    assert [status for status, _ in begun.model.results] == ["unknown"]
 
 
 def test_a_turn_whose_model_is_gone_ends_in_error() -> None:

@@ -17,7 +17,7 @@ from actors.session import runes
 from actors.session.fold import DOUBTS
 from actors.session.lifecycle import ENTITY, LIFECYCLE, TABLE, message_entity
 from actors.session.runes import SessionConfig
-from actors.session.state import Phase, State
+from actors.session.state import Phase, State, in_doubt
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
@@ -291,6 +291,31 @@ def test_approvals_are_listed_while_they_wait() -> None:
     assert [each.approval_id for each in session.state.approvals] == ["apr_1", "apr_2"]
     for end in ends:
         assert [each.call_id for each in session.having(end).state.approvals] == ["call_2"]
+
+
+def test_a_call_is_in_doubt_until_a_human_has_said_what_became_of_it() -> None:
+    """Said to be unknown it stays so, whoever says it; a plain question is no doubt."""
+    asked = tuple(
+        approvals.Requested(
+            approval_id=f"apr_{name}",
+            call_id=f"call_{name}",
+            tools_hash="",
+            reason="why",
+            deadline=9,
+            trigger=trigger,
+        )
+        for name, trigger in (("plain", "policy"), ("doubt", tools.IN_DOUBT))
+    )
+    answer = approvals.Approved(approval_id="apr_doubt", approver="ada")
+    unknown = tools.Result(call_id="call_doubt", status="unknown")
+    refused = approvals.Rejected(approval_id="apr_doubt", approver="ada")
+    lapsed = approvals.Aborted(approval_id="apr_doubt")
+    session = Given(LIFECYCLE, *ACTIVE, tools.Result(call_id="call_1", status="unknown"), *asked)
+
+    assert in_doubt(session.state) == ("call_1", "call_doubt")
+    assert in_doubt(session.having(answer).state) == ("call_1",)
+    assert in_doubt(session.having(unknown, refused, lapsed).state) == ("call_1", "call_doubt")
+    assert in_doubt(session.having(unknown, lapsed).state) == ("call_1", "call_doubt")
 
 
 def test_the_newest_calls_in_doubt_are_listed() -> None:

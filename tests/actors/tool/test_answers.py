@@ -8,6 +8,7 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
+from actors.entity import Moved
 from actors.tool.lifecycle import (
     ENTITY,
     LIFECYCLE,
@@ -351,6 +352,28 @@ def test_an_answer_to_a_doubt_is_heard_once_too(word: HumanWord) -> None:
     for other in others:
         with pytest.raises(Refused, match=f"ada has answered approval {APR} already"):
             call.when(other)
+
+
+def test_a_doubt_that_nobody_settles_in_time_is_unknown() -> None:
+    """It may have happened: to call that a timeout would be a guess. Late words are refused."""
+    call = given_call(*ASKED_IN_DOUBT)
+    lapsed = TimeUp(now=NOW + PATIENCE)
+    over = call.after(lapsed)
+
+    assert call.when(TimeUp(now=NOW + PATIENCE - 1)) == []
+    assert bare(call.when(lapsed)) == [
+        Approved(call_id=ID, approver="", at=NOW + PATIENCE),
+        Result(call_id=ID, status="unknown"),
+        GUESSED,
+        ABORTED,
+    ]
+    assert {rune.actor for rune in call.when(lapsed) if isinstance(rune, Moved)} == {"timeout"}
+    assert over.state.phase is Phase.UNKNOWN_RESULT
+    assert over.due == []
+    assert over.when(lapsed) == []
+    for word in (RERUN, HAPPENED, GIVE_UP):
+        with pytest.raises(Refused, match=f"the answer to approval {APR} comes too late"):
+            over.when(word)
 
 
 @pytest.mark.parametrize("phase", LIFECYCLE.terminal)
