@@ -131,7 +131,10 @@ class Session:
         return state
 
     def pause(self, reason: str = "", *, finish: bool = True) -> None:
-        """Begin no more turns; running ones finish, or are interrupted if `finish` is false."""
+        """Begin no more turns; running ones finish, or are interrupted if `finish` is false.
+
+        To stop what a pause has let finish, `interrupt`.
+        """
         self._ask(ask.Pause(checks.text(reason, "a reason"), bool(finish)))
 
     def resume(self) -> None:

@@ -271,6 +271,8 @@ def _about_halts(state: State, command: ask.HaltCommand) -> list[Rune]:
             return [Paused(reason=reason, finish=finish, actor=actor)]
         case Phase.PAUSED, ask.Pause(finish=finish) if finish or not state.finish:
             return []
+        case Phase.PAUSED, ask.Pause():
+            return _pause_harder(state)
         case Phase.PAUSED, ask.Resume(actor):
             return [Resumed(actor=actor)]
         case Phase.ACTIVE, ask.Suspend(reason, budget_info, actor):
@@ -286,6 +288,18 @@ def _about_halts(state: State, command: ask.HaltCommand) -> list[Rune]:
             return _replenish(state, command)
         case _:
             raise refusal(NAME, state.phase, command)
+
+
+def _pause_harder(state: State) -> list[Rune]:
+    """Refuse to stop what a pause lets finish: the table has no way from paused to paused."""
+    if not state.running:
+        return []
+    running = ", ".join(each.turn_id for each in state.running)
+    msg = (
+        f"{NAME} is paused: it cannot take Pause(finish=False) now, as the pause lets {running} "
+        "finish; stop what runs with interrupt() (runefold interrupt), and it stays paused"
+    )
+    raise Refused(msg)
 
 
 def _replenish(state: State, command: ask.Replenish) -> list[Rune]:

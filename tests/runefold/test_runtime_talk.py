@@ -214,6 +214,22 @@ def test_a_pause_lets_a_turn_finish_or_interrupts_it_and_begins_no_other(*, fini
     assert queued.result(10).output == "again"
 
 
+def test_what_a_pause_lets_finish_is_stopped_by_an_interrupt() -> None:
+    """A second, harder pause is refused and says so; then nothing runs and none begins."""
+    there = talk(SLOW)
+    turn = there.session.send("go")
+    there.stage.run()
+    there.session.pause("lunch")
+    with pytest.raises(Refused, match=r"session is paused: .* stop what runs with interrupt\(\)"):
+        there.session.pause("lunch", finish=False)
+    stopped = there.session.interrupt()
+    there.session.pause("lunch", finish=False)
+
+    assert stopped == 1
+    assert (turn.result(0).status, turn.result(0).output) == ("interrupted", "one ")
+    assert there.session.state.phase.value == "paused"
+
+
 def test_a_suspended_session_waits_for_a_hand() -> None:
     """The running turn ends, what is sent waits, and it goes on when somebody says so."""
     there = talk(SLOW)

@@ -43,12 +43,27 @@ def test_a_pause_lets_turns_finish_or_interrupts_them() -> None:
 
 
 def test_a_pause_that_waits_cannot_be_made_a_hard_one() -> None:
-    """The table has no way for it; whoever wants it interrupts the turn."""
+    """The table has no way for it; whoever wants it is told to interrupt the turn."""
     world = ready()
+    send(world, "m1")
     world.tell("session", ask.Pause())
 
-    with pytest.raises(Refused):
+    with pytest.raises(Refused) as refused:
         world.tell("session", ask.Pause(finish=False))
+    assert str(refused.value) == (
+        "session is paused: it cannot take Pause(finish=False) now, as the pause lets turn_1 "
+        "finish; stop what runs with interrupt() (runefold interrupt), and it stays paused"
+    )
+
+
+def test_where_nothing_runs_one_pause_is_as_hard_as_the_other() -> None:
+    """There is nothing to stop, and nothing begins: that is so already."""
+    world = ready()
+    world.tell("session", ask.Pause())
+    before = len(world.log)
+    world.tell("session", ask.Pause(finish=False))
+
+    assert len(world.log) == before
 
 
 def test_five_failed_turns_in_a_row_suspend_the_session() -> None:
