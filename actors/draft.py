@@ -87,8 +87,12 @@ class Draft:
         notes: dict[str, tuple[bool | None, int | None]] = {}
         if self._others:
             decided = len(self.own)
-            self._see_to(self._births)
-            self._see_to(self._wards)
+            for birth in self._births:
+                # The wards after each: what one newborn makes due goes before what the next does.
+                self._see_to(birth)
+                self._see_to_wards()
+            if not self._births:
+                self._see_to_wards()
             # What these decided at once, and it observes, it has not folded yet.
             for rune in self.own[decided:]:
                 after = entity.lifecycle.apply(after, rune)
@@ -145,13 +149,17 @@ class Draft:
         self._births.append(other)
         return 0
 
-    def _see_to(self, others: list[_Other]) -> None:
-        """Let the newborn, or the wards, decide at once what is due inward."""
-        for other in others:
-            kind = other.kind
-            # Mostly there is nothing: that is found out first.
-            if kind.inward and (due := kind.lifecycle.due(other.state)):
-                self._lay_out(kind.cascaded(other.name, other.state, (), due)[1])
+    def _see_to_wards(self) -> None:
+        """Let each of the wards decide at once what is due inward."""
+        for ward in self._wards:
+            self._see_to(ward)
+
+    def _see_to(self, other: _Other) -> None:
+        """Let a newborn, or a ward, decide at once what is due inward."""
+        kind = other.kind
+        # Mostly there is nothing: that is found out first.
+        if kind.inward and (due := kind.lifecycle.due(other.state)):
+            self._lay_out(kind.cascaded(other.name, other.state, (), due)[1])
 
     # -- what the index is told ---------------------------------------------------------------
 

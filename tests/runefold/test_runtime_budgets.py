@@ -110,6 +110,28 @@ def test_several_calls_at_once_do_not_share_the_last_coin() -> None:
     assert sorted(status for status, _ in there.model.results) == ["error"] * 3 + ["success"] * 5
 
 
+@pytest.mark.parametrize("before", [0, 3])
+def test_calls_made_at_once_are_warned_of_as_soon_as_the_limit_is_near(before: int) -> None:
+    """The warning follows the call that brings it near, before those that are refused after it."""
+    rounds = [[call("look", x=x)] for x in range(before)]
+    there = talk(
+        [*rounds, ["go", *[call("look", x=x) for x in range(12 - before)]], ["done"]],
+        look,
+        budget=Budget(tool_calls=10),
+    )
+    there.session.send("go").result(100)
+    root = there.session.state.root
+    kinds = there.kinds()
+    at = kinds.index("budget.warning")
+
+    assert notices(there) == [
+        ("Warning", root, "tool_calls", 8, 10),
+        *[("Exhausted", root, "tool_calls", 10, 10)] * 2,
+    ]
+    assert kinds[at - 2 : at] == ["tool.started", "budget.reserved"]
+    assert kinds[:at].count("tool.started") == 8
+
+
 def test_tokens_are_refused_before_they_are_spent_and_replenishing_goes_on() -> None:
     """A call that might pass the limit is not made; what waits is taken up once there is more."""
     there = talk(Raw(spending), budget=Budget(tokens=5_000), max_output_tokens=1_000)
