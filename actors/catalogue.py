@@ -97,6 +97,8 @@ RUNES: Final[tuple[type[Rune], ...]] = (
     turns.Interrupted,
     turns.Error,
     turns.StreamRestarted,
+    turns.HeldUp,
+    turns.WentOn,
     models.Called,
     models.AssistantDelta,
     models.Completed,

@@ -162,6 +162,7 @@ def _begin(state: State, message: Waiting, now: int) -> turns.Started:
         retries=found.config.retries,
         on_crash=found.config.on_crash,
         timed=_is_timed(state, found),
+        asked_in=message.asked_in,
         trigger="steer" if message.steer else "message",
     )
 

@@ -35,7 +35,9 @@ from actors.turn.commands import (
     FinishEarly,
     FinishTurn,
     GiveUp,
+    GoOn,
     Halt,
+    HoldUp,
     Interrupt,
     ReceiveCalls,
     Release,
@@ -214,7 +216,7 @@ class TurnActor(Shell):
                 self._conclude(effect)
             case StartClock() | Tick() | StopClock() | Halt():
                 self._keep_time(effect)
-            case CloseRound() | RestartStream():
+            case CloseRound() | RestartStream() | HoldUp() | GoOn():
                 pass  # inward
             case _:
                 assert_never(effect)

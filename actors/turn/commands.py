@@ -84,6 +84,17 @@ class Stand(msgspec.Struct, frozen=True):
     """Also if the turn works: the process ends in order, and knows what time it is."""
 
 
+# -- both: due, and decided in the append that made it so -----------------------------------------
+
+
+class HoldUp(msgspec.Struct, frozen=True):
+    """Only a human is waited for: whoever asked for this turn has to know."""
+
+
+class GoOn(msgspec.Struct, frozen=True):
+    """A human is waited for no longer: whoever asked for this turn has to know."""
+
+
 # -- effects -----------------------------------------------------------------------------------
 
 
@@ -173,18 +184,9 @@ class Halt(msgspec.Struct, frozen=True):
     reason: str
 
 
+TimeCommand: TypeAlias = Recover | TimeUp | Run | Stand | HoldUp | GoOn
 Command: TypeAlias = (
-    Ask
-    | TakeCalls
-    | Complete
-    | Interrupt
-    | Fail
-    | CloseRound
-    | RestartStream
-    | Run
-    | Stand
-    | TimeUp
-    | Recover
+    Ask | TakeCalls | Complete | Interrupt | Fail | CloseRound | RestartStream | TimeCommand
 )
 ClockEffect: TypeAlias = StartClock | Tick | StopClock | Halt
 Effect: TypeAlias = (
@@ -198,9 +200,11 @@ Effect: TypeAlias = (
     | FinishTurn
     | FinishEarly
     | GiveUp
+    | HoldUp
+    | GoOn
     | ClockEffect
 )
 Ending: TypeAlias = FinishTurn | FinishEarly | GiveUp
 
-INWARD: Final[frozenset[type]] = frozenset({CloseRound, RestartStream})
+INWARD: Final[frozenset[type]] = frozenset({CloseRound, RestartStream, HoldUp, GoOn})
 OUTSIDE: Final[frozenset[type]] = frozenset({Tick, StopClock})

@@ -31,7 +31,7 @@ from actors.entity import Actor, Entity
 from actors.model import runes as model
 from actors.model.lifecycle import CRASH, TIMEOUT
 from actors.tool import runes as tool
-from actors.turn import clock
+from actors.turn import asker, clock
 from actors.turn.commands import (
     INWARD,
     OUTSIDE,
@@ -47,6 +47,8 @@ from actors.turn.commands import (
     FinishEarly,
     FinishTurn,
     GiveUp,
+    GoOn,
+    HoldUp,
     Interrupt,
     ReceiveCalls,
     Release,
@@ -74,10 +76,9 @@ from runelog.rune import Rune, kind_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actors.turn.commands import TimeCommand
+
 NAME: Final = "turn"
-TOO_MANY_CALLS: Final = "too_many_calls"
-RESPONSE_DONE: Final = "response_done"
-"""What completes a turn: the model asks for nothing more."""
 TOOLS_FINISHED: Final = "tools_finished"
 """What ends a round: every call has its result."""
 STREAMING: Final = Phase.STREAMING
@@ -154,7 +155,7 @@ def decide(state: State, command: Command) -> list[Rune]:
             return [ToolsFinished(results, trigger=TOOLS_FINISHED)]
         case Complete(final_output, now) if runs:
             return _complete(state, final_output, now, command)
-        case Recover() | TimeUp() | Run() | Stand():
+        case Recover() | TimeUp() | Run() | Stand() | HoldUp() | GoOn():
             return _about_time(state, command)
         case RestartStream() if phase is STREAMING and _next(state) == command:
             return _restart(state)
@@ -170,7 +171,7 @@ def decide(state: State, command: Command) -> list[Rune]:
             raise refusal(NAME, state.phase, command)
 
 
-def _about_time(state: State, command: Recover | TimeUp | Run | Stand) -> list[Rune]:
+def _about_time(state: State, command: TimeCommand) -> list[Rune]:
     match command:
         case Recover():
             # Calls and model calls settle what is in doubt of theirs.
@@ -181,6 +182,8 @@ def _about_time(state: State, command: Recover | TimeUp | Run | Stand) -> list[R
             return clock.run(state, command)
         case Stand(now, anyhow):
             return clock.stop(state, now) if anyhow or not clock.works(state) else []
+        case HoldUp() | GoOn():
+            return asker.told(state, command)
         case _:
             assert_never(command)
 
@@ -280,7 +283,7 @@ def _complete(state: State, final_output: str, now: int | None, command: Command
         raise refusal(NAME, state.phase, command)
     settled = clock.stop(state, now)
     used = clock.spent(state, settled)
-    trigger = RESPONSE_DONE if state.phase is Phase.STREAMING else TOOLS_FINISHED
+    trigger = "response_done" if state.phase is Phase.STREAMING else TOOLS_FINISHED
     return [*settled, Completed(final_output, used, state.turn_id, trigger=trigger)]
 
 
@@ -294,6 +297,8 @@ def due(state: State) -> list[Effect]:
     if state.timed:
         # Before anything else: time is set aside before it passes.
         effects += clock.due(state, ends=isinstance(following, _ENDINGS))
+    if state.asked_in:
+        effects += asker.due(state)
     if following is not None:
         effects.append(following)
     elif state.phase is TOOL_EXECUTING:
@@ -340,7 +345,7 @@ def _after(state: State, answer: Answer) -> Effect:
             return FinishTurn(call)
         case "completed" if len(answer.asked) > MAX_CALLS:
             message = f"the model asked for more than {MAX_CALLS} calls at once"
-            return GiveUp(call, TOO_MANY_CALLS, message)
+            return GiveUp(call, "too_many_calls", message)
         case "completed":
             return ReceiveCalls(call)
         case "cancelled":
@@ -365,9 +370,6 @@ def _stop(state: State, reason: str, actor: Actor) -> Effect:
     return FinishEarly(state.model_call_id, reason, actor)
 
 
-_FREE: Final = "finalized"
-
-
 LIFECYCLE: Final = Lifecycle(
     name=NAME,
     table=TABLE,
@@ -379,11 +381,11 @@ LIFECYCLE: Final = Lifecycle(
     printed=(
         Row(Phase.STREAMING.value, Phase.STREAMING.value, kind_of(model.AssistantDelta)),
         *(
-            Row(phase.value, Phase.IDLE.value, _FREE)
+            Row(phase.value, Phase.IDLE.value, "finalized")
             for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
         ),
     ),
-    version=3,
+    version=4,
 )
 
 ENTITY: Final = Entity(

@@ -9,14 +9,21 @@ from actors.budget import runes as budget
 from actors.entity import Place
 from actors.model import runes as model
 from actors.tool import runes as tool
-from actors.turn.runes import Started, StreamRestarted, ToolCallsReceived, ToolsFinished
+from actors.turn.runes import (
+    HeldUp,
+    Started,
+    StreamRestarted,
+    ToolCallsReceived,
+    ToolsFinished,
+    WentOn,
+)
 
 if TYPE_CHECKING:
     from actors.turn.state import State
     from runelog.rune import Rune
 
 
-def place(state: State, rune: Rune) -> Place:
+def place(state: State, rune: Rune) -> Place:  # noqa: PLR0911 -- one for each kind of rune
     """Say where a rune that this law decides belongs, its own birth included."""
     match rune:
         case Started(turn_id, agent_id):
@@ -35,6 +42,8 @@ def place(state: State, rune: Rune) -> Place:
         case ToolCallsReceived() | StreamRestarted():
             # How it goes on within: nobody else's fold needs it.
             return Place(state.turn_id)
+        case HeldUp(turn_id, asked_in=asked_in) | WentOn(turn_id, asked_in=asked_in):
+            return Place(turn_id, (asked_in,))
         case ToolsFinished():
             return Place(state.turn_id, ("session",))
         case _:

@@ -9,6 +9,7 @@ import msgspec
 from actors.budget.runes import Amounts
 from actors.entity import Moved
 from actors.tool.runes import Status
+from runelog.rune import Rune
 
 OnCrash: TypeAlias = Literal["retry", "interrupt"]
 """What becomes of a turn whose model call was cut off by a crash."""
@@ -39,6 +40,8 @@ class Started(Moved, frozen=True, tag="turn.started"):
     on_crash: OnCrash = "retry"
     timed: bool = False
     """Whether somebody limits the time of its agent's turns: then it is counted."""
+    asked_in: str = ""
+    """The turn in which another agent asks it, by the call that its message is named after."""
 
 
 class ToolCallsReceived(Moved, frozen=True, tag="turn.tool_calls_received"):
@@ -88,3 +91,21 @@ class StreamRestarted(Moved, frozen=True, tag="turn.stream_restarted"):
     reason: str
     dropped: str
     """The model call whose fragments do not count."""
+
+
+class HeldUp(Rune, frozen=True, tag="turn.held_up"):
+    """It waits for nothing but a human, and so does the turn in which it was asked."""
+
+    turn_id: str
+    call_id: str
+    """The call by which it was asked."""
+    asked_in: str
+    """The turn that this call is of."""
+
+
+class WentOn(Rune, frozen=True, tag="turn.went_on"):
+    """It waits for a human no longer. One that is stopped meanwhile need not say so: it ends."""
+
+    turn_id: str
+    call_id: str
+    asked_in: str

@@ -20,11 +20,13 @@ from actors.model import runes as model
 from actors.tool import runes as tool
 from actors.turn.runes import (
     RETRIES,
+    HeldUp,
     OnCrash,
     Started,
     StreamRestarted,
     ToolCallsReceived,
     ToolsFinished,
+    WentOn,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class Call(msgspec.Struct, frozen=True):
     status: tool.Status | None = None
     """How it came out; None until it did."""
     asked: bool = False
-    """Whether it waits for a human."""
+    """Whether it waits for a human, or the agent that it asks does."""
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -117,6 +119,12 @@ class State(msgspec.Struct, frozen=True):
     """How many there were."""
     broke: bool = False
     """Whether the budget had no more time for it."""
+    asked_in: str = ""
+    """The turn in which another agent asks it, if one does."""
+    asked_by: str = ""
+    """The call of that turn."""
+    held_up: bool = False
+    """Whether that turn was told last that only a human is waited for here."""
 
 
 def under_way(state: State) -> tuple[str, ...]:
@@ -157,6 +165,8 @@ def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one for each 
                 retries=rune.retries,
                 deadline=rune.deadline,
                 timed=rune.timed,
+                asked_in=rune.asked_in,
+                asked_by=rune.message_id if rune.asked_in else "",
             )
         case model.Called(model_call_id, turn_by=turn_by) if _is_awaited(state, model_call_id):
             by = state.deadline if turn_by is None else turn_by
@@ -174,6 +184,10 @@ def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one for each 
             return replace(state, attempt=attempt, model_call_id="", answer=None)
         case budget.Reserved() | budget.Settled() | budget.Exhausted():
             return _spent(state, rune)
+        case HeldUp(turn_id) | WentOn(turn_id):
+            if turn_id == state.turn_id:
+                return replace(state, held_up=isinstance(rune, HeldUp))
+            return _with_call(state, rune)
         case _:
             return state
 
@@ -220,7 +234,7 @@ def _answered(state: State, rune: model.Completed | model.Failed | model.Cancell
 
 def _with_call(
     state: State,
-    rune: tool.Called | tool.ApprovalRequested | tool.Approved | tool.Result,
+    rune: tool.Called | tool.ApprovalRequested | tool.Approved | tool.Result | HeldUp | WentOn,
 ) -> State:
     """Note what became of a call of this round; others do not count any more."""
     ids = [call.call_id for call in state.calls]
@@ -234,10 +248,10 @@ def _with_call(
         case tool.Called(rule=rule, hold=hold):
             call = replace(call, hold=hold)
             state = replace(state, waited=state.waited or rule.verdict == "ask")
-        case tool.ApprovalRequested():
+        case tool.ApprovalRequested() | HeldUp():
             call = replace(call, asked=True)
             state = replace(state, waited=True)
-        case tool.Approved():
+        case tool.Approved() | WentOn():
             call = replace(call, asked=False)
         case tool.Result(status=status):
             call = replace(call, status=status)

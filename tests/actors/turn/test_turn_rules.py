@@ -21,6 +21,8 @@ from actors.turn.commands import (
     FinishEarly,
     FinishTurn,
     GiveUp,
+    GoOn,
+    HoldUp,
     Interrupt,
     ReceiveCalls,
     Release,
@@ -362,5 +364,5 @@ def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
 def test_nothing_of_a_turn_is_ever_in_doubt_but_its_time() -> None:
     """A turn touches nothing outside: what it begins are entities that settle their own doubts."""
     assert ENTITY.outside == {Tick, StopClock}
-    assert ENTITY.inward == {CloseRound, RestartStream}
+    assert ENTITY.inward == {CloseRound, RestartStream, HoldUp, GoOn}
     assert Given(LIFECYCLE, *EXECUTING).state.phase is Phase.TOOL_EXECUTING

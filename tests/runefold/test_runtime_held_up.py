@@ -1,0 +1,172 @@
+"""Rules about an agent that asks another one, which waits for a human: then both of them do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from actors.budget import lifecycle as ledger
+from actors.clock import SECOND
+from actors.model.providers.scripted import Scripted, call, pause
+from actors.tool.adapters.function import tool
+from runefold.agents import AgentTool
+from runefold.spec import AgentSpec, Budget
+from runelog.replay import replay
+from tests.runefold.experts import problems
+from tests.runefold.talks import NAME, Strict, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.model.provider import Request
+    from actors.model.providers.scripted import Reply
+    from tests.runefold.talks import Talk
+
+HOUR: Final = 3_600
+LUNCH: Final = 2 * HOUR
+"""So long it takes until a human looks; the time limit of a turn is half an hour."""
+
+
+@tool(requires_approval=True, approval_timeout=12 * HOUR, idempotent=True)
+def pay() -> str:
+    """Pay, if a human agrees."""
+    return "paid"
+
+
+def asking(request: Request) -> Reply:
+    """Ask whoever there is to ask, after a second, and say what they said after another."""
+    last = request.messages[-1]
+    if last.role == "tool":
+        return [pause(1), f"{last.status}: {last.text}"]
+    return [pause(1), call(request.tools[0]["name"], question=last.text)]
+
+
+def paying(request: Request) -> Reply:
+    """Think for three seconds, pay, and think for two more."""
+    last = request.messages[-1]
+    return [last.text, pause(2)] if last.role == "tool" else [pause(3), call("pay")]
+
+
+def team(deep: int = 1) -> Talk:
+    """Return a conversation in which an agent asks an expert to pay, through so many others."""
+    spec = AgentSpec(role="clerk", model="clerk", tools=["pay"])
+    tools = [AgentTool("ask_1", spec, "Ask a clerk.")]
+    for number in range(2, deep + 1):
+        spec = AgentSpec(role=f"chief {number}", model="demo", tools=[f"ask_{number - 1}"])
+        tools.append(AgentTool(f"ask_{number}", spec, "Ask a chief."))
+    return talk(
+        Strict(asking),
+        *tools,
+        pay,
+        others={"clerk": Scripted(paying)},
+        tools=[f"ask_{deep}"],
+        budget=Budget(wall_seconds=600),
+    )
+
+
+def later(there: Talk, seconds: float, act: Callable[[], object]) -> None:
+    """Have something done in so many seconds."""
+    clock = there.stage.clock
+
+    def ring() -> None:
+        act()
+
+    clock.at(clock.now() + round(seconds * SECOND), ring)
+
+
+def agree(there: Talk) -> None:
+    """Let what waits for a human go on."""
+    [waiting] = there.session.approvals()
+    there.session.approve(waiting.call_id, approver="ada")
+
+
+def spent(there: Talk) -> float:
+    """Return how many seconds all turns have used, with nothing set aside any more."""
+    there.stage.log.flush()
+    state, _, _ = replay(there.stage.log, NAME, ledger.LIFECYCLE, entity="budget")
+    found = ledger.find(state, "session")
+    assert found is not None
+    assert found.reserved.wall == 0
+    return found.used.wall / SECOND
+
+
+@pytest.mark.parametrize("deep", [1, 3])
+def test_whoever_asks_does_not_pay_for_a_humans_time(deep: int) -> None:
+    """Neither by the limit of its turn nor with its time, through however many it asks."""
+    there = team(deep)
+    turn = there.session.send("pay")
+    later(there, LUNCH, lambda: agree(there))
+    result = turn.result(24 * HOUR)
+    works = 1 + 1  # before it asks, and after the answer
+
+    assert (result.status, result.output) == ("completed", "success: " * deep + "paid")
+    assert result.usage.wall == (works * deep + 5) * SECOND
+    assert spent(there) == sum(works * each + 5 for each in range(deep + 1))
+    assert there.kinds().count("turn.held_up") == there.kinds().count("turn.went_on") == deep
+    assert problems(there) == []
+
+
+def test_an_interrupt_ends_the_wait_of_both() -> None:
+    """They are stopped as ever, and have used the time until the human was asked."""
+    there = team()
+    turn = there.session.send("pay")
+    later(there, 60, there.session.interrupt)
+    result = turn.result(HOUR)
+
+    assert (result.status, result.reason) == ("interrupted", "interrupt")
+    assert spent(there) == (1 + 3) + 3
+    assert problems(there) == []
+
+
+def test_an_answer_that_never_comes_ends_the_wait_of_both() -> None:
+    """After half a day the clerk is told that nobody approved it, and both of them go on."""
+    there = team()
+    result = there.session.send("pay").result(48 * HOUR)
+
+    assert result.output.startswith("success: ")
+    assert "nobody approved it in time" in result.output
+    assert spent(there) == 1 + 3 + 2 + 1 + (3 + 2)
+    assert problems(there) == []
+
+
+def test_one_that_is_stopped_alone_leaves_nobody_waiting() -> None:
+    """The clerk is killed while it waits: whoever asked it is told, goes on, and pays for that."""
+    there = team()
+    turn = there.session.send("pay")
+    later(
+        there, 60, lambda: there.session.kill(there.session.state.members[-1].agent_id, force=True)
+    )
+    result = turn.result(HOUR)
+
+    assert result.status == "completed"
+    assert "clerk was interrupted: agent_terminated" in result.output
+    assert spent(there) == (1 + 3 + 1) + 3
+    assert problems(there) == []
+
+
+def _cut(appends: int) -> Talk:
+    """Return a conversation in which the power failed after so many appends."""
+    there = team()
+    log = there.stage.log
+    log.cut_at = log.appends + appends
+    there.session.send("pay", message_id="m1")
+    later(there, LUNCH, lambda: agree(there))
+    there.stage.run_until(lambda: log.is_cut)
+    return there
+
+
+@pytest.mark.parametrize("appends", range(8, 34))
+def test_wherever_it_crashes_both_wait_for_the_human(appends: int) -> None:
+    """What one has told the other is in the log, or is told once the log is opened again."""
+    there = _cut(appends)
+    session = there.reopen()
+    if "approval.approved" not in there.kinds():
+        later(there, LUNCH, lambda: agree(there))
+    result = session.send("pay", message_id="m1").result(24 * HOUR)
+    told, taken = (there.kinds().count(kind) for kind in ("turn.held_up", "turn.went_on"))
+
+    assert result.output == "success: paid"
+    assert spent(there) < 200, "each crash costs a stretch of each turn at the most"
+    assert told == taken == 1
+    assert problems(there) == []
