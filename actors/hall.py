@@ -72,8 +72,17 @@ class Member(Protocol):
         """Do again what is under way about an entity whose actor begins anew."""
         ...
 
+    @property
+    def waiting(self) -> int:
+        """How many messages it has not read."""
+        ...
+
     def is_idle(self) -> bool:
         """Tell whether nothing goes on that would be lost if it stopped now."""
+        ...
+
+    def held_up(self) -> tuple[str, ...]:
+        """Name those that run for it and only wait for a human: they can be taken up again."""
         ...
 
 
@@ -238,7 +247,16 @@ class Hall:
 
         What is waited for then has its deadline in the log, and wakes the conversation.
         """
-        return not self.awaited and all(member.is_idle() for member in self._members.values())
+        if self.awaited:
+            return False
+        busy = {name for name, member in self._members.items() if not member.is_idle()}
+        for member in self._members.values() if busy else ():
+            busy -= {name for name in member.held_up() if not self._mail_of(name)}
+        return not busy
+
+    def _mail_of(self, entity: str) -> int:
+        member = self._members.get(entity)
+        return 0 if member is None else member.waiting
 
     # -- the log ------------------------------------------------------------------------------
 

@@ -175,9 +175,7 @@ class Shell(Process):
             if command is not None:
                 refusal = self._answer_to(command)
         self.act()
-        if refusal is not None:
-            return refusal
-        return self.answered() if self._is_asked else None
+        return refusal or (self.answered() if self._is_asked else None)
 
     def _answer_to(self, command: object) -> Refused | None:
         """Carry out what a message means; return why not, if it was refused."""
@@ -222,8 +220,7 @@ class Shell(Process):
             self.believed(rune)
 
     def _tell_of(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
-        telling = Telling(self.hall, self.entity, self.me)
-        telling.of(before.phase, runes, self._agent, self.event)
+        Telling(self.hall, self.entity, self.me).of(before.phase, runes, self._agent, self.event)
 
     @property
     def _agent(self) -> str | None:
@@ -301,8 +298,7 @@ class Shell(Process):
     def _refold(self) -> None:
         """Begin again from the log: somebody else wrote to one of our streams."""
         self._news.clear()
-        found = self.hall.replayed(self.entity, self.me)
-        self.state, self.version, self.event, _ = found
+        self.state, self.version, self.event, _ = self.hall.replayed(self.entity, self.me)
         self.hall.forget_wards()
 
     # -- acting -------------------------------------------------------------------------------
@@ -360,8 +356,11 @@ class Shell(Process):
 
     def is_idle(self) -> bool:
         """Tell whether nothing goes on that would be lost if this actor stopped now."""
-        outside = self.entity.outside
-        return not self.waiting and all(type(effect) not in outside for effect in self._under_way)
+        return not (self.waiting or any(type(e) in self.entity.outside for e in self._under_way))
+
+    def held_up(self) -> tuple[str, ...]:
+        """Name those that run for it and only wait for a human: they can be taken up again."""
+        return ()
 
     def missed(self, entity: str) -> None:
         """Do again what is under way about an entity whose actor begins anew.

@@ -156,7 +156,9 @@ class AgentTool(Bound):
                     why = _why_it_failed(tree, call.conversation, agent) or str(refusal)
                     return Outcome("error", error=f"{spec.role} could not be asked: {why}")
             try:
-                found = tree.ask(call.conversation, Await(call.call_id), call.timeout)
+                # While whoever is asked waits for a human the conversation may sleep.
+                end = Await(call.call_id)
+                found = tree.ask(call.conversation, end, call.timeout, rouse=False)
             except Unanswered:
                 # If it has not been taken up, nobody needs to any more.
                 tree.ask(call.conversation, ask.Withdraw(_TOO_LATE, message_id=call.call_id))

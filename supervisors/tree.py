@@ -4,7 +4,8 @@
                          └─ conv_2
 
 A conversation is woken when somebody has something for it, or when its deadline comes; it goes to
-sleep when nothing has happened in it for a while. Asleep it costs nothing but its place in the log.
+sleep when nothing has happened in it for a while. Asleep it costs nothing but its place in the log,
+and a thread for each agent in it that has asked another one which waits for a human.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class Tree:
         self._wards = wards
         self._fallen = fallen
         self._lock = threading.Lock()
+        self.stirs = threading.Condition(self._lock)
+        """Told whenever a conversation wakes, and when all is over."""
         self._houses: dict[str, House] = {}
         self._letters: dict[str, object] = {}
         """What a session is to read before it does anything, by conversation."""
@@ -99,6 +102,7 @@ class Tree:
         house = House(hall, self._shells)
         with self._lock:
             self._houses[conversation] = house
+            self.stirs.notify_all()
             letter = self._letters.pop(conversation, None)
         if letter is not None:
             hall.awaited.add(SESSION)
@@ -166,6 +170,11 @@ class Tree:
         with self._lock:
             return self._houses.get(conversation)
 
+    def stirs_in(self, conversation: str) -> bool:
+        """Tell, to whoever holds `stirs`, whether a conversation is awake, or all is over."""
+        house = self._houses.get(conversation)
+        return self._closed or (house is not None and not house.left)
+
     def wake(self, conversation: str, letter: object = None) -> House:
         """Return the house of a conversation; start it if it sleeps. For the edge: it may wait.
 
@@ -221,12 +230,15 @@ class Tree:
         timeout: float | None = ASK_TIMEOUT,
         before: Callable[[], object] | None = None,
         promised: Answer | None = None,
+        *,
+        rouse: bool = True,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask the session of a conversation, awake or not. For the edge: it waits.
 
         If the session ends before it answers, it is asked again, unless `before` has the answer.
         However often it sleeps meanwhile, `timeout` is for all of it. If it has `promised` to
-        answer, it is not asked as long as it lives.
+        answer, it is not asked as long as it lives. Unless it is to `rouse` it, one that has gone
+        to sleep meanwhile is asked again when somebody else has woken it.
         """
         clock, scheduler = self.offices.clock, self.offices.scheduler
         until = None if timeout is None else clock.now() + round(timeout * SECOND)
@@ -258,6 +270,9 @@ class Tree:
                 return found
             if until is not None:
                 left = max(until - clock.now(), 0) / SECOND
+            if not rouse and asked is not None and asked[0].left:
+                scheduler.wait(_Stirring(self, conversation), left)
+                left = None if until is None else max(until - clock.now(), 0) / SECOND
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -272,11 +287,32 @@ class Tree:
         """Have everybody stop."""
         self._closed = True
         with self._lock:
+            self.stirs.notify_all()
             houses = [*self._houses.values()]
         for house in houses:
             house.left = True
         self.top.ref.stop()
         self.offices.scheduler.wait(self._over, timeout)
+
+
+class _Stirring:
+    """That a conversation which sleeps is awake again, to wait for; or that all is over."""
+
+    def __init__(self, tree: Tree, conversation: str) -> None:
+        self._tree = tree
+        self._conversation = conversation
+
+    def is_there(self) -> bool:
+        """Tell whether it is."""
+        with self._tree.stirs:
+            return self._tree.stirs_in(self._conversation)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until it is; tell whether it is."""
+        with self._tree.stirs:
+            return self._tree.stirs.wait_for(
+                lambda: self._tree.stirs_in(self._conversation), timeout
+            )
 
 
 _TRIES = 10

@@ -287,8 +287,10 @@ class ToolActor(Shell):
         return Probed(attempt, happened, self.hall.offices.clock.now(), output)
 
     def on_stop(self) -> None:
-        """Have whatever still runs stop: nobody waits for it."""
-        self._cancellation.cancel()
+        """Have whatever still runs stop: nobody waits for it, but for what asks another agent."""
+        if not self.state.call.rule.sub_call:
+            # That is taken up again when whoever is asked goes on; it takes no effect of its own.
+            self._cancellation.cancel()
         if self._given_up is not None:
             self._given_up.cancel()
         if self._warned is not None and self.state.phase is Phase.AWAITING_APPROVAL:

@@ -379,6 +379,10 @@ class TurnActor(Shell):
         at_work = any(isinstance(e, AskModel | ReceiveCalls) for e in self._under_way)
         return super().is_idle() and not at_work
 
+    def held_up(self) -> tuple[str, ...]:
+        """Name the calls that ask an agent which waits for a human."""
+        return tuple(call.call_id for call in self.state.calls if call.asked and not call.status)
+
     def act(self) -> None:
         """Do what is due; once it is over, forget the words of its model calls."""
         if self._halting is not None:

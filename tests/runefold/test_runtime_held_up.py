@@ -11,6 +11,7 @@ from actors.clock import SECOND
 from actors.model.providers.scripted import Scripted, call, pause
 from actors.tool.adapters.function import tool
 from runefold.agents import AgentTool
+from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget
 from runelog.replay import replay
 from tests.runefold.experts import problems
@@ -18,6 +19,7 @@ from tests.runefold.talks import NAME, Strict, talk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
@@ -48,10 +50,10 @@ def paying(request: Request) -> Reply:
     return [last.text, pause(2)] if last.role == "tool" else [pause(3), call("pay")]
 
 
-def team(deep: int = 1) -> Talk:
+def team(deep: int = 1, timeout: float = 24 * HOUR) -> Talk:
     """Return a conversation in which an agent asks an expert to pay, through so many others."""
     spec = AgentSpec(role="clerk", model="clerk", tools=["pay"])
-    tools = [AgentTool("ask_1", spec, "Ask a clerk.")]
+    tools = [AgentTool("ask_1", spec, "Ask a clerk.", timeout=timeout)]
     for number in range(2, deep + 1):
         spec = AgentSpec(role=f"chief {number}", model="demo", tools=[f"ask_{number - 1}"])
         tools.append(AgentTool(f"ask_{number}", spec, "Ask a chief."))
@@ -105,6 +107,70 @@ def test_whoever_asks_does_not_pay_for_a_humans_time(deep: int) -> None:
     assert spent(there) == sum(works * each + 5 for each in range(deep + 1))
     assert there.kinds().count("turn.held_up") == there.kinds().count("turn.went_on") == deep
     assert problems(there) == []
+
+
+def test_the_conversation_sleeps_while_both_wait() -> None:
+    """Nothing happens then: its actors stop, and a human's word brings them back to go on."""
+    there = team(2)
+    awake = there.stage.runtime.tree_of_actors.awake
+    there.session.send("pay", message_id="m1")
+    seen: list[list[str]] = []
+    for seconds in (30, 130, LUNCH - 1, LUNCH + 1):
+        later(there, seconds, lambda: seen.append(awake()))
+    later(there, LUNCH, lambda: agree(there))
+    there.stage.advance(LUNCH + 10)
+    result = there.session.send("pay", message_id="m1").result(0)
+
+    assert seen == [[NAME], [], [], [NAME]]
+    assert result.output == "success: success: paid"
+    assert "tool.retried" not in there.kinds()
+    assert problems(there) == []
+
+
+def test_a_question_that_is_not_answered_in_time_wakes_whoever_asked() -> None:
+    """Also if all sleep by then: the call comes to its end, and the turn goes on with that."""
+    there = team(timeout=LUNCH)
+    awake = there.stage.runtime.tree_of_actors.awake
+    there.session.send("pay", message_id="m1")
+    seen: list[list[str]] = []
+    later(there, LUNCH - 1, lambda: seen.append(awake()))
+    there.stage.advance(LUNCH + 10)
+    result = there.session.send("pay", message_id="m1").result(0)
+
+    assert seen == [[]]
+    assert result.output.startswith("timeout: ")
+    assert [each.reason for each in there.session.approvals()] == ["pay requires approval"]
+
+
+def opened(directory: Path) -> Runtime:
+    """Open a runtime, on threads, in which an agent asks a clerk to pay."""
+    clerk = AgentTool("ask_1", AgentSpec(role="clerk", model="clerk", tools=["pay"]), "Ask.")
+    paying = Scripted(lambda asked: [call("pay")] if asked.messages[-1].role == "user" else ["ok"])
+    boss = Scripted(
+        lambda asked: [call("ask_1", question="?")] if asked.messages[-1].role == "user" else ["ok"]
+    )
+    return Runtime.open(directory, tools=[clerk, pay], providers={"clerk": paying, "boss": boss})
+
+
+def test_on_threads_what_is_asleep_goes_on_here_or_in_the_next_process(tmp_path: Path) -> None:
+    """Whoever waits for the answer is woken by the human's word, and by the end of the runtime."""
+    agent = AgentSpec(role="boss", model="boss", tools=["ask_1"])
+    outputs = []
+    for again in (False, True):
+        with opened(tmp_path / "log") as runtime:
+            session = runtime.create_session(agent, conversation_id=f"{NAME}_{again}")
+            session.send("pay", message_id="m1")
+            next(iter(session.follow(kinds={"turn.held_up"}, wait=30)))
+            runtime.tree_of_actors.put_to_sleep(session.id)
+            if not again:
+                session.approve(session.approvals()[0].call_id, approver="ada")
+                outputs.append(session.send("pay", message_id="m1").result(30).output)
+    with opened(tmp_path / "log") as runtime:
+        session = runtime.session(f"{NAME}_True")
+        session.approve(session.approvals()[0].call_id, approver="ada")
+        outputs.append(session.send("pay", message_id="m1").result(30).output)
+
+    assert outputs == ["ok", "ok"]
 
 
 def test_an_interrupt_ends_the_wait_of_both() -> None:
