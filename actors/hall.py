@@ -19,7 +19,7 @@ from actors.page import Page, head_of
 from actors.redaction.redactor import DEFAULT
 from actors.report import log as operator
 from actors.tray import Trays
-from runelog.errors import LogFull, RunefoldError
+from runelog.errors import LogFull
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -358,11 +358,13 @@ class Hall:
         except Exception as error:  # noqa: BLE001 -- whatever it was, nobody is told it was done
             operator.warning("not_kept", conversation=self.conversation, reason=str(error))
             kept = self._kept(error) if answers else 0
+            # What went wrong first: without room, the log itself is as good as ever.
+            why = self.broken or error
             for last, give, fail in answers:
                 if last <= kept:
                     give()
                 else:
-                    fail(error)
+                    fail(why)
             return
         for _, give, _ in answers:
             give()
@@ -372,10 +374,7 @@ class Hall:
 
         Whoever asked for that was served: told otherwise, they would ask for it a second time.
         """
-        if not isinstance(error, LogFull):
-            return 0  # others may have written: the same numbers may be of something else
-        try:
-            self.log.flush(self.conversation)
-            return head_of(self.log, self.conversation)
-        except RunefoldError:
-            return 0
+        if self.broken is not None:
+            return self.page.kept
+        # Others may have written: the same numbers may be of something else.
+        return self.page.on_disk() if isinstance(error, LogFull) else 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from runelog.errors import Fault, LogFailed, LogFull, UnknownConversation
+from runelog.errors import Fault, LogFailed, LogFull, RunefoldError, UnknownConversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +46,8 @@ class Page:
         """The entities whose streams are longer with this page than they are in the log."""
         self.failed: Exception | None = None
         """Why a page was lost: what is believed since then is not what the log has."""
+        self.kept = 0
+        """The last event that is on disk as it was numbered here, if there was no room for more."""
         # Whoever was here before us may have left something that is not on disk yet.
         self._unsettled = True
 
@@ -62,11 +64,13 @@ class Page:
             if last is None or at_once or len(self._changes) >= LONGEST:
                 if self._changes:
                     self._hand_in(durable=False)
+                head: int | None = None
                 try:
                     appended = self._log.append(self._conversation, changes, durable=False)
-                    self._check_kept(appended.first - 1)
+                    head = appended.first - 1
+                    self._check_kept(head)
                 except (LogFull, Fault) as error:
-                    self.fail(error)
+                    self.fail(error, head)
                     raise
                 self._last = appended.last
                 self._unsettled = True
@@ -147,11 +151,23 @@ class Page:
             self.fail(error)
             raise
 
-    def fail(self, error: Exception) -> None:
-        """Take notice that what is believed is not what the log has."""
+    def fail(self, error: Exception, head: int | None = None) -> None:
+        """Take notice that what is believed is not what the log has, or not behind event `head`."""
         if self.failed is None:
             self.failed = error
+            if isinstance(error, LogFull):
+                # Now: whoever begins anew from the log goes on with the same numbers.
+                there = self.on_disk()
+                self.kept = there if head is None else min(there, head)
             self._on_failure()
+
+    def on_disk(self) -> int:
+        """Return the last event that is on disk; 0 if that cannot be told."""
+        try:
+            self._log.flush(self._conversation)
+            return head_of(self._log, self._conversation)
+        except RunefoldError:
+            return 0
 
 
 def head_of(log: Log, conversation: str) -> int:

@@ -51,8 +51,9 @@ def drain(tree: Tree, timeout: float) -> None:
 
 def _interrupt(tree: Tree, name: str, turns: list[str]) -> None:
     if turns:
-        for message_id in tree.ask(name, Interrupt(REASON, tuple(turns), "system")):
-            tree.ask(name, Await(message_id))
+        halt = Interrupt(REASON, tuple(turns), "system")
+        for message_id in tree.ask(name, halt):
+            tree.ask(name, Await(message_id, halt))
 
 
 def rest(tree: Tree) -> None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from actors.agent.lifecycle import Terminate
 from actors.budget.runes import Amounts
 from actors.clock import SECOND
+from actors.errors import Unanswered
 from actors.process import ASK_TIMEOUT
 from actors.session import commands as ask
-from actors.session.actor import Forward, Interrupt, Look, Send
+from actors.session.actor import Await, Ended, Forward, Interrupt, Look, Send, ended
 from actors.session.state import in_doubt
 from actors.tool.actor import Word
+from actors.turn.runes import Interrupted
 from runefold import checks
 from runefold.choosing import wanted
 from runefold.following import Following
@@ -114,13 +116,26 @@ class Session:
         timeout = checks.seconds(timeout, "timeout")
         # By their names: asked again after a crash, it does not stop those that began since.
         now: State = self._ask(Look(), timeout)
-        running = tuple(each.turn_id for each in now.running)
-        if not running:
+        if not now.running:
             return 0
-        stopped: list[str] = self._ask(Interrupt(reason, running), timeout)
-        for message_id in stopped:
-            Turn(self._runtime, self.id, message_id, 0).result(timeout)
-        return len(stopped)
+        halt = Interrupt(reason, tuple(each.turn_id for each in now.running))
+        self._ask(halt, timeout)
+        return sum(self._is_stopped(each.message_id, halt, timeout) for each in now.running)
+
+    def _is_stopped(self, message_id: str, halt: Interrupt, timeout: float | None) -> bool:
+        """Wait until a turn has ended that is to stop; tell whether it did not end by itself."""
+        log = self._runtime.log
+        try:
+            how = self._runtime.ask(
+                self.id, Await(message_id, halt), timeout, lambda: ended(log, self.id, message_id)
+            )
+        except Unanswered:
+            msg = (
+                f"{self.id}: the turn of {message_id} has not ended within {timeout} s; "
+                "it was told to stop, and may still do so"
+            )
+            raise Unanswered(msg) from None
+        return isinstance(how, Ended) and isinstance(how.rune, Interrupted)
 
     # -- its course ---------------------------------------------------------------------------
 

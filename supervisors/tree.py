@@ -257,13 +257,16 @@ class Tree:
                 raise Unanswered(msg)
             try:
                 return promised.result()
-            except (Dead, Crashed):
+            except (Dead, Crashed) as error:
                 # Gone to sleep, as it may; or crashed and about to be started again.
                 promised = None
                 if asked is not None:
                     house, session = asked
                     crashes += not house.left
                     if crashes == _TRIES:
+                        if isinstance(full := house.hall.broken, LogFull):
+                            msg = f"{conversation} was asked {_TRIES} times in vain: {full}"
+                            raise LogFull(msg) from error
                         raise
                     house.replaced(session, scheduler)
             if before is not None and (found := before()) is not None:

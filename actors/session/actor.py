@@ -19,7 +19,7 @@ from actors.tool import runes as tools
 from actors.tool.actor import Word
 from actors.turn import runes as turns
 from actors.turn.actor import Stop
-from runelog.errors import Refused
+from runelog.errors import LogFull, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +47,8 @@ class Await(NamedTuple):
     """Answer when the turn that a message became has ended."""
 
     message_id: str
+    halt: Interrupt | None = None
+    """What is to end it, said before: a session that began anew since then knows nothing of it."""
 
 
 class Look(NamedTuple):
@@ -183,14 +185,12 @@ class SessionActor(Shell):
         match message:
             case Send(message_id, own_id=own_id) if answer is self.state:
                 return Sent(message_id, 0 if own_id else before, self._end_of(message_id))
-            case Await(message_id):
+            case Await(message_id, halt):
+                if halt is not None:
+                    self._interrupt(halt, again=True)
                 return _Later(message_id)
-            case Interrupt(reason, only, actor):
-                stop = Stop(self.hall.offices.redactor.text(reason), actor)
-                running = [each for each in self.state.running if not only or each.turn_id in only]
-                for each in running:
-                    self._stop_turn(each.turn_id, stop)
-                return [each.message_id for each in running]
+            case Interrupt():
+                return self._interrupt(message)
             case Forward():
                 return message
             case _:
@@ -275,7 +275,17 @@ class SessionActor(Shell):
 
     def _tell_all(self, message_id: str, answer: object) -> None:
         for waiting in self._waiting.pop(message_id, []):
-            self.hall.answer(_giving(waiting, answer), waiting.fail)
+            self.hall.answer(_giving(waiting, answer), _failing(waiting, message_id))
+
+    def _interrupt(self, wish: Interrupt, *, again: bool = False) -> list[str]:
+        """Stop turns that run, said `again` only those not told yet; return their messages."""
+        stop = Stop(self.hall.offices.redactor.text(wish.reason), wish.actor)
+        only, state = wish.turns, self.state
+        running = [each for each in state.running if not only or each.turn_id in only]
+        for each in running:
+            if not again or each.turn_id not in self._halts:
+                self._stop_turn(each.turn_id, stop)
+        return [each.message_id for each in running]
 
     # -- effects ------------------------------------------------------------------------------
 
@@ -357,3 +367,13 @@ class _Later(NamedTuple):
 
 def _giving(waiting: Answer, answer: object) -> Callable[[], None]:
     return lambda: waiting.set(answer)
+
+
+def _failing(waiting: Answer, message_id: str) -> Callable[[Exception], None]:
+    def fail(error: Exception) -> None:
+        if isinstance(error, LogFull):
+            # It has not ended after all. Whoever waits for that asks again.
+            error = Dead(f"there was no room for how {message_id} ended: {error}")
+        waiting.fail(error)
+
+    return fail

@@ -174,6 +174,20 @@ def test_what_the_log_lost_is_noticed_whoever_was_told(go_on: Callable[[Page], o
         go_on(desk.page)
 
     assert desk.failures == 1
+    assert desk.page.kept == 1
+
+
+def test_without_room_for_more_it_knows_what_was_kept() -> None:
+    """That what came before is on disk is no less true, and whoever asked for it may be told."""
+    desk = Desk()
+    desk.page.write([change("a", "kept")], at_once=True)
+    desk.log.refuses = LogFull("no room")
+    with pytest.raises(LogFull):
+        desk.page.write([change("a", "lost")], at_once=True)
+    desk.log.append = super(CountedLog, desk.log).append  # type: ignore[method-assign]  # room again
+    desk.log.append("conv_1", [change("b", "of whoever began anew")])
+
+    assert desk.page.kept == 2
 
 
 def test_a_conversation_whose_beginning_was_lost_is_noticed() -> None:
