@@ -146,6 +146,8 @@ class Hall:
         """What an actor needs of the machine and of the app."""
         self.births = births
         self.children: Children
+        self.close: Callable[[], None] = lambda: None
+        """Has everybody here end, and nobody started any more; for whoever keeps them alive."""
         self._ward_kinds = wards
         self._wards: dict[str, Ward] = {}
         self._members: dict[str, Member] = {}
@@ -295,6 +297,8 @@ class Hall:
     def _wake_all(self) -> None:
         for member in [*self._members.values()]:
             member.wake()
+        # Behind that: what runs outside goes on if whoever waits for it fails, rather than stops.
+        self.lane.run(self.close)
 
     def announce(
         self, first: int, changes: Sequence[Change], births: Mapping[str, Newborn], by: str

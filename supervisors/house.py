@@ -47,6 +47,7 @@ class House:
         """Begin with nobody at home."""
         self.hall = hall
         hall.children = self
+        hall.close = self._fall
         self._shells = shells
         self._registry = registry
         self._agents: dict[str, Ref] = {}
@@ -77,6 +78,10 @@ class House:
         """Have everybody stop, in order."""
         self.left = True
         self._last = self.hall.page.last
+        self.supervisor.ref.stop()
+
+    def _fall(self) -> None:
+        """End at once: whoever was started again here would believe in no more than the last."""
         self.supervisor.ref.stop()
 
     @property

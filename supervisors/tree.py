@@ -149,7 +149,7 @@ class Tree:
             # hear of its end. Whoever asks for it meanwhile waits for that, and wakes it.
             self._rouse_later(conversation)
         elif broken is None or isinstance(broken, Refused):
-            self._fallen(conversation, down.exit.error)
+            self._fallen(conversation, broken or down.exit.error)
 
     def _has_work(self, conversation: str) -> bool:
         """Tell whether the log says that something is left to do in a conversation."""

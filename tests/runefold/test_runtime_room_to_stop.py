@@ -129,3 +129,16 @@ def test_what_a_drain_stops_is_stopped_although_there_was_no_room() -> None:
     end = scene.turn.result(0)
 
     assert (end.status, end.reason) == ("interrupted", "shutdown")
+
+
+def test_nobody_is_started_again_where_what_was_decided_is_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They would believe in no more than those before them: all begin anew from the log at once."""
+    scene = Scene()
+    scene.fill_up(1, 1)
+    scene.session.interrupt()
+    said = [each.message for each in caplog.records]
+
+    assert said.count("session_fell") == 1
+    assert "too_many_restarts" not in said
