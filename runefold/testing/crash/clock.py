@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SPEED: Final = 200
 """How many seconds pass in one when there is a hurry."""
+GENTLY: Final = 20
+"""The same when pauses are to be over soon, and what has a time limit must still get done in it."""
 _AT_MOST: Final = 60.0
 """Real seconds that a call hangs, whatever its time limit is."""
 _BLINK: Final = 0.005
@@ -65,14 +67,14 @@ class _Machine:
 class SkewedClock:
     """The time of the machine, until it is set or hurried."""
 
-    def __init__(self) -> None:
-        """Begin with the right time."""
+    def __init__(self, pace: int = 1) -> None:
+        """Begin with the right time; it never passes more slowly than at this pace."""
         self._inner = SystemClock()
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._armed: dict[int, _Armed] = {}
         self._real = self._shown = self._inner.now()
-        self._speed = 1
+        self._pace = self._speed = pace
 
     def now(self) -> int:
         """Return nanoseconds since 1970, as far as anybody here knows."""
@@ -100,6 +102,10 @@ class SkewedClock:
         """Have time pass quickly from now on."""
         self._set(0, SPEED)
 
+    def hasten(self) -> None:
+        """Have pauses be over soon from now on, and no more than that."""
+        self._set(0, max(GENTLY, self._pace))
+
     def jump(self, seconds: float) -> None:
         """Be set forward; or have the machine's clock set back, for the rest of this process.
 
@@ -112,13 +118,11 @@ class SkewedClock:
             self._set(by, self._speed)
 
     def outlast(self, call: Call) -> None:
-        """Wait until a call is told to stop, which is soon if its time limit is over by then."""
-        self.hurry()
+        """Wait until a call is told to stop: in a hurry that is soon, if it has a time limit."""
         call.cancellation.wait(_AT_MOST)
 
     def hang(self, is_over: Callable[[], bool]) -> None:
-        """Hold this thread up until nobody waits for it, which is soon if there is a time limit."""
-        self.hurry()
+        """Hold this thread up until nobody waits for it: as above, if there is a time limit."""
         end = time.monotonic() + _AT_MOST
         while not is_over() and time.monotonic() < end:
             time.sleep(_BLINK)

@@ -7,6 +7,7 @@ ends, nothing is done twice, and every invariant holds.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
@@ -65,6 +66,10 @@ class Time(Protocol):
         """Have time pass quickly from now on: somebody waits for a time limit."""
         ...
 
+    def hasten(self) -> None:
+        """Have pauses be over soon from now on, but no time limit: those are to be kept again."""
+        ...
+
     def jump(self, seconds: float) -> None:
         """Be set forward or back."""
         ...
@@ -93,9 +98,17 @@ class Faults:
         """Use a clock, if the fault needs one."""
         self.time = time
 
-    def _hurry(self) -> None:
-        if self.time is not None:
-            self.time.hurry()
+    @contextlib.contextmanager
+    def _hurried(self) -> Iterator[None]:
+        """Have time pass quickly until whoever waits has had enough."""
+        if self.time is None:
+            yield
+            return
+        self.time.hurry()
+        try:
+            yield
+        finally:
+            self.time.hasten()
 
     # -- models -------------------------------------------------------------------------------
 
@@ -109,26 +122,27 @@ class Faults:
             case "provider-500":
                 yield Failure("server_error", "500 Internal Server Error", retryable=True)
             case "provider-timeout":
-                self._hurry()
-                yield Pause(LONG)
+                with self._hurried():
+                    yield Pause(LONG)
                 yield Failure("timeout", "nobody waited for this", retryable=True)
             case "provider-cut":
                 yield from _half(real())
             case "provider-hangs":
                 # In the middle, without a word: nobody can tell it from one that thinks.
                 yield from _half(real())
-                if self.time is not None:
-                    self.time.hang(request.cancelled)
-                yield Pause(LONG)
+                with self._hurried():
+                    if self.time is not None:
+                        self.time.hang(request.cancelled)
+                    yield Pause(LONG)
                 yield Failure("timeout", "nobody waited for this", retryable=True)
             case "provider-raises":
                 yield from _half(real())
                 _fail()
             case "provider-slow":
-                self._hurry()
-                for event in real():
-                    yield Pause(A_WHILE)
-                    yield event
+                with self._hurried():
+                    for event in real():
+                        yield Pause(A_WHILE)
+                        yield event
             case _:
                 yield from self._garbage(request)
 
@@ -151,8 +165,9 @@ class Faults:
         """Fail in place of a tool, or change what it returns."""
         match fault:
             case "tool-hangs":
-                if self.time is not None:
-                    self.time.outlast(call)
+                with self._hurried():
+                    if self.time is not None:
+                        self.time.outlast(call)
                 return Outcome("cancelled", error="it was told to stop")
             case _:
                 real()
@@ -166,7 +181,8 @@ class Faults:
         """Have the disk fail, or the clock be set."""
         match fault:
             case "disk-full":
-                self._hurry()
+                if self.time is not None:
+                    self.time.hasten()
                 msg = "no room for more (made up by the crash kit): nothing is lost"
                 raise LogFull(msg)
             case "sync-eio":

@@ -59,6 +59,9 @@ class HandTime:
     def hurry(self) -> None:
         """Do nothing: time passes as soon as nothing else happens."""
 
+    def hasten(self) -> None:
+        """Do nothing, for the same reason."""
+
     def jump(self, seconds: float) -> None:
         """Be set forward; this clock cannot go back."""
         if seconds > 0:

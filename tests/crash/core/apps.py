@@ -10,7 +10,7 @@ from actors.album import SNAPSHOT_EVERY
 from actors.clock import SystemClock
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp
-from runefold.testing.crash.clock import SkewedClock
+from runefold.testing.crash.clock import SPEED, SkewedClock
 from tests.crash.warm import walking_inside
 from tests.scenarios.judge import broken_promises, misdeeds, misplaced, misprints, stutters
 from tests.scenarios.plays import ALL
@@ -47,10 +47,7 @@ class Build:
     def __call__(self, directory: Path) -> Runtime:
         """Open it."""
         scenario = ALL[self.name]
-        clock: Clock = SystemClock()
-        if scenario.hurried:
-            clock = SkewedClock()
-            clock.hurry()
+        clock: Clock = SkewedClock(SPEED) if scenario.hurried else SystemClock()
         with walking_inside() if self.warm else contextlib.nullcontext():
             return Runtime.open(
                 directory / "log",
