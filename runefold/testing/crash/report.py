@@ -29,42 +29,42 @@ _UNMET: Final = (
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a sweep."""
+    """What came of a sweep; unless more is said, of one that was not made."""
 
     app: str
     mode: str
-    seed: int
-    staged: bool
-    order: int | None
-    jobs: int
+    seed: int = 0
+    staged: bool = False
+    order: int | None = None
+    jobs: int = 0
     """How many processes there were at once,"""
-    cores: int
+    cores: int = 0
     """and on how many cores."""
-    boundaries: list[Boundary]
-    messages: list[Message]
-    runes: int
-    executions: int
-    undisturbed: float
+    boundaries: list[Boundary] = []
+    messages: list[Message] = []
+    runes: int = 0
+    executions: int = 0
+    undisturbed: float = 0
     """Seconds that the app takes if nothing happens to it."""
-    wrong: list[Finding]
+    wrong: list[Finding] = []
     """What is wrong with the undisturbed run already: then nothing was swept."""
-    varies: list[str]
+    varies: list[str] = []
     """In what two undisturbed runs differ: that was not compared."""
     shifts: bool = False
     """Whether commits come in another order each time: then a number does not say enough."""
-    output: str
-    stacks: str
-    results: list[Result]
-    agreed: tuple[int, int] | None
+    output: str = ""
+    stacks: str = ""
+    results: list[Result] = []
+    agreed: tuple[int, int] | None = None
     """Of so many points that were both copied and killed, how many came to the same.
 
     If not all did, no copy was used.
     """
-    notes: list[str]
+    notes: list[str] = []
     """What else is to be known of how it was swept."""
-    swept: float
+    swept: float = 0
     """Seconds that all points took together."""
-    seconds: float
+    seconds: float = 0
     allow_missed: int = 0
     """So many points may go unmet."""
     interrupted: bool = False

@@ -115,11 +115,7 @@ def _check(options: Options) -> None:
 def left_out(name: str, options: Options) -> Report:
     """Return the report of a sweep that was not made, as another one of the test is wanted."""
     note = f"left out: {options.point} is a point of another sweep of this test"
-    return Report(
-        app=name, mode=options.mode, seed=0, staged=options.staged, order=options.order, jobs=0,
-        cores=0, boundaries=[], messages=[], runes=0, executions=0, undisturbed=0, wrong=[],
-        varies=[], output="", stacks="", results=[], agreed=None, notes=[note], swept=0, seconds=0,
-    )  # fmt: skip
+    return Report(app=name, mode=options.mode, staged=options.staged, notes=[note])
 
 
 class Interrupted(KeyboardInterrupt):

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import msgspec
+import pytest
 
 from runefold.cli.crash import _tell
 from runefold.testing import SweepOptions, sweep
 from runefold.testing.crash.html import page
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.life import raised
+from runefold.testing.crash.report import Report
+from runefold.testing.crash.sweep import left_out
 from runefold.testing.crash.trial import Result
 from runefold.testing.crash.xml import junit
 from tests.crash.kit import bots
 
 if TYPE_CHECKING:
-    import pytest
-
     from runefold.testing import CrashReport
 
 ROOT = Path(__file__).parents[3]
@@ -249,3 +250,15 @@ def test_an_interrupted_sweep_is_not_sound() -> None:
 
     assert whole.ok
     assert not msgspec.structs.replace(whole, interrupted=True).ok
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_a_sweep_that_was_left_out_says_so_and_nothing_else(*, staged: bool) -> None:
+    """It is well, as nothing was asked of it, and tells where the point is that was."""
+    empty = left_out("bot", SweepOptions(point="3:after-commit", staged=staged))
+    note, summary = empty.lines()
+
+    assert empty == Report(app="bot", mode="every", staged=staged, notes=[note])
+    assert empty.ok
+    assert note == "left out: 3:after-commit is a point of another sweep of this test"
+    assert summary.startswith("0 points of 0 commits (0 runes), 0 survived, 0 failed")
