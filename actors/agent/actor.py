@@ -25,7 +25,8 @@ from actors.model.provider import price_of
 from actors.shell import Shell
 from actors.tool import runes as tool
 from actors.tool.moves import cost
-from actors.tool.outcome import in_words
+from actors.tool.outcome import MAX_ERROR_BYTES, in_words
+from actors.tool.output import clip, plain
 from actors.tool.policy import Verdict, judge
 from actors.tool.spec import digest
 from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
@@ -168,7 +169,9 @@ class Kit:
             # What nobody could judge is not let through.
             reason = f"the policy failed: {in_words(error)}"
             verdict = Verdict("deny", reason, self._policy.hash)
-        return replace(verdict, reason=self._redactor.text(verdict.reason))
+        # Cut last: half of a secret would not be known for one.
+        reason = clip(self._redactor.text(plain(verdict.reason)), MAX_ERROR_BYTES)[0]
+        return replace(verdict, reason=reason)
 
 
 _READY: Final = frozenset({Phase.IDLE, Phase.RUNNING_TURN})

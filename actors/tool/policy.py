@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
+from actors.tool.output import plain
 from runelog.errors import Refused
 
 Mode: TypeAlias = Literal["read_only", "auto", "full_access"]
@@ -196,6 +197,9 @@ def _clause(rule: object) -> Clause | str:
         return f"{verdict!r:.80} is no verdict: use allow, ask or deny"
     if not isinstance(reason, str):
         return f"{reason!r:.80} is no reason: give text"
+    for text in (pattern, reason):
+        if plain(text) != text:
+            return f"{text!r:.80} holds half of a character: give whole ones"
     return Clause(pattern, verdict, reason)
 
 

@@ -10,6 +10,7 @@ import pytest
 from actors.model.providers.scripted import Scripted, call
 from actors.tool.adapters.function import tool
 from actors.tool.policy import Policy
+from actors.tool.runes import Denied
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from tests.runefold.loops import LONG
@@ -159,4 +160,19 @@ def test_a_policy_that_gives_up_the_process_denies() -> None:
     result = there.session.send("act").result(10)
 
     assert result.output.startswith("denied denied by policy: the policy failed: SystemExit")
+    assert DONE == []
+
+
+@pytest.mark.parametrize("reason", ["caf\udce9 is closed", "no " * 100_000])
+def test_any_reason_of_a_policy_can_be_kept(reason: str) -> None:
+    """Half of a character is written out and what is too long is cut: the call is denied."""
+    DONE.clear()
+    policy = Policy(mode="full_access", function=lambda *_: ("deny", reason))
+    there = talk(obedient, act, stage={"policy": policy})
+    result = there.session.send("act").result(10)
+    [told] = [rune.reason for rune in there.runes("tool.denied") if isinstance(rune, Denied)]
+
+    assert result.output.startswith(f"denied denied by policy: {reason[:3]}")
+    assert told.startswith(reason[:3])
+    assert len(told) < 10_000
     assert DONE == []

@@ -158,6 +158,7 @@ def test_what_a_function_returns_is_not_guessed_at(answer: Any) -> None:  # noqa
         ({"rules": [("a", ["ask"])]}, "rule 1: ['ask'] is no verdict: use allow, ask or deny"),
         ({"rules": [Clause("a", "no")]}, "rule 1: 'no' is no verdict: use allow, ask or deny"),  # type: ignore[arg-type]  # wrong on purpose
         ({"rules": [("a", "ask", 1)]}, "rule 1: 1 is no reason: give text"),
+        ({"rules": [("a", "ask", "\udce9")]}, "rule 1: '\\udce9' holds half of a character"),
         ({"rules": [("a", "no"), ("b", "so")]}, "rule 1: 'no' is no verdict: use allow, ask or "),
         ({"function": 3}, "3 is no function of name, arguments and spec"),
         ({"function": careful, "rules": [("a", "ask")]}, "it has both rules and a function"),
