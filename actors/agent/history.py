@@ -72,8 +72,10 @@ class History:
             case tool.Result(call_id=call_id, status=status):
                 self._add(Message("tool", told(rune), call_id=call_id, status=status))
             case turn.ToolsFinished():
+                self._put_in_order()
                 self._answered = False
             case turn.Interrupted(partial_output=partial) | turn.Error(partial_output=partial):
+                self._put_in_order()
                 if partial and (not self._answered or self._said is not None):
                     # Whatever it asked for last was never begun: only its words are kept.
                     self._add(Message("assistant", partial))
@@ -81,6 +83,16 @@ class History:
                 self._answered = True
             case _:
                 pass
+
+    def _put_in_order(self) -> None:
+        """Have the last results as they were asked for, however they came: a crash changes that."""
+        first = len(self.messages)
+        while first and self.messages[first - 1].role == "tool":
+            first -= 1
+        asked = self.messages[first - 1].calls if first else ()
+        place = {call.call_id: at for at, call in enumerate(asked)}
+        results = self.messages[first:]
+        self.messages[first:] = sorted(results, key=lambda told: place.get(told.call_id, 0))
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)

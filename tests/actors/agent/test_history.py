@@ -1,8 +1,12 @@
-"""Rules about how long a history is: that is what the tokens of the next call are guessed from."""
+"""Rules about a history: in what order a model is shown results, and how long all of it is.
+
+From how long it is the tokens of the next call are guessed.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -11,7 +15,11 @@ from hypothesis import strategies as st
 
 from actors.agent.history import History
 from actors.model.runes import AskedCall, Completed
-from actors.turn.runes import Started, ToolCallsReceived
+from actors.tool.runes import Result
+from actors.turn.runes import Error, Interrupted, Started, ToolCallsReceived, ToolsFinished
+
+if TYPE_CHECKING:
+    from runelog.rune import Rune
 
 
 def asked_for(*calls: AskedCall) -> History:
@@ -42,3 +50,17 @@ def test_a_letter_that_takes_more_room_counts_for_more(text: str, length: int) -
     history.take(Started(turn_id="turn_1", agent_id="agt_1", input=text), lambda _: "")
 
     assert history.characters == length
+
+
+@pytest.mark.parametrize(
+    "end", [ToolsFinished(()), Interrupted("enough", ""), Error("timeout", "too late")]
+)
+@pytest.mark.parametrize("came", [*itertools.permutations("abc")])
+def test_results_are_shown_as_they_were_asked_for(came: tuple[str, ...], end: Rune) -> None:
+    """Which of several tools is first is chance, and a crash makes another one the first."""
+    history = asked_for(*(AskedCall(call, "look", {}) for call in "abc"))
+    for call in came:
+        history.take(Result(call_id=call, status="success", output=call), lambda _: "")
+    history.take(end, lambda _: "")
+
+    assert [each.call_id for each in history.messages if each.role == "tool"] == ["a", "b", "c"]
