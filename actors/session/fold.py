@@ -171,8 +171,10 @@ def _funded(state: State, rune: budgets.Exhausted | budgets.Replenished | budget
                 return _with_member(state, replace(found, spent=True))
             info = BudgetInfo(scope=scope, what=what, used=used, limit=limit)
             return replace(state, exhausted=info)
-        case budgets.Replenished(scope, request_id=request_id):
-            helps = state.exhausted is not None and state.exhausted.scope == scope
+        case budgets.Replenished(scope, amounts, request_id=request_id):
+            spent = state.exhausted
+            # More of something else would only begin a turn that ends for the same want.
+            helps = spent is not None and spent.scope == scope and getattr(amounts, spent.what) > 0
             requests = (*state.requests, request_id)[-REQUESTS:] if request_id else state.requests
             exhausted = None if helps else state.exhausted
             state = replace(state, exhausted=exhausted, requests=requests)

@@ -148,6 +148,21 @@ def test_tokens_are_refused_before_they_are_spent_and_replenishing_goes_on() -> 
     assert waiting.result(10).status == "completed"
 
 
+def test_more_of_something_else_does_not_end_a_want() -> None:
+    """What waits would become a turn that ends for it: it goes on once there is more of that."""
+    there = talk(Raw(spending), budget=Budget(tokens=5_000), max_output_tokens=1_000)
+    ends = [there.session.send("go").result(10) for _ in range(5)]
+    waiting, root = there.session.send("on"), there.session.state.root
+    there.session.replenish(agent=root, cost=5, tool_calls=5)
+    there.stage.run()
+    phase, waited = there.session.state.phase, waiting.id
+    there.session.replenish(agent=root, tokens=5_000)
+
+    assert [end.reason for end in ends[-1:]] == ["budget_exhausted"]
+    assert (phase, waited) == (Phase.SUSPENDED, None)
+    assert waiting.result(10).status == "completed"
+
+
 def test_an_agent_that_is_to_end_with_its_budget_ends() -> None:
     """The turn ends first; a root that is gone leaves the session suspended."""
     there = talk(for_ever, look, budget=Budget(tool_calls=2), on_exhausted="terminate")
