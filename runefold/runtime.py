@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -118,9 +119,11 @@ class Runtime:
             self._recovery.suspend,
             checks.number(idle_after, "idle_after"),
         )
-        for tool in self._offices.tools:
+        for tool in [*self._offices.tools]:
             if isinstance(tool, Bound):
                 tool.bind(self.tree_of_actors)
+                # The next runtime that has it too binds it anew: this one keeps its own.
+                self._offices.tools.replace(copy.copy(tool))
         self._recovery.recover(self.tree_of_actors)
         self._control: Control | None = None
         if isinstance(log, Runelog) and self.scheduler.goes_on:

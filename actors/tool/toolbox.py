@@ -87,6 +87,10 @@ class Toolbox:
             msg = f"there are two tools named {spec.name}: give one of them another, name='...'"
             raise BadTool(msg)
 
+    def replace(self, tool: Tool) -> None:
+        """Have another tool in place of the one of its name."""
+        self._tools[tool.spec.name] = tool
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name, None if there is none."""
         return self._tools.get(name)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from actors.model.providers.scripted import pause
+from actors.model.providers.scripted import Scripted, call, pause
 from actors.session.state import Phase
+from actors.tool.runes import Result
+from runefold.agents import AgentTool, HandOver
 from runefold.spec import AgentSpec
 from runelog.errors import Refused
 from tests.runefold.talks import Strict, Talk, talk
+
+if TYPE_CHECKING:
+    from actors.model.providers.scripted import Reply
 
 SLOW = Strict([["one ", pause(5), "two"]])
 QUICK = Strict(["quick"])
@@ -122,3 +129,25 @@ def test_what_names_no_agent_is_refused() -> None:
     ):
         with pytest.raises(Refused, match=f"there is no agent {nobody} any more"):
             refused()
+
+
+def test_runtimes_that_share_a_tool_do_not_know_of_each_other() -> None:
+    """An agent asks in its own conversation, and hands over there, whoever has those tools too."""
+    ask = AgentTool("ask", AgentSpec(role="expert", model="expert"), "Ask an expert.")
+    give = HandOver()
+    boss: list[Reply] = [
+        [call("ask", question="why?")],
+        "asked",
+        [call("hand_over", to="expert")],
+        "given",
+    ]
+    one, other = (
+        talk(boss, ask, give, others={"expert": Scripted(lambda _: "because")}) for _ in range(2)
+    )
+    ends = [one.session.send(text).result(100) for text in ("ask", "give")]
+    results = [rune.output for rune in one.runes("tool.result") if isinstance(rune, Result)]
+
+    assert [bool(end) for end in ends] == [True, True]
+    assert results == ["because", "expert takes over"]
+    assert len(one.session.state.members) == 2
+    assert len(other.session.state.members) == 1
