@@ -63,8 +63,24 @@ def record(scene: Scene) -> Recording:
         again = _again(scene, root)
         scene.baseline.write_bytes(encoded(want))
     return msgspec.structs.replace(
-        found, wrong=[*again, *wrong], upshot=want, varies=varies, shifts=shifts
+        found,
+        messages=in_both(found.messages, other.messages),
+        wrong=[*again, *wrong],
+        upshot=want,
+        varies=varies,
+        shifts=shifts,
     )
+
+
+def in_both(one: Sequence[Message], other: Sequence[Message]) -> list[Message]:
+    """Return the messages of one run that another had too, numbered anew.
+
+    An actor that is told several things at once is woken for all of them: how often it is, is up to
+    the threads that tell it, and what only happens now and then cannot be aimed at.
+    """
+    there = {(at.mark, at.occurrence) for at in other}
+    common = [at for at in one if (at.mark, at.occurrence) in there]
+    return [msgspec.structs.replace(at, number=number) for number, at in enumerate(common, 1)]
 
 
 def _in_order(found: Recording) -> list[tuple[str, int]]:

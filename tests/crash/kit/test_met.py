@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from runefold.cli.app import app as cli
 from runefold.testing import CrashApp
 from runefold.testing.crash import modes
+from runefold.testing.crash.points import Message
+from runefold.testing.crash.record import in_both
 from runefold.testing.crash.trial import NOTHING_MORE, UNMET
 from runefold.testing.crash.xml import junit
 from tests.crash.kit import bots
@@ -107,3 +109,12 @@ def test_two_servers_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert report.ok, told(report)
     assert len(list(tmp_path.iterdir())) == 2
     assert [result.point for result in report.results] == [str(point) for point in points]
+
+
+def test_only_what_two_runs_have_in_common_is_aimed_at() -> None:
+    """A message that an actor was sent in one run and not in the other may never come again."""
+    one = [Message(1, "turn Wake", 1), Message(2, "turn Wake", 2), Message(3, "agent Wake", 1)]
+    other = [Message(1, "turn Wake", 1), Message(2, "agent Wake", 1)]
+
+    assert in_both(one, other) == [Message(1, "turn Wake", 1), Message(2, "agent Wake", 1)]
+    assert in_both(other, one) == other
