@@ -193,7 +193,8 @@ class House:
             del self._homes[entity]
             self.hall.give_up(entity)
         if not self.left:
-            self.hall.tell(SESSION, AgentGone(agent, f"its actors kept crashing ({down.exit})"))
+            why = f"its actors kept crashing ({down.exit})"[:MAX_REASON]
+            self.hall.tell(SESSION, AgentGone(agent, why))
 
 
 MAX_REASON = 500

@@ -162,7 +162,8 @@ class Keeper(Process):
                 "too_many_restarts", supervisor=self.name, child=child.id, exit=str(child.last)
             )
             self._part(child)
-            yield from self._leave_all(SHUTDOWN)
+            # As in OTP it ends in order; of what it does is for whoever is told of its end.
+            yield from self._leave_all(Exit(Reason.SHUTDOWN, child.last.error))
             return
         self._count(child, now)
         members = [
