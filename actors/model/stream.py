@@ -263,8 +263,12 @@ class Stream:
             if self.closed or not text:
                 return None
             waiting = self._waiting
+            length = self._length + len(text)
+            if length > MAX_TEXT:
+                # The rest is not kept: all that was said has to fit into one rune.
+                text = text[: MAX_TEXT - self._length]
             waiting.append(text)
-            self._length = length = self._length + len(text)
+            self._length = length
             by = self.flush_by
             if by is None:
                 self._gather()

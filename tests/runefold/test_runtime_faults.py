@@ -307,3 +307,13 @@ def test_an_answer_without_end_is_broken_off() -> None:
 
     assert (result.status, result.reason) == ("error", "endless")
     assert 8_000_000 < len(result.output) < 10_000_000
+
+
+def test_a_fragment_without_measure_ends_the_turn_and_not_the_session() -> None:
+    """What is kept of it fits into a rune: the turn's end, which repeats it, is one as well."""
+    there = talk(Raw(lambda _: iter((Text("x" * (65 << 20)), Done()))))
+    result = there.session.send("go").result(100)
+
+    assert (result.status, result.reason) == ("error", "endless")
+    assert len(result.output) == 8 << 20
+    assert there.session.state.phase is Phase.ACTIVE
