@@ -112,7 +112,7 @@ class Session:
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop what is running now and keep what there is; return how many turns were stopped."""
-        checks.text(reason, "a reason")
+        checks.reason(reason)
         timeout = checks.seconds(timeout, "timeout")
         # By their names: asked again after a crash, it does not stop those that began since.
         now: State = self._ask(Look(), timeout)
@@ -150,7 +150,7 @@ class Session:
 
         To stop what a pause has let finish, `interrupt`.
         """
-        self._ask(ask.Pause(checks.text(reason, "a reason"), bool(finish)))
+        self._ask(ask.Pause(checks.reason(reason), bool(finish)))
 
     def resume(self) -> None:
         """Go on after a pause."""
@@ -158,11 +158,11 @@ class Session:
 
     def suspend(self, reason: str) -> None:
         """Begin no more turns until somebody has seen to the reason."""
-        self._ask(ask.Suspend(checks.text(reason, "a reason"), actor="user"))
+        self._ask(ask.Suspend(checks.reason(reason), actor="user"))
 
     def unsuspend(self, reason: str = "") -> None:
         """Go on: somebody has seen to what it was suspended for."""
-        self._ask(ask.Unsuspend(checks.text(reason, "a reason")))
+        self._ask(ask.Unsuspend(checks.reason(reason)))
 
     def replenish(
         self,
@@ -192,7 +192,7 @@ class Session:
 
     def close(self, reason: str = "", *, timeout: float | None = ASK_TIMEOUT) -> None:
         """Accept nothing more, stop what runs, and bring everything to its end."""
-        checks.text(reason, "a reason")
+        checks.reason(reason)
         timeout = checks.seconds(timeout, "timeout")
         self._ask(ask.Close(reason))
         self._runtime.wait_for(self.id, "session.closed", timeout)
@@ -218,7 +218,7 @@ class Session:
     def kill(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
         """Terminate an agent; one with a turn running only by `force`."""
         check_id(agent, "agent id")
-        end = Terminate(checks.text(reason, "a reason"), bool(force), "user")
+        end = Terminate(checks.reason(reason), bool(force), "user")
         self._ask(Forward("agent", agent, agent, end))
 
     # -- approvals ----------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class Session:
         if not checks.text(word.approver, "an approver"):
             msg = "an approver has a name: say who answers, such as approver='ada'"
             raise Refused(msg)
-        checks.text(word.reason, "a reason")
+        checks.reason(word.reason)
         self._ask(Forward("tool", call_id, "", word))
 
     def in_doubt(self) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.model.providers.scripted import call
+from actors.model.providers.scripted import call, pause
 from actors.session.runes import Created
 from actors.tool.adapters.function import tool
 from runefold.opening import Options
@@ -364,3 +364,24 @@ def test_a_closed_runtime_says_so() -> None:
     ):
         with pytest.raises(Closed, match="has been closed: open it again"):
             refused()
+
+
+def test_a_reason_is_no_book() -> None:
+    """It is kept with all that follows from it: what no rune can hold would break the session."""
+    there = talk([["one ", pause(5), "two"]])
+    session, long = there.session, "x" * (70 << 20)
+    turn = session.send("go")
+    there.stage.run()
+    root = session.state.root
+
+    for refused in (
+        lambda: session.interrupt(long),
+        lambda: session.pause(long),
+        lambda: session.suspend(long),
+        lambda: session.close(long),
+        lambda: session.kill(root, force=True, reason=long),
+        lambda: session.deny("call_1", reason=long),
+    ):
+        with pytest.raises(Refused, match="use up to 10,000"):
+            refused()
+    assert turn.result(100).output == "one two"
