@@ -58,6 +58,11 @@ MOST_WAITING: Final = 1_000
 """So many messages may wait; whoever sends more is told to come back later."""
 LIVE: Final = frozenset({Phase.CREATED, Phase.ACTIVE, Phase.PAUSED, Phase.SUSPENDED})
 """The phases in which a session takes messages and agents."""
+_WAY_OUT: Final = {
+    Phase.CREATED: "wait until it is active",
+    Phase.PAUSED: "resume it first",
+    Phase.SUSPENDED: "unsuspend it first",
+}
 _TAKES_UP: Final = frozenset({Phase.CREATED, Phase.ACTIVE})
 """Those in which a message may become a turn at once."""
 
@@ -77,6 +82,15 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _about_mishaps(state, command)
         case _:
             assert_never(command)
+
+
+def _refusal(state: State, command: Command) -> Refused:
+    """Return the answer to what the phase does not allow, with the way out of it."""
+    if isinstance(command, ask.Archive):
+        way_out = "close it first" if state.phase in LIVE else "wait until it is closed"
+    else:
+        way_out = _WAY_OUT.get(state.phase, "create another one")
+    return Refused(f"{refusal(NAME, state.phase, command)}; {way_out}")
 
 
 def _about_messages(state: State, command: ask.MessageCommand) -> list[Rune]:
@@ -182,7 +196,7 @@ def _about_agents(state: State, command: ask.AgentCommand) -> list[Rune]:
             if state.conversation_id == conversation_id:
                 return []
             if state.conversation_id:
-                raise refusal(NAME, state.phase, command)
+                raise _refusal(state, command)
             _check(config)
             limits = budgets.Opened(scope=NAME, limits=config.budget)
             created = Created(conversation_id=conversation_id, config=config)
@@ -209,7 +223,7 @@ def _check(config: SessionConfig) -> None:
 
 def _spawn_child(state: State, command: ask.Spawn) -> list[Rune]:
     if state.phase not in LIVE or not state.conversation_id:
-        raise refusal(NAME, state.phase, command)
+        raise _refusal(state, command)
     if command.known:
         msg = (
             f"agent {command.agent_id} was here before and is gone: spawn one with an id of its own"
@@ -248,7 +262,7 @@ def _spawn(command: ask.Spawn, parent: str | None = None) -> list[Rune]:
 
 def _hand_over(state: State, command: ask.HandOver, to: str, sender: str) -> list[Rune]:
     if state.phase not in LIVE:
-        raise refusal(NAME, state.phase, command)
+        raise _refusal(state, command)
     if member(state, to) is None or is_orphan(state, to):
         msg = f"there is no agent {to} any more that could take over"
         raise Refused(msg)
@@ -288,7 +302,7 @@ def _about_halts(state: State, command: ask.HaltCommand) -> list[Rune]:
         case _, ask.Replenish() if state.phase in LIVE:
             return _replenish(state, command)
         case _:
-            raise refusal(NAME, state.phase, command)
+            raise _refusal(state, command)
 
 
 def _pause_harder(state: State) -> list[Rune]:
@@ -336,7 +350,7 @@ def _about_its_course(state: State, command: ask.CourseCommand) -> list[Rune]:
         case (Phase.ARCHIVED, ask.Archive()) | (Phase.CLOSED | Phase.ARCHIVED, ask.Finish()):
             return []
         case _:
-            raise refusal(NAME, state.phase, command)
+            raise _refusal(state, command)
 
 
 def _about_mishaps(state: State, command: ask.NoteCommand) -> list[Rune]:

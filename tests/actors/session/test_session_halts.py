@@ -315,3 +315,25 @@ def test_no_turn_begins_for_an_agent_that_is_about_to_terminate() -> None:
 
     assert law.due(alone) == law.due(state) == [ask.EnsureAgent(ROOT)]
     assert ask.BeginTurn(ROOT, "m2") in law.due(saved)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "way_out"),
+    [
+        (ask.Pause(), ask.Suspend("why"), "resume it first"),
+        (ask.Pause(), ask.Unsuspend(), "resume it first"),
+        (ask.Suspend("why"), ask.Pause(), "unsuspend it first"),
+        (ask.Suspend("why"), ask.Resume(), "unsuspend it first"),
+        (ask.Pause(), ask.Archive(), "close it first"),
+        (ask.Close(), ask.Pause(), "create another one"),
+    ],
+)
+def test_what_a_phase_does_not_allow_is_refused_with_the_way_out(
+    first: ask.HaltCommand | ask.Close, then: ask.HaltCommand | ask.Archive, way_out: str
+) -> None:
+    """Whoever asks reads what to do before they ask again."""
+    world = ready()
+    world.tell("session", first)
+
+    with pytest.raises(Refused, match=f"it cannot take .* now; {way_out}"):
+        world.tell("session", then)
