@@ -17,8 +17,11 @@ from runefold.testing.crash.points import (
     MOMENTS,
     SYNC,
     TOOL_FAULTS,
+    Aim,
     Point,
+    aims,
 )
+from runefold.testing.crash.upshot import nameless
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -95,6 +98,19 @@ def _double(boundaries: Sequence[Boundary], dice: random.Random) -> list[Point]:
 
 def _second(dice: random.Random) -> Point:
     return Point(dice.randint(1, _DURING), dice.choice(MOMENTS))
+
+
+def second(left: Sequence[Boundary], dice: random.Random) -> tuple[Point, Aim]:
+    """Return where to hit a recovery that committed this, and what that is told by.
+
+    The next one may have one commit more before it, or one less: that is a matter of time.
+    """
+    then = dice.choice(every(left))
+    (aim,) = aims(then, left)
+    if nameless(aim.mark) != aim.mark:
+        # An id that was made up before the hit is another one if that is run from the top.
+        aim = Aim(then.kind, then.which, number=then.number)
+    return then, aim
 
 
 def _actors(boundaries: Sequence[Boundary], messages: Sequence[Message]) -> list[Point]:

@@ -79,6 +79,18 @@ class Names:
         kind = FRAGMENT if any(change.runes for change in changes) else "index"
         return [f"{talk} {owner} {kind}"]
 
+    def over(self, conversation: str, runes: Sequence[Rune]) -> list[str]:
+        """Return by what fragments are told of which there are no more: the answer is all there.
+
+        Where one ends is a matter of time: the last may be a commit of its own, or none.
+        """
+        talk = self.talk(conversation)
+        return [
+            f"{talk} {self.of(rune.model_call_id)} {FRAGMENT}"
+            for rune in runes
+            if isinstance(rune, models.Completed | models.Failed | models.Cancelled)
+        ]
+
     def effects(self, conversation: str, runes: Sequence[Rune]) -> list[Effect]:
         """Return what some runes begin outside."""
         talk = self.talk(conversation)

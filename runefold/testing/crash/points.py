@@ -22,7 +22,7 @@ import msgspec
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 BEFORE: Final = "before-commit"
 SYNC: Final = "before-sync"
@@ -60,6 +60,9 @@ OF_EFFECTS: Final = frozenset({EFFECT, ACTOR_EFFECT, *MODEL_FAULTS, *TOOL_FAULTS
 
 KINDS: Final = (*MOMENTS, ACTOR_BEFORE, ACTOR_AFTER, ACTOR_EFFECT, *FAULTS)
 """Everything that can happen at a boundary."""
+
+REST: Final = 0
+"""In place of an occurrence: whatever was still to come of it would have come by now."""
 
 _POINT = re.compile(r"(\d{1,9}):([a-z0-9-]+)(?:\.(\d{1,6}))?")
 
@@ -159,10 +162,10 @@ class Aim(msgspec.Struct, frozen=True):
     number: int = 0
     """Instead of a mark: the how manieth commit since the log was opened."""
 
-    def is_at(self, marks: Iterable[tuple[str, int]], number: int) -> bool:
+    def is_at(self, marks: Sequence[tuple[str, int]], number: int) -> bool:
         """Tell whether a commit is the one: it has the rune that is aimed at among its own."""
         if self.mark:
-            return (self.mark, self.occurrence) in marks
+            return (self.mark, self.occurrence) in marks or (self.mark, REST) in marks
         return number == self.number
 
 

@@ -8,14 +8,13 @@ import msgspec
 
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.journal import Committed, Handled, Synced
-from runefold.testing.crash.modes import every
 from runefold.testing.crash.points import Boundary, Message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runefold.testing.crash.journal import Line
-    from runefold.testing.crash.points import Effect, Point
+    from runefold.testing.crash.points import Effect
 
 
 def boundaries(lines: Sequence[Line], life: int = 1) -> list[Boundary]:
@@ -37,11 +36,6 @@ def boundaries(lines: Sequence[Line], life: int = 1) -> list[Boundary]:
         )
         for number, line in enumerate(sorted(commits, key=lambda line: line.number), 1)
     ]
-
-
-def moments(lines: Sequence[Line], life: int) -> list[Point]:
-    """Return where a life that followed a hit could have been hit again: what it really did."""
-    return every(boundaries(lines, life))
 
 
 def handled(lines: Sequence[Line]) -> list[Message]:

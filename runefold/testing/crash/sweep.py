@@ -220,13 +220,13 @@ class _Run:
         warm = {copy: kill for copy, kill in zip(tasks, cold, strict=True) if copy.warm}
         checked = dict([*warm.items()][::CHECKED])
         self._total = len(tasks) + len(checked)
-        found = dict(self._tried(crew, [*tasks, *checked.values()], recording))
+        found = dict(self._tried(crew, [*tasks, *checked.values()]))
         # Nothing is said to have failed that was not really killed.
         doubted = {copy: kill for copy, kill in warm.items() if found[copy].status != "survived"}
         more = [kill for copy, kill in doubted.items() if copy not in checked]
         for _ in range(TRIES):
             self._total += len(more)
-            found |= dict(self._tried(crew, more, recording))
+            found |= dict(self._tried(crew, more))
             more = [kill for copy, kill in doubted.items() if not _agree(found[copy], found[kill])]
             if not more or len(more) * RARE > len(warm):
                 break
@@ -237,7 +237,7 @@ class _Run:
             notes = (_no_copies(differ),)
             rest = [kill for copy, kill in warm.items() if copy not in checked]
             self._total += len(rest)
-            found |= dict(self._tried(crew, rest, recording))
+            found |= dict(self._tried(crew, rest))
         killed = set(warm if notes else doubted)
         results = [
             found[kill if copy in killed else copy] for copy, kill in zip(tasks, cold, strict=True)
@@ -263,9 +263,7 @@ class _Run:
             found |= {shot.aim: shot.path for shot in answer.shots}
         return found
 
-    def _tried(
-        self, crew: Crew, tasks: list[Attempt], recording: Recording
-    ) -> Iterator[tuple[Attempt, Result]]:
+    def _tried(self, crew: Crew, tasks: list[Attempt]) -> Iterator[tuple[Attempt, Result]]:
         """Try all, and those again that were missed."""
         asked = {task: task for task in tasks}
         for left in reversed(range(TRIES)):
@@ -275,7 +273,7 @@ class _Run:
                 assert isinstance(answer, Tried)
                 result = answer.result
                 if result.status == "missed" and left:
-                    other = self._other(task, result, recording)
+                    other = self._other(task, result)
                     asked[other] = asked.pop(task)
                     missed.append(other)
                     continue
@@ -286,7 +284,7 @@ class _Run:
                 yield asked[task], msgspec.structs.replace(result, left=[])
             tasks = missed
 
-    def _other(self, task: Attempt, missed: Result, recording: Recording) -> Attempt:
+    def _other(self, task: Attempt, missed: Result) -> Attempt:
         """Return what is tried instead of a point that was missed.
 
         A second hit that was drawn and met nothing is drawn again, from what recovery really did.
@@ -294,9 +292,9 @@ class _Run:
         if not missed.left or self._options.point:
             return task
         dice = random.Random(f"{self._seed} {task.point}")  # noqa: S311 -- to be had again
-        point = msgspec.structs.replace(task.point, then=dice.choice(missed.left))
-        wanted = aims(point, recording.boundaries, recording.messages)
-        return msgspec.structs.replace(task, point=point, aims=tuple(wanted))
+        then, aim = modes.second(missed.left, dice)
+        point = msgspec.structs.replace(task.point, then=then)
+        return msgspec.structs.replace(task, point=point, aims=(task.aims[0], aim))
 
     def _report(self, recording: Recording, swept: _Swept, seconds: float) -> Report:
         options = self._options

@@ -24,8 +24,8 @@ from runefold.testing.crash.faults import UNNOTICED
 from runefold.testing.crash.journal import Committed, Hit, Journal, Opened
 from runefold.testing.crash.judge import Finding, Step
 from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
-from runefold.testing.crash.points import FAULTS, Aim, Point
-from runefold.testing.crash.seen import moments
+from runefold.testing.crash.points import FAULTS, Aim, Boundary, Point
+from runefold.testing.crash.seen import boundaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[Step] = []
     """What recovery appended."""
     notes: list[str] = []
-    left: list[Point] = []
+    left: list[Boundary] = []
     """Where it could have been hit again, if the second point that it was given met nothing."""
     again: int = 0
     """How many effects were executed again."""
@@ -280,7 +280,7 @@ def unmet(result: Result, lines: Sequence[Line]) -> Result:
     What is wrong with it counts all the same. Nothing was missed if there was nothing to hit again.
     """
     last = result.lives[-1].number
-    left = moments(lines, last) if last > 1 else []
+    left = boundaries(lines, last) if last > 1 else []
     if result.status == "failed":
         return msgspec.structs.replace(result, notes=[*result.notes, UNMET])
     if last > 1 and not left:

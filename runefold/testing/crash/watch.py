@@ -16,7 +16,7 @@ import msgspec
 from runefold.testing.crash.followed import FollowedLog
 from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced
 from runefold.testing.crash.names import Names
-from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, OF_EFFECTS, SYNC
+from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, OF_EFFECTS, REST, SYNC
 from runefold.testing.crash.upshot import nameless
 from runelog.rune import kind_of
 from runelog.segment import Environment
@@ -119,10 +119,12 @@ class Watch:
         runes = [rune for change in changes for rune in change.runes]
         with self._lock:
             self._count += 1
-            marks = self._names.marks(conversation, changes)
+            names = self._names
+            marks = [(mark, self._occurs(mark)) for mark in names.marks(conversation, changes)]
+            marks += [(mark, REST) for mark in names.over(conversation, runes)]
             passing = Passing(
                 self._count,
-                tuple((mark, self._occurs(mark)) for mark in marks),
+                tuple(marks),
                 conversation,
                 tuple(map(kind_of, runes)),
                 tuple(zlib.crc32(msgspec.msgpack.encode(rune)) for rune in runes),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import msgspec
 import pytest
 
 from actors.agent.runes import Spawning
+from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
 from actors.tool.runes import Called, Progress, Rule
 from runefold.testing.crash import modes
-from runefold.testing.crash.journal import Handled, Memory
+from runefold.testing.crash.journal import Handled, Hit, Memory
 from runefold.testing.crash.names import Names
 from runefold.testing.crash.points import (
     KINDS,
@@ -24,7 +27,7 @@ from runefold.testing.crash.points import (
 )
 from runefold.testing.crash.watch import StageLog, Watch
 from runelog.errors import Refused
-from runelog.rune import Change
+from runelog.rune import Change, Rune
 
 TOOL = Effect("tool", "pay", "call_1")
 MODEL = Effect("model", "bot", "turn_1-r0-a0")
@@ -151,6 +154,17 @@ def test_a_point_is_aimed_at_by_its_mark() -> None:
     assert then.is_at([("whatever", 7)], number=3)
 
 
+def test_a_second_hit_that_is_drawn_again_is_aimed_at_by_its_mark_too() -> None:
+    """A recovery may commit more or less before it; only made-up ids tell nobody anything."""
+    known = [Boundary(1, "conv_a", ("turn.completed",), "conv_a turn_1 turn.completed", 1, 9)]
+    made_up = [msgspec.structs.replace(known[0], mark="conv_a call_0123456789abcdef tool.result")]
+    drawn = [modes.second(left, random.Random(1)) for left in (known, made_up)]
+
+    assert {then.number for then, _ in drawn} == {1}
+    assert drawn[0][1] == Aim(drawn[0][0].kind, mark="conv_a turn_1 turn.completed")
+    assert drawn[1][1] == Aim(drawn[1][0].kind, number=1)
+
+
 def test_a_commit_is_met_whatever_is_written_with_it() -> None:
     """What is written together is a matter of time: it is told by one rune, wherever that is."""
     (aim,) = aims(Point(2, "after-commit"), BOUNDARIES)
@@ -246,6 +260,35 @@ def test_what_is_waited_for_at_once_in_this_run_is_hit_before_that() -> None:
     log.append("conv_a", _said("call_1"))
 
     assert heads == [0]
+
+
+@pytest.mark.parametrize("end", [Completed("r0"), Failed("r0", "busy"), Cancelled("r0", "enough")])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_fragment_that_is_no_commit_in_this_run_is_hit_with_the_end_of_its_answer(
+    end: Rune, *, alone: bool
+) -> None:
+    """Where an answer is cut is a matter of time: its last piece may be there by itself, or not."""
+    log = StageLog(lambda: 0)
+    hits = Memory()
+    aim = Aim("after-commit", mark="conv_a r0 turn.assistant_delta", occurrence=2)
+    log.watch = Watch(1, hits, aim)
+    one, two = AssistantDelta("yes, "), AssistantDelta("I do")
+    for runes in ([one], [two], [end]) if alone else ([one], [two, end]):
+        log.append("conv_a", [Change("r0", None, runes)], durable=False)
+    met = [line.number for line in hits.lines() if isinstance(line, Hit)]
+
+    assert met == [2]
+
+
+def test_a_fragment_is_not_hit_with_the_end_of_another_answer() -> None:
+    """Each answer has its own."""
+    log = StageLog(lambda: 0)
+    struck: list[str] = []
+    aim = Aim("after-commit", mark="conv_a r1 turn.assistant_delta", occurrence=2)
+    log.watch = Watch(1, Memory(), aim, lambda kind, _log: struck.append(kind))
+    log.append("conv_a", [Change("r0", None, [AssistantDelta("yes"), Completed("r0")])])
+
+    assert not struck
 
 
 def _said(call: str) -> list[Change]:
