@@ -42,11 +42,11 @@ from actors.session.state import (
     State,
     can_begin,
     has_root,
-    is_orphan,
     is_stuck,
     keeps_crashing,
     member,
     next_for,
+    orphans,
     refusable,
     turn_of,
 )
@@ -188,16 +188,19 @@ def _suspension(state: State) -> list[ask.Suspend]:
 
 def _leaving(state: State) -> list[Effect]:
     """Return what follows from agents that are gone: their turns stop, their children go too."""
+    left_behind = orphans(state)
+    living = {each.agent_id for each in state.members}
     found: list[Effect] = []
     for turn in state.running:
-        if member(state, turn.agent_id) is None:
+        if turn.agent_id not in living:
             found.append(ask.InterruptTurn(turn.turn_id, "agent_terminated", "system"))
-        elif is_orphan(state, turn.agent_id):
+        elif turn.agent_id in left_behind:
             found.append(ask.InterruptTurn(turn.turn_id, "parent_closed", "system"))
-    for each in state.members:
-        left_behind = each.parent_id is not None and is_orphan(state, each.agent_id)
-        if left_behind and turn_of(state, each.agent_id) is None:
-            found.append(ask.TerminateAgent(each.agent_id, "parent closed"))
+    found += [
+        ask.TerminateAgent(each.agent_id, "parent closed")
+        for each in state.members
+        if each.agent_id in left_behind and turn_of(state, each.agent_id) is None
+    ]
     return found
 
 

@@ -150,6 +150,16 @@ def is_orphan(state: State, agent_id: str) -> bool:
     return member(state, found.parent_id) is None or is_orphan(state, found.parent_id)
 
 
+def orphans(state: State) -> set[str]:
+    """Name the agents of which `is_orphan` is true, at one go: whoever spawned one comes before."""
+    kept: set[str] = set()
+    found: set[str] = set()
+    for each in state.members:
+        left_behind = each.parent_id is not None and each.parent_id not in kept
+        (found if left_behind else kept).add(each.agent_id)
+    return found
+
+
 def can_begin(state: State, agent_id: str) -> bool:
     """Say whether an agent is free to take a message up."""
     found = member(state, agent_id)

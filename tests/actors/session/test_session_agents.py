@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from actors.agent.lifecycle import Terminate
-from actors.agent.runes import Failed, Terminated
+from actors.agent.runes import AgentConfig, Failed, Terminated
 from actors.budget import runes as budgets
 from actors.session import commands as ask
 from actors.session import runes
-from actors.session.state import Phase, State
+from actors.session.state import Member, Phase, State, is_orphan, orphans
 from runelog.errors import Refused
 from runelog.rune import kind_of
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
@@ -198,3 +200,20 @@ def test_the_state_does_not_grow_with_the_conversation() -> None:
         sizes.append(len(repr(world.session)) + len(repr(world.states["budget"])))
 
     assert abs(sizes[1] - sizes[0]) < 50
+
+
+def test_those_left_behind_are_found_at_one_go() -> None:
+    """Whoever spawned whom of five agents, and whoever of them is gone: it is the same agents."""
+    names = [f"agt_{number}" for number in range(5)]
+    for parents in itertools.product(*([None, *names[:at]] for at in range(5))):
+        everybody = [
+            Member(name, parent, "echo", AgentConfig())
+            for name, parent in zip(names, parents, strict=True)
+        ]
+        for here in itertools.product([True, False], repeat=5):
+            state = State(members=tuple(itertools.compress(everybody, here)))
+            one_by_one = {
+                each.agent_id for each in state.members if is_orphan(state, each.agent_id)
+            }
+
+            assert orphans(state) == one_by_one
