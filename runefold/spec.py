@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_FRACTIONS: Final = frozenset({"wall_seconds", "cost"})
-"""What need not be a whole number."""
+_FRACTIONS: Final = {"wall_seconds": SECOND, "cost": 1_000_000}
+"""What need not be a whole number, and in how many parts it is counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,8 @@ class Budget:
             try:
                 number = checks.number if name in _FRACTIONS else checks.count
                 number(value, name)
-                fits = value > 0
+                # One that is less than the least that is counted would be no budget either.
+                fits = round(value * _FRACTIONS.get(name, 1)) > 0
             except Refused:
                 fits = False
             if not fits:
@@ -79,7 +80,7 @@ class Budget:
             wall=None if self.wall_seconds is None else round(self.wall_seconds * SECOND),
             retries=self.retries,
             sub_calls=self.sub_calls,
-            cost=None if self.cost is None else round(self.cost * 1_000_000),
+            cost=None if self.cost is None else round(self.cost * _FRACTIONS["cost"]),
         )
 
     def amounts(self) -> Amounts:

@@ -163,9 +163,12 @@ def during(call: Call) -> Iterator[None]:
 
 
 def progress(text: str, stream: str = "progress") -> None:
-    """Say how the current call is getting on: recorded as it comes, shown to who watches."""
+    """Say how the current call is getting on: recorded as it comes, shown to who watches.
+
+    What is no text is said as one: a tool does not fail of how it tells what it has done.
+    """
     if (call := _current.get()) is not None:
-        call.progress(stream, plain(text))
+        call.progress(plain(str(stream)), plain(str(text)))
 
 
 def cancelled() -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -258,6 +259,8 @@ def returned(
         if hide is not None:
             encoded = hide(encoded)
         bare = msgspec.json.decode(encoded)
+        if b"null" in encoded:
+            _check_finite(value)
         if (discreet := redactor.value(bare)) != bare:
             value, encoded = discreet, msgspec.json.encode(discreet)
         if len(encoded) <= spec.max_output_bytes + 2 * isinstance(value, str):
@@ -274,6 +277,20 @@ def returned(
     text = msgspec.json.decode(encoded) if isinstance(value, str) else encoded.decode()
     cut, dropped = clip(text, spec.max_output_bytes)
     return Outcome("success", cut, truncated=dropped)
+
+
+def _check_finite(value: object) -> None:
+    """Refuse a number that JSON does not know: it would be passed on as nothing at all."""
+    ahead: list[object] = [msgspec.to_builtins(value)]
+    while ahead:
+        found = ahead.pop()
+        if isinstance(found, dict):
+            ahead += found.values()
+        elif isinstance(found, list | tuple):
+            ahead += found
+        elif isinstance(found, float) and not math.isfinite(found):
+            msg = f"{found} is no number there"
+            raise ValueError(msg)
 
 
 def fitted(outcome: Outcome, spec: ToolSpec) -> Outcome:

@@ -108,6 +108,13 @@ def test_a_message_that_is_too_large_is_refused() -> None:
     assert there.session.send("go").result(10).output == "hi"
 
 
+@pytest.mark.parametrize("small", [{"cost": 1e-9}, {"wall_seconds": 1e-10}])
+def test_less_than_can_be_counted_is_no_budget(small: dict[str, float]) -> None:
+    """It would be kept as a limit of nothing, and refuse every call."""
+    with pytest.raises(Refused, match="is no budget: give a positive number"):
+        Budget(**small)  # type: ignore[arg-type]  # by name
+
+
 @pytest.mark.parametrize("odd", [-1, 1.5, "5", True, 10**30, None, math.nan])
 def test_amounts_that_cannot_be_counted_are_refused(odd: Any) -> None:  # noqa: ANN401 -- anything
     """Budgets and replenishments are whole numbers, of a size that can be stored."""

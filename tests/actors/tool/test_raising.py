@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from actors.model.providers.scripted import call
+from actors.tool.adapters.function import FunctionTool
+from actors.tool.context import Call, progress
 from actors.tool.outcome import Outcome
 from actors.tool.spec import ToolSpec
 from tests.runefold.talks import talk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from actors.tool.context import Call
 
 
 class Own:
@@ -104,3 +105,32 @@ def test_an_output_past_the_limit_is_cut_whoever_made_it() -> None:
 
     assert len(long) < 270_000  # its limit, and a note of how much is missing
     assert len(cut) == 300_000
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, [1.5, -math.inf], {"a": {"b": math.nan}}])
+def test_a_number_that_json_does_not_know_is_no_success(odd: object) -> None:
+    """It would be passed on as nothing at all; what really is nothing, is."""
+    found = FunctionTool(lambda: odd, name="measure").run(Call(call_id="c"))
+
+    assert found.status == "error"
+    assert "is no number there" in found.error
+    assert FunctionTool(lambda: [None, 1.5], name="measure").run(Call(call_id="c")).output == [
+        None,
+        1.5,
+    ]
+
+
+def test_a_tool_does_not_fail_of_what_it_says_on_the_way() -> None:
+    """What is no text is said as one: by then the tool may have done its work."""
+    said: list[tuple[str, str]] = []
+
+    def work() -> str:
+        progress(5)  # type: ignore[arg-type]  # as apps do
+        return "done"
+
+    def hear(stream: str, chunk: str, /) -> None:
+        said.append((stream, chunk))
+
+    found = FunctionTool(work).run(Call(call_id="c", progress=hear))
+
+    assert (found.output, said) == ("done", [("progress", "5")])
