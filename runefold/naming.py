@@ -28,6 +28,11 @@ def imported(reference: str, what: str) -> Any:  # noqa: ANN401 -- whatever has 
     if not colon or not module_name or not name:
         msg = f"{reference!r} names no {what}: write it as package.module:{what}"
         raise Refused(msg)
+    if Path(module_name).suffix == ".py":
+        # As files are given to most other programs.
+        module = ".".join(Path(module_name).with_suffix("").parts)
+        msg = f"{module_name} is a file: name its module, {module}:{name}, from where it lies"
+        raise Refused(msg)
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:

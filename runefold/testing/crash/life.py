@@ -26,7 +26,7 @@ from runefold.testing.crash.faults import Faults
 from runefold.testing.crash.journal import Journal, Wrong
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.points import BY_MESSAGE, FAULTS, MOMENTS, Aim, parse
-from runefold.testing.crash.rig import DiskRig, Kill
+from runefold.testing.crash.rig import DiskRig, Kill, Telling
 from runefold.testing.crash.stacks import OWN
 from runefold.testing.crash.watch import DiskLog, Watch
 from runelog import leader
@@ -175,7 +175,17 @@ def play(app: CrashApp, runtime: Runtime, watch: Watch, is_over: Callable[[], bo
             if not left or not watch.was_hit or kind in MOMENTS or unanswered or is_over():
                 raise
         else:
+            _check_open(runtime)
             return
+
+
+def _check_open(runtime: Runtime) -> None:
+    if isinstance(runtime, Telling) and runtime.is_closed:
+        msg = (
+            "the scenario closed the runtime: leave it open, also at the end of a `with` block, "
+            "as the crash kit looks at it then, and closes it itself"
+        )
+        raise Refused(msg)
 
 
 def _check_watched(runtime: Runtime, rig: DiskRig) -> None:

@@ -42,6 +42,11 @@ class Telling(Runtime):
 
     watch: ClassVar[Watch]
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether its app has closed it."""
+        return self._closed
+
     def ask(
         self,
         conversation: str,

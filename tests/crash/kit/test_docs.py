@@ -50,6 +50,15 @@ def test_the_page_shows_the_example() -> None:
         assert text == (EXAMPLE / name).read_text("utf-8"), name
 
 
+def test_the_line_at_fault_on_the_page_is_that_of_whoever_copies_it() -> None:
+    """A file that is copied has its name in its first line."""
+    shown = re.search(r'/bot_with_bug.py", line (\d+), in check\n +(.*)', PAGE.read_text("utf-8"))
+    assert shown is not None
+    lines = ["# bot_with_bug.py", *blocks()["bot_with_bug.py"].splitlines()]
+
+    assert lines[int(shown[1]) - 1].strip() == shown[2]
+
+
 def test_the_mend_on_the_page_is_the_whole_difference() -> None:
     """Mended as the page says, the bot with the bug is the bot."""
     diff = re.search(r"```diff\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

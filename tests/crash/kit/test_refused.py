@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runefold.testing import CrashApp, SweepOptions, sweep
+from runefold.testing.crash.app import named
 from runefold.testing.crash.journal import Committed, Opened
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.trial import _shown
@@ -59,6 +60,30 @@ def test_a_conversation_in_which_nothing_was_said_survives(*, staged: bool) -> N
 
     assert report.ok, told(report)
     assert report.results
+
+
+def tidy_up(runtime: Runtime) -> None:
+    """Close what was opened by somebody else."""
+    with runtime:
+        bots.scenario(runtime)
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_a_scenario_that_closes_its_runtime_is_told_to_leave_that(*, staged: bool) -> None:
+    """Nothing can be asked of a runtime that is closed; that this is so is no riddle."""
+    report = swept(CrashApp(bots.build, tidy_up, None, "tidy"), staged=staged)
+
+    assert not report.results
+    assert "the scenario closed the runtime: leave it open" in told(report)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("bot.py:app", "bot:app"), ("bots/bot.py:app", "bots.bot:app")]
+)
+def test_whoever_names_a_file_is_told_how_it_is_named(given: str, meant: str) -> None:
+    """Other programs take files, so it is tried here too."""
+    with pytest.raises(Refused, match=f"is a file: name its module, {meant}"):
+        named(given)
 
 
 def committed(conversation: str) -> Committed:
