@@ -33,6 +33,9 @@ SEEDS: Final = 400
 """Within so many seeds everything has happened; as a rule within some fifty."""
 RARE: Final = frozenset({"agent.failed"})
 """What happens too seldom to be waited for here."""
+NOT_PLAYED: Final = frozenset({"turn.held_up", "turn.went_on"})
+"""What takes an agent that is asked by another and then waits for a human: no seed here comes by
+that. `tests/runefold/test_runtime_held_up.py` does, and is cut off after each append."""
 SITUATIONS: Final = frozenset(
     {
         "a message that steers",
@@ -139,7 +142,7 @@ def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> N
     """Every kind of rune is written by some seed, and every situation is met."""
     seen: Counter[str] = Counter()
     count_within(monkeypatch, seen)
-    wanted = {kind_of(rune) for rune in RUNES} - RARE | SITUATIONS
+    wanted = {kind_of(rune) for rune in RUNES} - RARE - NOT_PLAYED | SITUATIONS
     for seed in range(SEEDS):
         simulation = Counted(draw(seed))
         simulation.seen = seen
