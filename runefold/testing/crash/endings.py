@@ -8,7 +8,6 @@ there on, and in what follows from it. Everything else is compared as ever.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -258,7 +257,7 @@ def _shown_differently(want: Talk, got: Talk) -> Iterator[Difference]:
             yield Difference(f"agents {role}", told)
         for old, new in _paired(theirs, ours, _messages, _messages):
             most = _upto(want, got, new)
-            if _as_told(old.messages[:most], new.messages[:most]) != old.messages[:most]:
+            if not _told_alike(old.messages[:most], new.messages[:most]):
                 told = f"the model of {role} is shown {new.messages}, not {old.messages}"
                 yield Difference(f"history of {role}", told)
             elif new.asked != old.asked and not got.adrift:
@@ -266,25 +265,12 @@ def _shown_differently(want: Talk, got: Talk) -> Iterator[Difference]:
                 yield Difference(f"history of {role}", told)
 
 
-def _as_told(want: list[_Told], got: list[_Told]) -> list[_Told]:
-    """Return what a model is told, in the words of another run where they come to the same."""
-    both = Counter(want) & Counter(got)
-    spare = Counter(want) - both
-
-    def word(told: _Told) -> _Told:
-        if both[told]:
-            both[told] -= 1
-            return told
-        same = next((each for each in spare.elements() if _both_called_off(each, told)), told)
-        spare[same] -= 1
-        return same
-
-    found: list[_Told] = []
-    for who, group in itertools.groupby(got, lambda each: each[0]):
-        several = [*map(word, group)]
-        # Results are in the order of their words, which may be another one now.
-        found += sorted(several) if who == "tool" else several
-    return found
+def _told_alike(want: list[_Told], got: list[_Told]) -> bool:
+    """Tell whether a model is told the same in two runs, in words that come to the same."""
+    pairs = zip(want, got, strict=False)
+    return len(want) == len(got) and all(
+        one == other or _both_called_off(one, other) for one, other in pairs
+    )
 
 
 def _both_called_off(want: _Told, got: _Told) -> bool:

@@ -248,7 +248,7 @@ def _calls(
 
 
 def _shown(role: str, agent: str, history: History, wake: Wake, names: _Messages) -> Shown:
-    """Return what is shown, but for ids, and for the order in which tools came back."""
+    """Return what is shown, but for ids."""
     messages: list[tuple[str, str]] = []
     turns = wake.turns.get(agent, [])
     begun = 0
@@ -263,8 +263,6 @@ def _shown(role: str, agent: str, history: History, wake: Wake, names: _Messages
                     sure = len(messages)
                 begun += 1
             messages.append((who, nameless(message.text)))
-        if who == "tool":
-            messages[-len(several) :] = sorted(messages[-len(several) :])
     return Shown(
         role,
         messages,

@@ -195,7 +195,7 @@ UNHEARD = f"cancelled: enough; {MAY_HAPPEN}"
 
 def called_off(*results: str) -> Upshot:
     """Return a conversation in which a model is told how some calls came out."""
-    words = [("user", "go"), *(("tool", text) for text in sorted(results)), ("assistant", "Done.")]
+    words = [("user", "go"), *(("tool", text) for text in results), ("assistant", "Done.")]
     return _only(talk("x", "pay", histories=[Shown("bot", words, ["x"], ["go"])]))
 
 
@@ -208,6 +208,7 @@ def called_off(*results: str) -> Upshot:
         (called_off("cancelled: enough; another word", "ok"), False),
         (called_off(f"cancelled: no more; {MAY_HAPPEN}", "ok"), False),
         (called_off(f"error: enough; {MAY_HAPPEN}", "ok"), False),
+        (called_off("ok", UNHEARD), False),
         (called_off(UNHEARD, UNHEARD), False),
         (called_off(UNHEARD), False),
     ],
@@ -223,14 +224,22 @@ def test_a_call_that_was_called_off_may_have_been_heard_of_or_not(
 
 
 def test_of_several_that_were_called_off_any_may_not_have_been_heard_of() -> None:
-    """Whatever the order that their words come in."""
+    """Each in its place, as results are in the order in which the model asked for them."""
     want = called_off("cancelled: enough; a", "cancelled: enough; b", "cancelled: enough; z")
 
-    assert not [*compared(want, called_off("cancelled: enough; z", UNHEARD, UNHEARD))]
+    assert not [*compared(want, called_off(UNHEARD, UNHEARD, "cancelled: enough; z"))]
     assert not [
-        *compared(want, called_off("cancelled: enough; b", "cancelled: enough; z", UNHEARD))
+        *compared(want, called_off(UNHEARD, "cancelled: enough; b", "cancelled: enough; z"))
     ]
-    assert [*compared(want, called_off("cancelled: enough; c", "cancelled: enough; z", UNHEARD))]
+    assert [*compared(want, called_off(UNHEARD, "cancelled: enough; c", "cancelled: enough; z"))]
+    assert [*compared(want, called_off("cancelled: enough; b", UNHEARD, "cancelled: enough; z"))]
+
+
+def test_results_that_a_model_is_shown_in_another_order_are_a_difference() -> None:
+    """It may answer otherwise then; in what order tools came back is no reason for that."""
+    want, got = called_off("four", "five"), called_off("five", "four")
+
+    assert [each.where for each in compared(want, got)] == ["a history of bot"]
 
 
 def test_the_words_for_it_are_those_of_the_runtime() -> None:
