@@ -214,12 +214,18 @@ def deny(
         say_later(screen, directory)
 
 
-def interrupt(directory: Directory, session: Session) -> None:
+def interrupt(
+    directory: Directory,
+    session: Session,
+    *,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is recorded.")] = "interrupt",
+) -> None:
     """Stop what a session does now; what was said until then is kept."""
     screen = Screen()
+    why = typed(reason)
     stopped, _ = deliver(
         directory,
-        lambda runtime: runtime.interrupt(session),
+        lambda runtime: runtime.interrupt(session, why),
         lambda letterbox: _nothing_runs(letterbox, directory, session),
     )
     if stopped:

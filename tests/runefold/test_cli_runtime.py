@@ -122,6 +122,16 @@ def test_an_interrupt_stops_what_runs(place: Path) -> None:
     assert err == "interrupted turn_1: interrupt\n"
 
 
+def test_an_interrupt_says_why(place: Path) -> None:
+    """The reason is kept with the turn that it stopped."""
+    with running(place, "slow"):
+        code, _, _ = told("interrupt", place, SESSION, "--reason", "wrong order")
+        _, _, err = told("send", place, SESSION, "Go.", "--message-id", "first", "--wait")
+
+    assert code == 0
+    assert err == "interrupted turn_1: wrong order\n"
+
+
 def test_a_wait_has_an_end(place: Path) -> None:
     """No answer in time is its own exit code; the turn goes on."""
     with running(place, "slow"):
