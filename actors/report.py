@@ -19,7 +19,8 @@ from actors.redaction.redactor import DEFAULT, Redactor
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-_logger: Final = logging.getLogger("runefold")
+LOGGER: Final = "runefold"
+_logger: Final = logging.getLogger(LOGGER)
 _logger.addHandler(logging.NullHandler())
 _format: Final = logging.Formatter()
 

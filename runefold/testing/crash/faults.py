@@ -42,8 +42,14 @@ UNNOTICED: Final = frozenset(
 )
 """Faults after which everything comes to the same end."""
 
+OF_DISKS: Final = frozenset({"disk-full", "sync-eio", "sync-lost"})
+"""Faults of which whoever writes is told: those who write for an app, and the app itself."""
+UNTOLD: Final = frozenset({"provider-429", "provider-500", "provider-cut", "clock-back"})
+"""Faults of which an app is told nothing at all, not even that something takes too long."""
 RAISED: Final = frozenset({"tool-raises", "tool-breaks", "provider-raises", "provider-refuses"})
 """Faults in which an app's own code raises: that must be told."""
+INSTEAD: Final = "provider-garbage"
+"""The fault in which something answers in place of a model."""
 WORDS: Final = "made to fail by the crash kit"
 
 LONG: Final = 24 * 3600.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from runefold.testing.crash.points import Effect, What
+from runefold.testing.crash.points import Effect, Verdict, What
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,10 +63,10 @@ class Told(msgspec.Struct, frozen=True, tag="told"):
 
 
 class Wrong(msgspec.Struct, frozen=True, tag="wrong"):
-    """Something is wrong with what a life found."""
+    """Something is wrong with what a life found, or with what happened in it."""
 
     life: int
-    verdict: str
+    verdict: Verdict
     message: str
 
 
@@ -90,6 +90,9 @@ class Hit(msgspec.Struct, frozen=True, tag="hit"):
     which: int = 1
     stop: int = 0
     """Of the moments at which it was told to halt, the how manieth, from nought."""
+    conversation: str = ""
+    entity: str = ""
+    """What it befell, if that was an effect."""
 
 
 class Execution(msgspec.Struct, frozen=True, tag="began"):
@@ -133,12 +136,6 @@ class Journal:
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.write(self._file, _encode(line) + b"\n")
 
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
     def lines(self) -> list[Line]:
         """Return everything that was noted."""
         try:
@@ -158,9 +155,6 @@ class Memory(Journal):
     def note(self, line: Line) -> None:
         """Keep a line."""
         self._lines.append(line)
-
-    def close(self) -> None:
-        """Do nothing."""
 
     def lines(self) -> list[Line]:
         """Return everything that was noted."""

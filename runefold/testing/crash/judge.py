@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -15,8 +15,9 @@ from actors.model import runes as models
 from actors.session import runes as sessions
 from actors.session.actor import Ended, ended
 from actors.tool import runes as tools
-from runefold.testing.crash.faults import RAISED, WORDS
+from runefold.testing.crash.faults import INSTEAD, RAISED, WORDS
 from runefold.testing.crash.journal import Committed, Hit, Opened, Synced, Told, Wrong
+from runefold.testing.crash.points import Verdict
 from runefold.testing.crash.upshot import conversations, folded, nameless
 from runefold.turns import outcome
 from runelog.errors import UnknownConversation
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from runefold.testing.crash.effects import Effects
     from runefold.testing.crash.journal import Line
     from runelog.log import Log
-
-Verdict = Literal[
-    "finished", "state", "invariant", "acknowledged", "effect", "hang", "check", "died", "actor"
-]
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -76,8 +73,8 @@ def forgotten(lines: Iterable[Line], log: Log) -> Iterator[Finding]:
 
 
 def noted(lines: Iterable[Line]) -> list[Finding]:
-    """Return what earlier lives, and this one, found wrong when they began."""
-    return [Finding("acknowledged", line.message) for line in lines if isinstance(line, Wrong)]
+    """Return what was found wrong on the way, in this life and in those before it."""
+    return [Finding(line.verdict, line.message) for line in lines if isinstance(line, Wrong)]
 
 
 ENDS: Final = frozenset({"completed", "interrupted", "error"})
@@ -191,6 +188,17 @@ def misdone(log: Log, effects: Effects) -> Iterator[Finding]:
         if each.status == "success" and not begun[call] and not each.hearsay:
             name = each.rune.tool_name
             yield Finding("effect", f"{name} ({call}) has a result and was never executed")
+    if effects.fault != INSTEAD:
+        yield from _unasked(log, begun)
+
+
+def _unasked(log: Log, begun: Counter[str]) -> Iterator[Finding]:
+    """Yield the answers of models that nobody asked."""
+    for name in conversations(log):
+        for envelope in log.read(name, kinds={"model.completed"}):
+            call = f"{name}/{envelope.owner}"
+            if not begun[call]:
+                yield Finding("effect", f"{call} has an answer, and no model was asked")
 
 
 def _too_often(known: _Known, begun: int, over: int) -> Iterator[Finding]:
@@ -216,19 +224,28 @@ def untold(log: Log, fault: str, lines: Iterable[Line]) -> Iterator[Finding]:
 
     Of what was called off meanwhile nobody wants to know how it ended.
     """
-    if fault not in RAISED or not any(isinstance(line, Hit) for line in lines):
+    if fault not in RAISED:
         return
-    for name in conversations(log):
-        for envelope in log.read(name):
-            match envelope.payload:
-                case tools.Result(error=words) | models.Failed(message=words) if WORDS in words:
-                    return
-                case models.Cancelled() | tools.Result(status="cancelled"):
-                    return
-                case _:
-                    pass
-    who = fault.partition("-")[0]
-    yield Finding("actor", f"a {who} has raised, and nobody was told")
+    there = set(conversations(log))
+    for line in lines:
+        if isinstance(line, Hit) and line.conversation in there and not _is_told(log, line):
+            who = fault.partition("-")[0]
+            yield Finding("actor", f"a {who} has raised, and nobody was told")
+
+
+def _is_told(log: Log, hit: Hit) -> bool:
+    """Tell whether the log says how an effect ended that was made to raise."""
+    for envelope in log.read(hit.conversation):
+        if envelope.owner != hit.entity:
+            continue
+        match envelope.payload:
+            case tools.Result(error=words) | models.Failed(message=words) if WORDS in words:
+                return True
+            case models.Cancelled() | tools.Result(status="cancelled"):
+                return True
+            case _:
+                pass
+    return False
 
 
 # -- what is alive ---------------------------------------------------------------------------------
@@ -292,3 +309,8 @@ def found_at(lines: Sequence[Line], life: int) -> dict[str, int]:
         if isinstance(line, Opened) and line.life == life:
             return line.heads
     return {}
+
+
+def hit_at(lines: Sequence[Line], life: int) -> str:
+    """Return at which moment a life was hit; nothing if it was not."""
+    return next((line.kind for line in lines if isinstance(line, Hit) and line.life == life), "")

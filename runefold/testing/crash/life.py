@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
 import msgspec
@@ -22,13 +22,15 @@ from runefold import opening
 from runefold.testing.crash import endings, judge, upshot, walkers
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.effects import Effects
-from runefold.testing.crash.faults import Faults
+from runefold.testing.crash.faults import UNTOLD, Faults
 from runefold.testing.crash.journal import Journal, Wrong
 from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.logs import DiskLog
+from runefold.testing.crash.operator import overheard
 from runefold.testing.crash.points import BY_MESSAGE, FAULTS, MOMENTS, Aim, parse
 from runefold.testing.crash.rig import DiskRig, Kill, Telling
 from runefold.testing.crash.stacks import OWN
-from runefold.testing.crash.watch import DiskLog, Watch
+from runefold.testing.crash.watch import Watch
 from runelog import leader
 from runelog.errors import Refused, RunefoldError
 
@@ -107,7 +109,8 @@ def live(app: CrashApp, order: Order) -> Report:
         mock.patch.object(leader, "FLUSH_AFTER", _HELD_BACK).start()
     begun = time.monotonic()
     try:
-        report = _lived(app, order, rig, watch)
+        with overheard(watch):
+            report = _lived(app, order, rig, watch)
     except Exception as error:  # noqa: BLE001 -- whatever an app's code does is a verdict
         if watch.was_hit and has_failed(watch.log):
             return Report(status="failed")
@@ -135,22 +138,11 @@ def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
     if not order.judged:
         return Report(status="finished")
     rest(runtime, _REST)
-    watch.leave_off()
-    ledger = Journal(root / LEDGER).lines()
-    # A fault may have ended the life before this one: then it is still why things are as they are.
-    kind = parse(order.point).kind if order.point else ""
-    fault = kind if kind in FAULTS else ""
-    effects = Effects(ledger, point=order.point, fault=fault, directory=directory)
-    wrong = verdicts(app, runtime, effects, check=order.check)
-    lines = watch.journal.lines()
-    wrong += judge.lost(lines, runtime.log)
-    wrong += judge.noted(lines)
-    wrong += judge.untold(runtime.log, kind, lines)
-    found = upshot.upshot(runtime.log)
+    want = upshot.decoded(Path(order.baseline).read_bytes()) if order.baseline else None
+    case = Case(order.point, directory, want, strict=order.strict, check=order.check)
+    wrong, found = judged(app, runtime, watch, Journal(root / LEDGER), case)
     runtime.close()
-    if order.baseline:
-        want = upshot.decoded(Path(order.baseline).read_bytes())
-        wrong += endings.differences(want, found, strict=order.strict)
+    wrong += judge.noted(watch.journal.lines())
     return Report(status="finished", wrong=wrong, upshot=found)
 
 
@@ -164,15 +156,16 @@ def play(app: CrashApp, runtime: Runtime, watch: Watch, is_over: Callable[[], bo
 
     Where its process lives on after something went wrong, it may be told so: that its message could
     not be kept, that no answer came in time. Then it does what any app would, and tries again. But
-    that an actor died is no reason for an app to get no answer.
+    that an actor died is no reason to get no answer, and of some faults an app hears nothing.
     """
     kind = "" if watch.aim is None else watch.aim.kind
+    untold = kind in MOMENTS or kind in UNTOLD
     for left in reversed(range(TRIES)):
         try:
             app.played(runtime)
         except RunefoldError as error:
             unanswered = kind in BY_MESSAGE and isinstance(error, Unanswered)
-            if not left or not watch.was_hit or kind in MOMENTS or unanswered or is_over():
+            if not left or not watch.was_hit or untold or unanswered or is_over():
                 raise
         else:
             _check_open(runtime)
@@ -197,22 +190,56 @@ def _check_watched(runtime: Runtime, rig: DiskRig) -> None:
         raise Refused(msg)
 
 
-def verdicts(
-    app: CrashApp, runtime: Runtime, effects: Effects, *, check: bool = True
-) -> list[Finding]:
-    """Say what is wrong with an app that has come to its end and is still alive."""
+class Case(NamedTuple):
+    """What a life is judged by that came to its end."""
+
+    point: str
+    directory: Path
+    """The app's own."""
+    want: upshot.Upshot | None
+    """What the undisturbed run came to, if there has been one,"""
+    strict: bool = True
+    """and whether this one must have come to the same."""
+    check: bool = True
+
+
+def judged(
+    app: CrashApp, runtime: Runtime, watch: Watch, ledger: Journal, case: Case
+) -> tuple[list[Finding], upshot.Upshot]:
+    """Say what is wrong with an app that is at its end and still alive, and what it came to.
+
+    But for what was noted on the way: there may be more of that until all is closed.
+    """
+    watch.leave_off()
+    # A fault may have ended the life before this one: then it is still why things are as they are.
+    kind = parse(case.point).kind if case.point else ""
+    fault = kind if kind in FAULTS else ""
+    effects = Effects(ledger.lines(), point=case.point, fault=fault, directory=case.directory)
+    wrong = _verdicts(app, runtime, effects, check=case.check)
+    log, lines = runtime.log, watch.journal.lines()
+    wrong += judge.misdone(log, effects)
+    wrong += judge.lost(lines, log)
+    wrong += judge.untold(log, fault, lines)
+    found = upshot.upshot(log)
+    if case.want is not None:
+        wrong += endings.differences(case.want, found, strict=case.strict)
+    return wrong, found
+
+
+def _verdicts(app: CrashApp, runtime: Runtime, effects: Effects, *, check: bool) -> list[Finding]:
+    """Say what the app's own check finds wrong, and what its live sessions say of themselves."""
     wrong: list[Finding] = []
     try:
         if check:
             app.checked(runtime, effects)
-    except Exception as error:  # noqa: BLE001 -- as above
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 -- as above
         wrong.append(Finding("check", _told(error)))
     try:
         wrong += judge.alive(runtime)
     except Exception as error:  # noqa: BLE001 -- as above
         wrong.append(Finding("finished", f"a session gives no answer: {_told(error)}"))
     runtime.log.flush()
-    return [*wrong, *judge.misdone(runtime.log, effects)]
+    return wrong
 
 
 def raised(error: BaseException) -> Finding:
@@ -223,8 +250,13 @@ def raised(error: BaseException) -> Finding:
 def _told(error: BaseException) -> str:
     """Return what an error says, and where in the app it happened, with what variables held."""
     found = traceback.TracebackException.from_exception(error, capture_locals=True, compact=True)
-    words = "".join(found.format_exception_only()).strip()
-    lines = [words]
+    text = plain("\n".join(_traced(found)))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
+def _traced(found: traceback.TracebackException) -> list[str]:
+    """Return the lines that tell of an error, of those in it if it is a group, and of its cause."""
+    lines = ["".join(found.format_exception_only()).strip()]
     for frame in found.stack:
         if frame.filename.startswith(OWN):
             continue
@@ -236,8 +268,11 @@ def _told(error: BaseException) -> str:
             if " object at 0x" not in value
         ]
         lines += told[:_LOCALS]
-    text = plain("\n".join(lines))
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+    for each in found.exceptions or ():
+        lines += [f"  {line}" for line in _traced(each)]
+    if found.__cause__ is not None:
+        lines += ["caused by", *(f"  {line}" for line in _traced(found.__cause__))]
+    return lines
 
 
 def rest(runtime: Runtime, seconds: float) -> None:

@@ -11,6 +11,7 @@ from runefold.testing.crash.points import (
     ACTOR_EFFECT,
     AFTER,
     BEFORE,
+    CLOCK_BACK,
     EFFECT,
     LOG_FAULTS,
     MODEL_FAULTS,
@@ -44,8 +45,13 @@ def plan(
     messages: Sequence[Message],
     seed: int,
     sample: int | None = None,
+    *,
+    staged: bool = False,
 ) -> list[Point]:
-    """Return the points of a sweep, in order; of more than `sample`, so many by the seed."""
+    """Return the points of a sweep, in order; of more than `sample`, so many by the seed.
+
+    Staged, there is no machine whose clock could be set back.
+    """
     dice = random.Random(seed)  # noqa: S311 -- to be had again, not to be kept secret
     match mode:
         case "every":
@@ -58,13 +64,13 @@ def plan(
         case "actor":
             found = _actors(boundaries, messages)
         case "faults":
-            found = _faults(boundaries)
+            found = _faults(boundaries, staged=staged)
         case "all":
             found = [
                 *every(boundaries),
                 *_double(boundaries, dice),
                 *_actors(boundaries, messages),
-                *_faults(boundaries),
+                *_faults(boundaries, staged=staged),
             ]
         case _:
             msg = f"there is no mode {mode!r}: use one of {', '.join(MODES)}"
@@ -125,11 +131,12 @@ def _actors(boundaries: Sequence[Boundary], messages: Sequence[Message]) -> list
     ]
 
 
-def _faults(boundaries: Sequence[Boundary]) -> list[Point]:
+def _faults(boundaries: Sequence[Boundary], *, staged: bool) -> list[Point]:
+    of_logs = [kind for kind in LOG_FAULTS if not (staged and kind == CLOCK_BACK)]
     found: list[Point] = []
     for at in boundaries:
         for which, effect in enumerate(at.effects, 1):
             kinds = MODEL_FAULTS if effect.what == "model" else TOOL_FAULTS
             found += [Point(at.number, kind, which) for kind in kinds]
-        found += [Point(at.number, kind) for kind in LOG_FAULTS]
+        found += [Point(at.number, kind) for kind in of_logs]
     return found

@@ -52,7 +52,8 @@ MODEL_FAULTS: Final = (
     "provider-garbage",
 )
 TOOL_FAULTS: Final = ("tool-raises", "tool-breaks", "tool-hangs", "tool-floods")
-LOG_FAULTS: Final = ("disk-full", "sync-eio", "sync-lost", "clock-forward", "clock-back")
+CLOCK_BACK: Final = "clock-back"
+LOG_FAULTS: Final = ("disk-full", "sync-eio", "sync-lost", "clock-forward", CLOCK_BACK)
 FAULTS: Final = (*MODEL_FAULTS, *TOOL_FAULTS, *LOG_FAULTS)
 
 OF_EFFECTS: Final = frozenset({EFFECT, ACTOR_EFFECT, *MODEL_FAULTS, *TOOL_FAULTS})
@@ -67,6 +68,10 @@ REST: Final = 0
 _POINT = re.compile(r"(\d{1,9}):([a-z0-9-]+)(?:\.(\d{1,6}))?")
 
 What: TypeAlias = Literal["tool", "model"]
+Verdict: TypeAlias = Literal[
+    "finished", "state", "invariant", "acknowledged", "effect", "hang", "check", "died", "actor"
+]
+"""What a run can be found wrong in."""
 
 
 class Effect(msgspec.Struct, frozen=True):

@@ -18,8 +18,8 @@ from runefold.runtime import Runtime
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import ActorKilled, Faults
 from runefold.testing.crash.journal import Told
+from runefold.testing.crash.logs import DiskLog
 from runefold.testing.crash.points import ACTOR_AFTER, ACTOR_BEFORE, ACTOR_EFFECT, AFTER, FAULTS
-from runefold.testing.crash.watch import DiskLog
 from runefold.testing.crash.wraps import Ledger
 from runefold.testing.stage import StageScheduler
 from runefold.turns import outcome

@@ -17,8 +17,8 @@ import msgspec
 from runefold.testing.crash import app as apps
 from runefold.testing.crash import record, shots, stacks, trial
 from runefold.testing.crash.app import CrashApp, Source
-from runefold.testing.crash.judge import Finding, Verdict
-from runefold.testing.crash.points import Aim, Point
+from runefold.testing.crash.judge import Finding
+from runefold.testing.crash.points import Aim, Point, Verdict
 from runefold.testing.crash.record import Recording
 from runefold.testing.crash.shots import Shot
 from runefold.testing.crash.stage import StageScene

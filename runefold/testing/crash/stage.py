@@ -18,16 +18,17 @@ from actors.clock import SECOND, HandClock
 from actors.errors import Crashed, Dead, Unanswered
 from runefold import opening
 from runefold.testing.crash import endings, judge, life, upshot
-from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import Faults
-from runefold.testing.crash.journal import Execution, Hit, Memory, Wrong
+from runefold.testing.crash.journal import Execution, Memory, Wrong
 from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.points import AFTER, FAULTS, MOMENTS
+from runefold.testing.crash.logs import StageLog
+from runefold.testing.crash.operator import overheard
+from runefold.testing.crash.points import AFTER, FAULTS
 from runefold.testing.crash.record import Recording, added, not_again
 from runefold.testing.crash.rig import FatalHand, dressed, telling
 from runefold.testing.crash.seen import boundaries, handled
 from runefold.testing.crash.trial import FAULTS_NOTICED, Life, Result, scratch, unmet
-from runefold.testing.crash.watch import StageLog, Watch
+from runefold.testing.crash.watch import Watch
 from runefold.testing.crash.wraps import Ledger
 from runefold.testing.stage import PowerCut, SeededChance
 from runelog.errors import Closed, Fault
@@ -163,12 +164,15 @@ class StageScene:
                 return Recording(wrong=wrong)
             lines = [*stage.journal.lines(), *stage.ledger.lines()]
             seconds = time.monotonic() - begun
-            found, varies = self._held_against_another(found)
+            wrong, other = self._another()
+            if other is None:
+                return Recording(wrong=wrong)
+            found, varies = endings.varied(found, other)
             recording = Recording(
                 boundaries=boundaries(lines),
                 messages=handled(lines),
                 upshot=found,
-                wrong=[Finding("invariant", problem) for problem in found.problems],
+                wrong=[*wrong, *(Finding("invariant", problem) for problem in found.problems)],
                 seconds=seconds,
                 executions=sum(isinstance(line, Execution) for line in lines),
                 varies=varies,
@@ -186,17 +190,17 @@ class StageScene:
     ) -> tuple[list[Finding], upshot.Upshot | None]:
         """Play to the end with nobody in the way; what ends it early is the app's own."""
         try:
-            return self._finish(stage, root, want)
+            with overheard(stage.watch):
+                return self._finish(stage, root, want)
         except CUT_OFF as error:
             return [life.raised(error)], None
 
-    def _held_against_another(self, want: upshot.Upshot) -> tuple[upshot.Upshot, list[str]]:
-        """Run the app undisturbed once more, from nothing; say in what that differs."""
+    def _another(self) -> tuple[list[Finding], upshot.Upshot | None]:
+        """Run the app undisturbed once more, from nothing."""
         stage = Stage(self._order)
         with scratch(self._scene.work) as root:
             stage.begin(1, None)
-            _, found = self._undisturbed(stage, root)
-        return (want, []) if found is None else endings.varied(want, found)
+            return self._undisturbed(stage, root)
 
     def attempt(self, point: Point, aims: Sequence[Aim]) -> Result:
         """Run the app, cut it off, run it again until it comes to its end, and judge that."""
@@ -214,7 +218,7 @@ class StageScene:
                 stage.begin(number, aim)
                 cut, more = self._lived(stage, root, point, want, strict=strict)
                 wrong += more
-                hit = _hit(stage, number)
+                hit = judge.hit_at(stage.journal.lines(), number)
                 found = judge.found_at(stage.journal.lines(), number)
                 ended: Any = "killed" if cut else "finished"
                 lives.append(Life(number, ended, 0, hit, found))
@@ -237,7 +241,8 @@ class StageScene:
     ) -> tuple[bool, list[Finding]]:
         """Live one life; tell whether it was cut off, and what is wrong."""
         try:
-            return False, self._finish(stage, root, want, point, strict=strict)[0]
+            with overheard(stage.watch):
+                return False, self._finish(stage, root, want, point, strict=strict)[0]
         except CUT_OFF as error:
             if stage.log.is_cut or stage.log.failed is not None:
                 return True, []
@@ -270,38 +275,6 @@ class StageScene:
                 raise PowerCut from error
             return [life.raised(error)], None
         stage.rest()
-        stage.watch.leave_off()
-        fault = "" if point is None or point.kind not in FAULTS else point.kind
-        where = "" if point is None else str(point)
-        effects = Effects(stage.ledger.lines(), point=where, fault=fault, directory=directory)
-        wrong = life.verdicts(app, runtime, effects)
-        if stage.log.is_cut:
-            raise PowerCut
-        stage.log.flush()
-        lines = stage.journal.lines()
-        wrong += judge.lost(lines, stage.log)
-        wrong += judge.noted(lines)
-        wrong += judge.untold(stage.log, fault, lines)
-        found = upshot.upshot(stage.log)
-        if want is not None:
-            wrong += endings.differences(want, found, strict=strict)
-        wrong += _failures(stage, point)
-        return wrong, found
-
-
-def _failures(stage: Stage, point: Point | None) -> list[Finding]:
-    """Return what jobs raised that nobody was told of, except what was done to them on purpose."""
-    if point is not None and point.kind not in MOMENTS:
-        return []
-    return [
-        Finding("actor", f"something failed on the way: {error!r}")
-        for error in stage.scheduler.failures
-        if not isinstance(error, PowerCut)
-    ]
-
-
-def _hit(stage: Stage, number: int) -> str:
-    for line in stage.journal.lines():
-        if isinstance(line, Hit) and line.life == number:
-            return line.kind
-    return ""
+        case = life.Case("" if point is None else str(point), directory, want, strict)
+        wrong, found = life.judged(app, runtime, stage.watch, stage.ledger, case)
+        return [*wrong, *judge.noted(stage.journal.lines())], found

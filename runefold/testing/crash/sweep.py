@@ -209,7 +209,9 @@ class _Run:
             return [wanted.found(recording.boundaries, recording.messages)]
         boundaries, messages = recording.boundaries, recording.messages
         options = self._options
-        return modes.plan(options.mode, boundaries, messages, self._seed, options.sample)
+        return modes.plan(
+            options.mode, boundaries, messages, self._seed, options.sample, staged=options.staged
+        )
 
     def _swept(self, crew: Crew, points: list[Point], recording: Recording) -> _Swept:
         """Hit the app at all points: from copies where that is right, else from the top."""

@@ -21,10 +21,10 @@ import msgspec
 from runefold.testing.crash import copies, judge, life, stacks
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import UNNOTICED
-from runefold.testing.crash.journal import Committed, Hit, Journal, Opened
+from runefold.testing.crash.journal import Committed, Journal, Opened
 from runefold.testing.crash.judge import Finding, Step
 from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
-from runefold.testing.crash.points import FAULTS, Aim, Boundary, Point
+from runefold.testing.crash.points import FAULTS, MOMENTS, Aim, Boundary, Point
 from runefold.testing.crash.seen import boundaries
 
 if TYPE_CHECKING:
@@ -122,17 +122,17 @@ def lived(app: CrashApp, order: Order) -> tuple[How, Report | None]:
     finally:
         os.close(child.reading)
     code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
-    return _ended(code, content, order)
+    return ("hung", None) if content is None else _ended(code, content, order)
 
 
-def _heard(child: Child, deadline: float) -> bytes:
-    """Read all that a child says, until it ends or the time is up."""
+def _heard(child: Child, deadline: float) -> bytes | None:
+    """Read all that a child says until it ends; None if the time is up before, and so is it."""
     told = b""
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([child.reading], [], [], left)[0]:
             os.kill(child.pid, signal.SIGKILL)
-            return told
+            return None
         chunk = os.read(child.reading, 1 << 16)
         if not chunk:
             return told
@@ -147,13 +147,15 @@ def _ended(code: int, content: bytes, order: Order) -> tuple[How, Report | None]
             "finished" if status == "finished" else "failed" if status == "failed" else "raised"
         ), report
     root = Path(order.root)
-    if read(root / STACKS):
-        return "hung" if code in {1, -signal.SIGKILL} else "died", None
-    hit = any(
-        isinstance(line, Hit) and line.life == order.life
-        for line in Journal(root / JOURNAL).lines()
-    )
-    return ("killed" if code == -signal.SIGKILL and hit else "died"), None
+    if code == 1 and read(root / STACKS):
+        return "hung", None
+    # Whoever was hit by something else lives on: if it is gone then, that was not us.
+    hit = judge.hit_at(Journal(root / JOURNAL).lines(), order.life) in MOMENTS
+    if code == -signal.SIGKILL and hit:
+        return "killed", None
+    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+    told = Finding("died", f"its process ended by itself, {how}")
+    return "died", Report(status="raised", wrong=[told])
 
 
 def read(path: Path) -> str:
@@ -208,9 +210,10 @@ class _Trial:
             begun = time.monotonic()
             order = self._order(number, aim)
             how, report = lived(self._scene.app, order)
-            hit = self._was_hit(number)
+            lines = self._lines()
+            hit = judge.hit_at(lines, number)
             took = time.monotonic() - begun
-            found = judge.found_at(self._lines(), number)
+            found = judge.found_at(lines, number)
             self._lives.append(Life(number, how, took, hit, found))
             if how == "killed" or (how == "failed" and number <= _MOST_LIVES):
                 continue
@@ -239,12 +242,6 @@ class _Trial:
     def _stacks(self) -> str:
         return stacks.in_order(read(self._root / STACKS))
 
-    def _was_hit(self, number: int) -> str:
-        for line in self._lines():
-            if isinstance(line, Hit) and line.life == number:
-                return line.kind
-        return ""
-
     def _judged(
         self, how: How, report: Report | None
     ) -> tuple[Literal["survived", "failed"], list[Finding]]:
@@ -253,7 +250,7 @@ class _Trial:
         if how == "hung":
             told = f"it was not over after {self._scene.patience:g} s"
             return "failed", [Finding("hang", told + stacks.where(self._stacks()))]
-        return "failed", [Finding("died", "its process ended by itself")]
+        return "failed", [Finding("died", "its log failed again each time that it was opened")]
 
     def _result(self, status: Literal["survived", "failed"], wrong: list[Finding]) -> Result:
         lines = self._lines()

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol
-from unittest import mock
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from runefold.testing.crash.followed import FollowedLog
-from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced
+from runefold.testing.crash.faults import OF_DISKS, ActorKilled, MadeToFail
+from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced, Wrong
 from runefold.testing.crash.names import Names
 from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, OF_EFFECTS, REST, SYNC
 from runefold.testing.crash.upshot import nameless
+from runefold.testing.stage import PowerCut
 from runelog.rune import kind_of
-from runelog.segment import Environment
-from runelog.store import Runelog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from runefold.testing.crash.journal import Journal
     from runefold.testing.crash.points import Aim, Effect
@@ -32,6 +28,9 @@ if TYPE_CHECKING:
 
 _EARLY = frozenset({BEFORE, "disk-full", "sync-lost"})
 _LATE = frozenset({AFTER, "sync-eio", "clock-forward", "clock-back"})
+_ON_PURPOSE: Final = tuple(each.__name__ for each in (ActorKilled, MadeToFail, PowerCut))
+_TRACED: Final = 12
+"""So many lines of where an error came from are kept."""
 
 
 class Strike(Protocol):
@@ -232,7 +231,7 @@ class Watch:
         passing, which = begun
         if not self._is_aim(passing, which):
             return ""
-        self._hit(passing)
+        self._hit(passing, conversation, entity)
         return self.aim.kind
 
     def effect_done(self, conversation: str, entity: str) -> None:
@@ -240,6 +239,20 @@ class Watch:
         begun = self._begun.get((conversation, entity))
         if begun is not None:
             self._strike_at({EFFECT}, *begun, self.log)
+
+    # -- errors -------------------------------------------------------------------------------
+
+    def failed(self, what: str, details: str) -> None:
+        """See that operators are told of an error, and nobody else: it counts against the app.
+
+        Not if it is what was done on purpose, nor on a disk that was made to fail.
+        """
+        on_disk = self.was_hit and self.aim is not None and self.aim.kind in OF_DISKS
+        if on_disk or any(name in details for name in _ON_PURPOSE):
+            return
+        lines = details.splitlines()
+        told = f"{what}: {lines[-1] if lines else 'nobody knows why'}"
+        self.journal.note(Wrong(self.life, "actor", "\n".join([told, *lines[-_TRACED:-1]])))
 
     # -- striking -----------------------------------------------------------------------------
 
@@ -268,125 +281,9 @@ class Watch:
                 self.journal.note(Hit(self.life, passing.number, at, stop.kind, which, number))
                 self._strike(stop.kind, log)
 
-    def _hit(self, passing: Passing) -> None:
-        assert self.aim is not None
+    def _hit(self, passing: Passing, conversation: str = "", entity: str = "") -> None:
+        aim = self.aim
+        assert aim is not None
         self.was_hit = True
-        self.journal.note(Hit(self.life, passing.number, self._at(), self.aim.kind, self.aim.which))
-
-
-# -- logs that are watched -------------------------------------------------------------------------
-
-
-class DiskLog(Runelog):
-    """A log on disk whose every append is seen."""
-
-    watch: Watch
-    failed: Exception | None = None
-    """What every append is refused with from now on."""
-
-    def fail(self, failure: Exception) -> None:
-        """Have a sync fail: nothing more is written, and those who follow are told."""
-        self.failed = failure
-        self.premises.reader.news.fail(failure)
-
-    def lose(self, failure: Exception) -> None:
-        """Have every commit from now on fail in earnest, and leave nothing on disk."""
-
-        def batch(_file: Environment, *, spare: bool = True) -> NoReturn:  # noqa: ARG001 -- as the real one
-            self.failed = failure
-            raise failure
-
-        # For good: it ends with the process, which can do no more with this log.
-        mock.patch.object(Environment, "batch", batch).start()
-
-    @contextlib.contextmanager
-    def still(self) -> Iterator[None]:
-        """Stand still for a while; what nobody waits for is not written sooner because of it.
-
-        Otherwise the log's own thread finds afterwards that it is high time, and whatever is copied
-        next has more in it than a kill would have left.
-        """
-        writer = self._writer
-        if writer is None:
-            yield
-            return
-        with writer._lock:  # noqa: SLF001 -- its thread waits behind it
-            begun = time.monotonic()
-            yield
-            writer._queue.since += time.monotonic() - begun  # noqa: SLF001 -- as above
-
-    def append(
-        self,
-        conversation: str,
-        changes: Sequence[Change],
-        *,
-        durable: bool = True,
-        timeout: float | None = None,
-    ) -> Appended:
-        """Append, and be seen before and after."""
-        if self.failed is not None:
-            raise self.failed
-        passing = self.watch.before(self, conversation, changes, durable=durable)
-        appended = super().append(conversation, changes, durable=durable, timeout=timeout)
-        self.watch.after(self, passing, appended, durable=durable)
-        return appended
-
-    def flush(self, conversation: str | None = None) -> None:
-        """Flush, and take note of what is durable then."""
-        if self.failed is not None:
-            raise self.failed
-        upto = self.watch.syncing(self, conversation)
-        super().flush(conversation)
-        self.watch.acknowledged(upto)
-
-
-class StageLog(FollowedLog):
-    """A log in memory whose every append is seen. It stays when the app is cut off."""
-
-    watch: Watch
-    directory: Path = Path()
-    """Where the app thinks that it is."""
-    _losing: Exception | None = None
-    """What the next commit fails with."""
-
-    def fail(self, failure: Exception) -> None:
-        """Have a sync fail: nothing more is written."""
-        self.failed = failure
-
-    def lose(self, failure: Exception) -> None:
-        """Have the next commit fail, and leave nothing behind."""
-        self._losing = failure
-
-    def append(
-        self,
-        conversation: str,
-        changes: Sequence[Change],
-        *,
-        durable: bool = True,
-        timeout: float | None = None,
-    ) -> Appended:
-        """Append, and be seen before and after."""
-        self._check_power()
-        if self.failed is not None:
-            raise self.failed
-        passing = self.watch.before(self, conversation, changes, durable=durable)
-        if self._losing is not None:
-            # What nobody waits for is taken all the same, and gone.
-            self.failed, self._losing = self._losing, None
-            if durable:
-                raise self.failed
-        appended = super().append(conversation, changes, durable=durable, timeout=timeout)
-        self.watch.after(self, passing, appended, durable=durable)
-        return appended
-
-    def flush(self, conversation: str | None = None) -> None:
-        """Flush, and take note of what is durable then."""
-        if self.failed is not None:
-            raise self.failed
-        upto = self.watch.syncing(self, conversation)
-        super().flush(conversation)
-        self.watch.acknowledged(upto)
-
-    def save(self) -> bool:
-        """Commit what nobody waits for, unless nothing gets to disk any more."""
-        return self.failed is None and super().save()
+        at, number = self._at(), passing.number
+        self.journal.note(Hit(self.life, number, at, aim.kind, aim.which, 0, conversation, entity))

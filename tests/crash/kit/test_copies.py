@@ -16,7 +16,7 @@ from actors.tool.runes import Progress
 from runefold.testing import CrashApp
 from runefold.testing.crash import walkers, watch
 from runefold.testing.crash.journal import Memory
-from runefold.testing.crash.watch import DiskLog
+from runefold.testing.crash.logs import DiskLog
 from runelog import leader, line, walk
 from runelog.errors import Corrupt
 from runelog.rune import Change

@@ -12,6 +12,7 @@ from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
 from actors.tool.runes import Called, Progress, Rule
 from runefold.testing.crash import modes
 from runefold.testing.crash.journal import Handled, Hit, Memory
+from runefold.testing.crash.logs import StageLog
 from runefold.testing.crash.names import Names
 from runefold.testing.crash.points import (
     KINDS,
@@ -25,7 +26,7 @@ from runefold.testing.crash.points import (
     parse,
     spelled,
 )
-from runefold.testing.crash.watch import StageLog, Watch
+from runefold.testing.crash.watch import Watch
 from runelog.errors import Refused
 from runelog.rune import Change, Rune
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from actors.catalogue import CODEC
+from actors.model.runes import Completed
 from actors.session.runes import InputAccepted
 from actors.tool.runes import Called, Progress, Result, Rule, Started
 from runefold.testing import Effects
 from runefold.testing.crash import judge
 from runefold.testing.crash.journal import Execution, Memory, Over, Told
-from runefold.testing.crash.watch import StageLog, Watch
+from runefold.testing.crash.logs import StageLog
+from runefold.testing.crash.watch import Watch
 from runelog.memory import MemoryLog
 from runelog.rune import Change
 
@@ -100,6 +102,17 @@ def test_a_model_that_is_asked_twice_under_one_id_is_found() -> None:
     assert misdone(log_of(), executed("model", asked, 2)) == [
         f"{asked} (pay) was asked 2 times under one id"
     ]
+
+
+def test_an_answer_that_no_model_gave_is_found() -> None:
+    """The log has one, and the ledger outside knows of nobody who was asked."""
+    log = log_of(Completed("turn_1-r0-a0"), entity="turn_1-r0-a0")
+    asked = "conv_a/turn_1-r0-a0"
+
+    assert misdone(log, executed("model", asked, 0)) == [
+        f"{asked} has an answer, and no model was asked"
+    ]
+    assert misdone(log, executed("model", asked, 1)) == []
 
 
 # -- what was acknowledged -------------------------------------------------------------------------
