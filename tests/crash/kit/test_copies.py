@@ -14,7 +14,7 @@ import pytest
 from actors.catalogue import CODEC
 from actors.tool.runes import Progress
 from runefold.testing import CrashApp
-from runefold.testing.crash import walkers, watch
+from runefold.testing.crash import logs, walkers, watch
 from runefold.testing.crash.journal import Memory
 from runefold.testing.crash.logs import DiskLog
 from runelog import leader, line, walk
@@ -126,7 +126,7 @@ class Hand:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Hand:
     """Provide a clock for the log."""
     found = Hand()
-    for module in (leader, line, watch):
+    for module in (leader, line, logs, watch):
         monkeypatch.setattr(module, "time", found)
     return found
 
