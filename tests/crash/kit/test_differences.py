@@ -1,0 +1,178 @@
+"""Rules about comparing: whatever one run has and another has not is named for what it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+
+from runefold.testing.crash import upshot
+from runefold.testing.crash.endings import compared, differences
+from runefold.testing.crash.upshot import Call, End, Shown, Talk, Upshot
+from runefold.testing.stage import Stage
+from tests.crash.kit import bots
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PAID: Final = Call("pay", '{"cents":5}', "success")
+SAID: Final = [("user", "pay"), ("assistant", "Paid."), ("user", "more"), ("assistant", "On")]
+ENDS: Final = {"m1": End("completed", "Paid."), "m2": End("interrupted", "On", "enough")}
+
+
+def session_of_a_bot() -> dict[str, Any]:
+    """Return what is compared of a session, as the kit tells it of a real one."""
+    stage = Stage(providers={"bot": bots.MODEL})
+    bots.talk(stage.runtime, tools=[])
+    stage.runtime.log.flush()
+    return upshot.upshot(stage.runtime.log).talks[bots.NAME].session
+
+
+SESSION: Final = session_of_a_bot()
+BOT: Final = Shown("bot", SAID, ["m1", "m2"], ["pay", "more"])
+TALK: Final = Talk(
+    messages=["m1", "m2"],
+    ends=ENDS,
+    session=SESSION,
+    histories=[BOT],
+    calls={"m1": [PAID]},
+    spent=1,
+    doubts=0,
+    unknown=0,
+    told_doubts=0,
+    shaken=[],
+)
+WANT: Final = Upshot({"a": TALK}, [], 0)
+
+
+def with_(**changes: Any) -> Upshot:  # noqa: ANN401 -- the fields of a conversation
+    """Return the same run with something else in its conversation."""
+    return msgspec.structs.replace(WANT, talks={"a": msgspec.structs.replace(TALK, **changes)})
+
+
+def shown(**changes: Any) -> Upshot:  # noqa: ANN401 -- what a model is shown
+    """Return the same run with something else that a model is shown."""
+    return with_(histories=[msgspec.structs.replace(BOT, **changes)])
+
+
+def ended(message: str, **changes: Any) -> Upshot:  # noqa: ANN401 -- how a turn ended
+    """Return the same run with another end of one message."""
+    return with_(ends={**ENDS, message: msgspec.structs.replace(ENDS[message], **changes)})
+
+
+def called(**changes: Any) -> Upshot:  # noqa: ANN401 -- the fields of a call
+    """Return the same run with something else about its call."""
+    return with_(calls={"m1": [msgspec.structs.replace(PAID, **changes)]})
+
+
+CASES: Final[Mapping[str, tuple[Upshot, list[str]]]] = {
+    "nothing": (WANT, []),
+    "an end is missing": (with_(ends={"m1": ENDS["m1"]}), ["a ends"]),
+    "an end is one too many": (with_(ends={**ENDS, "m3": End("completed")}), ["a ends"]),
+    "another kind of end": (ended("m1", kind="error"), ["a end of m1"]),
+    "another reason": (ended("m2", reason="no more"), ["a end of m2"]),
+    "another text": (ended("m1", text="Sold."), ["a text of m1"]),
+    "more text": (ended("m1", text="Paid. Really."), ["a text of m1"]),
+    "less text, and not stopped": (ended("m1", text="Pai"), ["a text of m1"]),
+    "more text, and stopped": (ended("m2", text="On and on"), ["a text of m2"]),
+    "more is spent": (with_(spent=2), ["a spent"]),
+    "less is spent": (with_(spent=0), ["a spent"]),
+    "no call": (with_(calls={}), ["a calls of m1"]),
+    "a call twice": (with_(calls={"m1": [PAID, PAID]}), ["a calls of m1"]),
+    "a call of another message": (with_(calls={"m2": [PAID]}), ["a calls of m1", "a calls of m2"]),
+    "another tool": (called(tool="sell"), ["a calls of m1"]),
+    "other arguments": (called(arguments='{"cents":6}'), ["a calls of m1"]),
+    "another status": (called(status="error"), ["a calls of m1"]),
+    "no agent": (with_(histories=[]), ["a agents bot"]),
+    "an agent more": (with_(histories=[BOT, BOT]), ["a agents bot"]),
+    "another role": (shown(role="cook"), ["a agents bot", "a agents cook"]),
+    "other words of a model": (
+        shown(messages=[("user", "pay"), ("assistant", "Sold."), *SAID[2:]]),
+        ["a history of bot"],
+    ),
+    "words of another": (
+        shown(messages=[("user", "pay"), ("tool", "Paid."), *SAID[2:]]),
+        ["a history of bot"],
+    ),
+    "a word less": (shown(messages=SAID[:-1]), ["a history of bot"]),
+    "a word more": (shown(messages=[*SAID, ("user", "?")]), ["a history of bot"]),
+    "the app asked for something else": (shown(asked=["pay", "less"]), ["a history of bot"]),
+    "the app asked for nothing": (shown(asked=["pay"]), ["a history of bot"]),
+    "no conversation": (Upshot({}, [], 0), ["conversations"]),
+    "a conversation more": (Upshot({"a": TALK, "b": TALK}, [], 0), ["conversations"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_thing_that_is_another_is_named(case: str) -> None:
+    """It is found where it is and nowhere else; as a finding, it is one about the state."""
+    got, where = CASES[case]
+
+    assert [each.where for each in compared(WANT, got)] == where
+    assert [finding.verdict for finding in differences(WANT, got)] == ["state"] * len(where)
+
+
+@pytest.mark.parametrize("field", sorted(SESSION))
+def test_every_field_of_a_session_is_compared(field: str) -> None:
+    """Whatever is told of a session must be the same."""
+    got = with_(session={**SESSION, field: "something else"})
+
+    assert [each.where for each in compared(WANT, got)] == [f"a session {field}"]
+
+
+def test_all_that_a_session_is_told_by_is_told() -> None:
+    """A field that is left out would be compared nowhere."""
+    told = """agents approvals completed exhausted failed failures interrupted members messages
+        phase refused running suspension turns unclean waiting"""
+
+    assert sorted(SESSION) == told.split()
+
+
+def test_whoever_is_adrift_may_be_asked_something_else() -> None:
+    """What was unknown decided who speaks: then the app may say other things to others."""
+    history = msgspec.structs.replace(BOT, asked=["pay", "less"])
+
+    assert [*compared(WANT, with_(histories=[history], adrift=True))] == []
+
+
+UNTOLD: Final = {
+    "the app is not told": (with_(unknown=1, doubts=0, told_doubts=1), ["app is told of 0"]),
+    "the models are not": (with_(unknown=1, doubts=1, told_doubts=0), ["models know of 0"]),
+    "nobody is": (with_(unknown=1), ["app is told of 0", "models know of 0"]),
+    "the app is told for nothing": (with_(doubts=1), ["app is told of 1"]),
+    "everybody is": (with_(unknown=1, doubts=1, told_doubts=1), []),
+    "several models are": (with_(unknown=1, doubts=1, told_doubts=2), []),
+}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("case", UNTOLD)
+def test_what_is_unknown_is_told_to_everybody(case: str, *, strict: bool) -> None:
+    """To the app and to a model, whatever else may be another: who is not told is named."""
+    got, words = UNTOLD[case]
+    found = [*differences(WANT, got, strict=strict)]
+
+    assert [finding.verdict for finding in found] == ["effect"] * len(words)
+    assert all(told in finding.message for told, finding in zip(words, found, strict=True))
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_problem_that_the_undisturbed_run_has_not_is_found(*, strict: bool) -> None:
+    """Each of them, also one that is there more often than it was; what was there is no news."""
+    want = msgspec.structs.replace(WANT, problems=["old"])
+    got = msgspec.structs.replace(WANT, problems=["old", "new", "old"])
+    found = [*differences(want, got, strict=strict)]
+
+    assert {finding.verdict for finding in found} == {"invariant"}
+    assert sorted(finding.message for finding in found) == ["new", "old"]
+    assert not [*differences(want, want, strict=strict)]
+    assert not [*differences(want, WANT, strict=strict)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_after_a_fault_that_may_be_noticed_only_what_must_never_be_is_found(case: str) -> None:
+    """A turn may end otherwise then."""
+    got, _ = CASES[case]
+
+    assert [*differences(WANT, got, strict=False)] == []
