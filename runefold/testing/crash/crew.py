@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from runefold.testing.crash.server import Answer, Setup, Task
 
 _TASKS: Final = Path("/proc/self/task")
-_TAIL: Final = 2_000
+_MOST: Final = 1 << 20
+"""So much is read of what a server that is gone had to say."""
 _MAIN: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; "
     "from runefold.testing.crash.server import main; main(*map(int, sys.argv[1:3]))"
@@ -79,9 +80,11 @@ class Server:
 
     def _last_words(self) -> str:
         try:
-            return self._errors.read_text("utf-8", "replace")[-_TAIL:].strip() or "without a word"
+            with self._errors.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST))
+                return file.read().decode("utf-8", "replace")
         except OSError:
-            return "without a word"
+            return ""
 
     @property
     def is_gone(self) -> bool:

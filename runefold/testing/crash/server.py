@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -162,11 +163,16 @@ def _done(setup: Setup, app: CrashApp, task: Task) -> Answer:
 
 def lost(task: Task | None, last_words: str) -> Answer:
     """Return what is known of a task whose server is gone: it hung and gave up, or it died."""
-    hung = _HUNG in last_words
+    # First of all of it: what it ends with may be the far end of a deep stack.
+    hung = [found.start() for found in _HUNG.finditer(last_words)]
     verdict: Verdict = "hang" if hung else "died"
+    place = ""
     if hung:
-        last_words = stacks.in_order(last_words)
-    place = stacks.where(last_words)
+        last_words = stacks.in_order(last_words[hung[-1] :])
+        place = stacks.where(last_words)
+        last_words = last_words[:_STACKS]
+    else:
+        last_words = last_words[-_TAIL:].strip() or "without a word"
     told = f"it was not over in time{place}" if hung else f"its process died: {last_words}"
     wrong = [Finding(verdict, told)]
     match task:
@@ -180,8 +186,12 @@ def lost(task: Task | None, last_words: str) -> Answer:
             return Broken(told)
 
 
-_HUNG: Final = "Timeout ("
+_HUNG: Final = re.compile(r"^Timeout \(\d+:\d\d:\d\d", re.MULTILINE)
 """What the stacks of all threads begin with when a time is up."""
+_STACKS: Final = 20_000
+"""So much is kept of the stacks, from where the app's own come first,"""
+_TAIL: Final = 2_000
+"""and so much of what a process said last that died."""
 
 
 def main(reading: int, writing: int) -> None:
