@@ -196,6 +196,25 @@ def aims(
     return found
 
 
+def _check_effect(point: Point, boundaries: Sequence[Boundary]) -> None:
+    """Refuse to hit an effect that the commit does not begin: no run would ever come by it."""
+    if point.kind not in OF_EFFECTS or not 1 <= point.number <= len(boundaries):
+        return
+    at = boundaries[point.number - 1]
+    effect = at.effects[point.which - 1] if point.which <= len(at.effects) else None
+    wanted = "tool" if point.kind in TOOL_FAULTS else "model" if point.kind in MODEL_FAULTS else ""
+    if effect is not None and wanted in ("", effect.what):
+        return
+    begun = ", ".join(f"{each.what} {each.name}" for each in at.effects) or "no effect"
+    befalls = f"a {wanted}'s effect" if wanted else "an effect"
+    which = f" number {point.which}" if point.which > 1 else ""
+    msg = (
+        f"{point} is hit at {befalls}{which}, but commit {point.number} "
+        f"({' + '.join(at.kinds)} in {at.conversation}) begins {begun}"
+    )
+    raise Refused(msg)
+
+
 class Meant(msgspec.Struct, frozen=True):
     """A point that is asked for, and what is meant by its number if that may change."""
 
@@ -206,6 +225,7 @@ class Meant(msgspec.Struct, frozen=True):
         """Return the point with the number that it has in this run, as far as that can be told."""
         aim, point = self.aim, self.point
         if aim is None:
+            _check_effect(point, boundaries)
             return point
         places: Sequence[Boundary | Message] = messages if aim.kind in BY_MESSAGE else boundaries
         for at in places:

@@ -347,3 +347,25 @@ def test_what_was_copied_in_part_is_refused(text: str) -> None:
     """A point that lost its end would be looked for in vain."""
     with pytest.raises(Refused, match="is no crash point"):
         meant(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1:after-effect", r"commit 1 \(session.created in conv_a\) begins no effect"),
+        ("1:actor-before-effect", "begins no effect"),
+        ("2:after-effect.3", "an effect number 3, but commit 2 .* begins model bot, tool pay"),
+        ("2:tool-raises", "a tool's effect, but commit 2 .* begins model bot, tool pay"),
+        ("2:provider-429.2", "a model's effect number 2, but commit 2"),
+    ],
+)
+def test_an_effect_that_a_commit_does_not_begin_is_refused(text: str, why: str) -> None:
+    """It is not the app's fault that no run comes by it."""
+    with pytest.raises(Refused, match=why):
+        meant(text).found(BOUNDARIES, MESSAGES)
+
+
+@pytest.mark.parametrize("text", ["2:after-effect.2", "2:tool-raises.2", "2:provider-429"])
+def test_an_effect_that_a_commit_begins_is_hit(text: str) -> None:
+    """Each by its own number, and by what can befall it."""
+    assert meant(text).found(BOUNDARIES, MESSAGES) == parse(text)
