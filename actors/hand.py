@@ -139,9 +139,14 @@ class HandScheduler:
         """Let somebody take a step when their turn comes."""
         self._line.append(who)
 
+    @property
+    def is_halted(self) -> bool:
+        """Whether nobody takes a step any more."""
+        return self._halted is not None and self._halted()
+
     def step(self) -> bool:
         """Let somebody take one step, or alarms that are due ring; tell whether there was any."""
-        if self._halted is not None and self._halted():
+        if self.is_halted:
             return False
         when = self.clock.next_alarm
         due = int(when is not None and when <= self.clock.now())
@@ -196,7 +201,7 @@ class HandScheduler:
                 return True
             if self.step() or self.at_rest():
                 continue
-            if self._halted is not None and self._halted():
+            if self.is_halted:
                 return False
             when = self.clock.next_alarm
             if end is not None and (when is None or when > end):

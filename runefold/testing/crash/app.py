@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from runefold.by_hand import loop_for
 from runefold.naming import imported
 from runefold.runtime import Runtime
 from runelog.errors import Refused
@@ -64,10 +65,11 @@ class CrashApp:
             _called(self.check, runtime, effects)
 
 
-def _called(function: Callable[..., Any], *arguments: object) -> None:
-    found = function(*arguments)
+def _called(function: Callable[..., Any], runtime: Runtime, *more: object) -> None:
+    found = function(runtime, *more)
     if inspect.isawaitable(found):
-        asyncio.run(_awaited(found))
+        with asyncio.Runner(loop_factory=loop_for(runtime.scheduler)) as runner:
+            runner.run(_awaited(found))
 
 
 async def _awaited(found: Any) -> None:  # noqa: ANN401 -- anything that can be awaited

@@ -77,14 +77,14 @@ class FollowedLog(FragileLog):
 
 
 def _check_alone() -> None:
-    """Refuse to have somebody wait in an event loop: nobody goes on while it does."""
+    """Refuse to have somebody wait in an event loop for a log that wakes nobody."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
     msg = (
-        "in one process nothing happens while an event loop waits, so `async for` would wait for "
-        "ever: follow with `for`, wait with `await turn`, or sweep with real kills"
+        "in one process no thread wakes an event loop when a log has more, so `async for` would "
+        "wait for ever: follow with `for`, wait with `await turn`, or sweep with real kills"
     )
     raise Refused(msg)
 
