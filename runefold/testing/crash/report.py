@@ -60,6 +60,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     If not all did, no copy was used.
     """
+    spot: int = 0
+    """Of the points that are told of from a copy, how many were killed as well, to be sure of it.
+
+    One that fails from its copy is told of as what the kill came to, and is none of these.
+    """
     notes: list[str] = []
     """What else is to be known of how it was swept."""
     swept: float = 0
@@ -105,7 +110,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         copied = sum(result.warm for result in self.results)
         if not copied:
             return "each from the top"
-        same = "" if self.agreed is None else f" ({self.agreed[0]} of them killed as well)"
+        same = f" ({self.spot} of them killed as well)" if self.spot else ""
         rest = len(self.results) - copied
         return f"{copied} from copies{same}" + (f", {rest} from the top" if rest else "")
 

@@ -7,7 +7,7 @@ import random
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,7 @@ from runefold.testing.crash.crew import Crew
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.places import workplace
 from runefold.testing.crash.points import MOMENTS, Meant, Point, aims, meant
+from runefold.testing.crash.record import Recording
 from runefold.testing.crash.report import Report
 from runefold.testing.crash.server import Attempt, Record, Recorded, Setup, Shoot, Shots, Tried
 from runefold.testing.crash.shots import APART
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runefold.testing.crash.points import Aim
-    from runefold.testing.crash.record import Recording
     from runefold.testing.crash.trial import Result
 
 PATIENCE: Final = 60.0
@@ -45,7 +45,7 @@ FEW: Final = 5
 BESIDE: Final = 2
 """So many processes for each core: most of the time one waits, for a retry or for a disk."""
 
-Progress = "Callable[[int, int, int], None]"
+Progress: TypeAlias = "Callable[[int, int, int], None]"
 """Told how many points are done, how many there are, and how many failed."""
 
 
@@ -78,7 +78,7 @@ class Options(NamedTuple):
 def sweep(
     app: CrashApp | str,
     options: Options | None = None,
-    progress: Callable[[int, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Sweep an app, or one that is named `package.module:app`; return what came of it."""
     options = options or Options()
@@ -141,6 +141,7 @@ class _Swept(NamedTuple):
     seconds: float = 0.0
     agreed: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
+    spot: int = 0
 
 
 _NO_COPIES: Final = (
@@ -166,7 +167,7 @@ class _Run:
         work: Path,
         keep: Path,
         seed: int,
-        progress: Callable[[int, int, int], None] | None,
+        progress: Progress | None,
     ) -> None:
         self._options = options
         self._seed = seed
@@ -185,15 +186,11 @@ class _Run:
         # A fork is cheap, a server takes as long as its imports: no more than there are points.
         most = self._options.sample if wanted is None else 1
         jobs = self._jobs if most is None else max(1, min(most, self._jobs))
+        recording, swept, began = Recording(), _Swept([]), begun
         with Crew(self._setup, self._copied, jobs) as crew:
-            answer = crew.one(Record())
-            assert isinstance(answer, Recorded)
-            recording = answer.recording
-            if not recording.wrong and not recording.boundaries:
-                recording = msgspec.structs.replace(recording, wrong=[_NOTHING])
-            swept = _Swept([])
-            began = time.monotonic()
             try:
+                recording = self._recorded(crew)
+                began = time.monotonic()
                 if not recording.wrong:
                     swept = self._swept(crew, self._points(wanted, recording), recording)
             except KeyboardInterrupt:
@@ -203,6 +200,16 @@ class _Run:
                 report = self._report(recording, swept, time.monotonic() - begun)
                 raise Interrupted(msgspec.structs.replace(report, interrupted=True)) from None
         return self._report(recording, swept, time.monotonic() - begun)
+
+    @staticmethod
+    def _recorded(crew: Crew) -> Recording:
+        """Return the undisturbed run."""
+        answer = crew.one(Record())
+        assert isinstance(answer, Recorded)
+        recording = answer.recording
+        if not recording.wrong and not recording.boundaries:
+            return msgspec.structs.replace(recording, wrong=[_NOTHING])
+        return recording
 
     def _points(self, wanted: Meant | None, recording: Recording) -> list[Point]:
         if wanted is not None:
@@ -245,7 +252,8 @@ class _Run:
             found[kill if copy in killed else copy] for copy, kill in zip(tasks, cold, strict=True)
         ]
         both = (len(checked) - len(differ), len(checked)) if checked else None
-        return _Swept(results, time.monotonic() - begun, both, notes)
+        spot = 0 if notes else sum(copy not in doubted for copy in checked)
+        return _Swept(results, time.monotonic() - begun, both, notes, spot)
 
     def _task(self, point: Point, recording: Recording) -> Attempt:
         wanted = aims(point, recording.boundaries, recording.messages)
@@ -320,6 +328,7 @@ class _Run:
             stacks=recording.stacks,
             results=swept.results,
             agreed=swept.agreed,
+            spot=swept.spot,
             notes=list(swept.notes),
             swept=swept.seconds,
             seconds=seconds,

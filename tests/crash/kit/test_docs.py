@@ -94,3 +94,19 @@ def test_the_mended_bot_survives(folder: Path) -> None:
     quick = run(folder, "runefold.cli", "crash-test", "bot:app", *options)
 
     assert quick.returncode == 0, quick.stdout + quick.stderr
+
+
+def test_the_numbers_on_the_page_add_up() -> None:
+    """Every point survived or failed, and began with a copy or at the top: none is told twice."""
+    counted = re.findall(
+        r"^(\d+) points of .*, (\d+) survived, (\d+) failed, "
+        r".*, (\d+) from copies \((\d+) of them killed as well\)(?:, (\d+) from the top)?,",
+        PAGE.read_text("utf-8"),
+        re.MULTILINE,
+    )
+
+    assert len(counted) == 2
+    for points, survived, failed, copies, killed, top in counted:
+        assert int(points) == int(survived) + int(failed) == int(copies) + int(top or 0)
+        # One in ten, and none of those that failed.
+        assert int(killed) <= -(-int(points) // 10)
