@@ -29,7 +29,7 @@ def _ends(log: Log) -> dict[str, str]:
     # Of each conversation: their turns are numbered alike.
     messages: dict[tuple[str, str], str] = {}
     found: dict[str, str] = {}
-    for envelope in _envelopes(log):
+    for envelope in envelopes(log):
         where = envelope.conversation, envelope.owner
         match envelope.payload:
             case turns.Started(message_id=message):
@@ -54,7 +54,7 @@ def broken_promises(log: Log, till: Till) -> Iterator[str]:
     ends = _ends(log)
     accepted = {
         rune.message_id
-        for envelope in _envelopes(log)
+        for envelope in envelopes(log)
         if isinstance(rune := envelope.payload, sessions.InputAccepted)
     }
     for promise in till.promises():
@@ -155,7 +155,7 @@ def misplaced(log: Log) -> Iterator[str]:
         yield "it is put away, and does not say so" if not said else "it says that it is put away"
 
 
-def _envelopes(log: Log) -> Iterator[Envelope]:
+def envelopes(log: Log) -> Iterator[Envelope]:
     """Yield what was written in the conversations that there are, one after the other."""
     there = {each.id for each in log.conversations()}
     for name in (NAME, BESIDE):
@@ -164,7 +164,7 @@ def _envelopes(log: Log) -> Iterator[Envelope]:
 
 
 def _runes(log: Log) -> Iterator[Rune]:
-    return (envelope.payload for envelope in _envelopes(log))
+    return (envelope.payload for envelope in envelopes(log))
 
 
 def _calls(log: Log, tool: str) -> Iterator[tools.Called]:

@@ -12,6 +12,7 @@ from runefold.runtime import Runtime
 from runefold.testing import CrashApp
 from runefold.testing.crash.clock import SkewedClock
 from tests.crash.warm import walking_inside
+from tests.scenarios.endings import ENDINGS, ending
 from tests.scenarios.judge import broken_promises, misdeeds, misplaced, misprints, stutters
 from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, Till, tools
@@ -86,9 +87,15 @@ class Check:
     """What must be true of a scenario beside what must be true of every app."""
 
     name: str
+    ended: bool = True
+    """Whether it is held to the end that was asked for, as long as nobody disturbs it."""
 
     def __call__(self, runtime: Runtime, effects: Effects) -> None:
-        """Look at what was charged and written outside, what was said, what the app was told."""
+        """Look at what was charged and written outside, what was said, what the app was told.
+
+        Undisturbed, it must also have come to the end that was asked for: a run that was cut off is
+        only compared with that one.
+        """
         log, till, blind = runtime.log, till_of(runtime), ALL[self.name].blind
         wrong = [
             *misdeeds(log, till, blind=blind),
@@ -99,6 +106,8 @@ class Check:
         ]
 
         assert wrong == []
+        if self.ended and not effects.point:
+            assert ending(log, till) == ENDINGS[self.name]
 
 
 def app(name: str, *, warm: bool = False, kept: bool = False) -> CrashApp:
