@@ -1,4 +1,4 @@
-"""Budgets: each reservation settles once, and none goes past a limit."""
+"""Budgets: each reservation settles once, at what it costs, and none goes past a limit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from actors.audits.found import Found
 from actors.budget import runes as budget
 from actors.model import runes as model
+from actors.model.lifecycle import CRASH
 from actors.tool import runes as tool
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Money:
         self._keys: dict[str, str] = {}
         """The turn of each model call and tool call."""
         self._settled: set[str] = set()
+        self._whole: set[str] = set()
+        """What settles at all that was reserved: a tool call, a model call that a crash cut off."""
 
     def take(self, at: int, rune: Rune) -> Iterator[Found]:
         """Find what is wrong about an entry."""
@@ -51,6 +54,10 @@ class Money:
                 model.Called(model_call_id=name, turn_id=of) | tool.Called(call_id=name, turn_id=of)
             ):
                 self._keys[name] = of
+                if isinstance(rune, tool.Called):
+                    self._whole.add(name)
+            case model.Failed(model_call_id=name, error_type=kind) if kind == CRASH:
+                self._whole.add(name)
             case budget.Opened(scope=scope):
                 self._accounts[scope] = _Account(rune)
             case budget.Replenished(scope=scope, amounts=amounts) if scope in self._accounts:
@@ -91,6 +98,9 @@ class Money:
             yield Found("INV-AGENT-BUDGET", at, f"{rune.key} is settled {again}")
             return
         self._settled.add(rune.key)
+        if rune.key in self._whole and rune.used != open_.amounts:
+            message = f"{rune.key} is settled at {rune.used}, with {open_.amounts} reserved"
+            yield Found("INV-AGENT-BUDGET", at, message)
         yield from self._spend(at, open_.scope, rune.key, rune.used, open_.amounts)
 
     def _spend(
