@@ -25,9 +25,7 @@ class _Idle(selectors.DefaultSelector):
         super().__init__()
         self._go_on = go_on
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, selectors._EventMask]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return what there is from outside; wait for it only if nobody here can go on."""
         found = super().select(0)
         if found or (timeout is not None and timeout <= 0) or self._go_on(timeout):
@@ -57,7 +55,7 @@ class HandLoop(asyncio.SelectorEventLoop):
         """Wait until something is there; False if nothing more happens by itself."""
         if awaited.is_there():
             return True
-        there = self.create_future()
+        there: asyncio.Future[bool] = self.create_future()
         self._waiting[there] = awaited
         try:
             return await there
