@@ -12,7 +12,14 @@ import pytest
 
 from runefold.testing.crash.app import CrashApp
 from runefold.testing.crash.html import page
-from runefold.testing.crash.sweep import BESIDE, PATIENCE, Options, left_out, sweep
+from runefold.testing.crash.sweep import (
+    BESIDE,
+    PATIENCE,
+    Interrupted,
+    Options,
+    left_out,
+    sweep,
+)
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -68,11 +75,17 @@ class Sweeper:
         app = CrashApp(build, scenario, check, name=self._request.node.nodeid)
         if self._config.getoption("--crash-point") and self._count != self._wanted:
             return left_out(app.name, chosen)
+        line = _Line(self._config)
         try:
-            with _Line(self._config) as line:
+            with line:
                 report = sweep(app, chosen, line.show)
         except Refused as refusal:
             pytest.fail(str(refusal), pytrace=False)
+        except Interrupted as interrupted:
+            # No test is told of any more then: it is said here, or nowhere.
+            line.tell(interrupted.report)
+            self._write(interrupted.report)
+            raise
         self._request.node.user_properties.append(("crash_sweep", report.summary()))
         self._write(report)
         return report
@@ -121,7 +134,11 @@ class Sweeper:
 
     def _again(self, options: Options) -> str:
         """Return the command that runs this test again, but for the point."""
-        parts = ["pytest", shlex.quote(self._request.node.nodeid)]
+        # As seen from where pytest was started, which is where the line is pasted.
+        file, colons, name = self._request.node.nodeid.partition("::")
+        started = self._config.invocation_params.dir
+        file = os.path.relpath(self._config.rootpath / file, started)
+        parts = ["pytest", shlex.quote(f"{file}{colons}{name}")]
         if options.staged:
             parts.append("--crash-in-process")
         if options.order is not None:
@@ -161,10 +178,15 @@ class _Line:
         full = width * done // max(1, total)
         bar = "█" * full + "░" * (width - full)
         wrong = f", {failed} failed" if failed else ""
+        self._shown = True
         self._write(f"\r  {bar} {done} of {total} points{wrong} ")
 
+    def tell(self, report: Report) -> None:
+        """Say at once all that a person has to know."""
+        if self._reporter is not None:
+            self._write("\n" + "".join(f"{line}\n" for line in report.lines()))
+
     def _write(self, text: str) -> None:
-        self._shown = True
         assert self._reporter is not None
         if self._capture is None:
             self._reporter.write(text, flush=True)

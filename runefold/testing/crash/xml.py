@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _UNMET = "no run came by this point"
+_BROKEN_OFF = "interrupted: nothing is known of the points that are not here"
 
 
 def junit(report: Report) -> str:
@@ -23,13 +24,13 @@ def junit(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    cases = len(report.results) + bool(report.wrong)
+    cases = len(report.results) + bool(report.wrong) + report.interrupted
     skipped = 0 if report.too_many_missed else len(report.missed)
     failures = len(report.failed) + bool(report.wrong) + len(report.missed) - skipped
     yield '<?xml version="1.0" encoding="utf-8"?>'
     yield (
         f"<testsuite name={_attribute(f'crash {report.app}')} tests='{cases}' "
-        f"failures='{failures}' errors='0' skipped='{skipped}' "
+        f"failures='{failures}' errors='{int(report.interrupted)}' skipped='{skipped}' "
         f"time='{report.seconds:.3f}'>"
     )
     yield "  <properties>"
@@ -42,6 +43,10 @@ def _lines(report: Report) -> Iterator[str]:
         yield "  </testcase>"
     for result in report.results:
         yield from _case(report, result)
+    if report.interrupted:
+        yield f"  <testcase classname={_attribute(report.app)} name='the rest'>"
+        yield f"    <error message='{_BROKEN_OFF}'/>"
+        yield "  </testcase>"
     yield "</testsuite>"
 
 

@@ -84,6 +84,27 @@ def test_a_failure_prints_how_to_run_its_point_again(tmp_path: Path) -> None:
     assert "1 point of" in once_more.stdout
 
 
+OWN_FAILS = """
+from tests.crash.kit import bots
+
+def test_own(crash_sweep):
+    crash_sweep(bots.build_careless, bots.scenario, bots.check, staged=True, jobs=1)
+"""
+
+
+def test_the_line_works_from_where_pytest_was_started(tmp_path: Path) -> None:
+    """From a folder below the root, a test is named as it is called there."""
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "test_own.py").write_text(OWN_FAILS)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ".."]
+    done = subprocess.run(command, cwd=below, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "again:   pytest test_own.py::test_own --crash-in-process" in done.stdout
+
+
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
 def test_functions_of_a_test_are_found_by_other_processes(tmp_path: Path, mode: str) -> None:
     """They need not be in a module that can be imported: however pytest imports tests."""
