@@ -183,9 +183,9 @@ class Faults:
 
     # -- the log and the clock ----------------------------------------------------------------
 
-    def of_log(self, fault: str, log: Log) -> None:
+    def of_log(self, kind: str, log: Log) -> None:
         """Have the disk fail, or the clock be set."""
-        match fault:
+        match kind:
             case "disk-full":
                 if self.time is not None:
                     self.time.hasten()

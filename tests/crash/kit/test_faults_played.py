@@ -17,8 +17,9 @@ from runefold.testing.crash import stage as staging
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import RAISED, UNNOTICED, WORDS, Faults, MadeToFail
 from runefold.testing.crash.journal import Execution, Memory
+from runefold.testing.crash.logs import StageLog
 from runefold.testing.crash.points import FAULTS, LOG_FAULTS, MODEL_FAULTS, TOOL_FAULTS, Aim
-from runefold.testing.crash.watch import StageLog, Watch
+from runefold.testing.crash.watch import Watch
 from runefold.testing.crash.wraps import Ledger
 from runelog.errors import LogFailed, LogFull, UnknownConversation
 from runelog.rune import Change
@@ -283,11 +284,12 @@ def test_a_clock_by_hand_is_really_moved() -> None:
     stage = staging.Stage(None)
     stage.clock, time = HandClock(0), staging.HandTime(stage)
     moved: list[float] = []
-    for move in (
+    moves: list[Callable[[], None]] = [
         lambda: time.jump(HOUR),
         lambda: time.jump(-HOUR),
         lambda: time.outlast(Call(call_id="call_1", timeout=30)),
-    ):
+    ]
+    for move in moves:
         before = stage.clock.now()
         move()
         moved.append((stage.clock.now() - before) / SECOND)
