@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from runefold.runtime import Runtime
 
-BOTH: Final = pytest.mark.parametrize("staged", [True])
+BOTH: Final = pytest.mark.parametrize("staged", [True, False])
 
 
 @cache
