@@ -30,6 +30,8 @@ class Books:
         """What a human said that came out of a call."""
         self.runs: Counter[str] = Counter()
         """How often a tool ran."""
+        self.at_work: dict[tuple[str, str], dict[str, bool]] = {}
+        """By conversation and turn, the calls that run just now, and whether they may together."""
         self.said: dict[tuple[str, str], str] = {}
         """What a model call said."""
         self.finished: set[tuple[str, str]] = set()

@@ -65,6 +65,24 @@ class Ending:
                 left = [*state.running, *state.waiting]
                 if left:
                     self._complain("goes on by itself", f"{name} still has {_shown(left)}")
+            if state.phase not in OVER:
+                self._check_family(name, state)
+                self._check_alarm(name, state)
+
+    def _check_family(self, name: str, state: State) -> None:
+        """Look for agents whose parent is gone: they go with it."""
+        there = {each.agent_id for each in state.members}
+        for each in state.members:
+            if each.parent_id is not None and each.parent_id not in there:
+                self._complain("no orphans", f"{each.agent_id} of {name} outlives its parent")
+
+    def _check_alarm(self, name: str, state: State) -> None:
+        """Look whether somebody wakes when the time is up that a human has, be it in its sleep."""
+        alarm, late = self._sim.clock.next_alarm, self._sim.set_back * SECOND
+        for each in state.approvals:
+            if alarm is None or alarm > each.deadline + late:
+                told = f"{each.approval_id} of {name} lapses at {each.deadline}, and nobody wakes"
+                self._complain("in time", told)
 
     def _settle(self) -> None:
         """Let everything happen that happens by itself."""

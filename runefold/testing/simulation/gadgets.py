@@ -9,7 +9,7 @@ from actors.tool.context import progress, stop_if_cancelled
 from actors.tool.outcome import Happened
 from runefold.agents import AgentTool, HandOver
 from runefold.spec import AgentSpec, Budget
-from runefold.testing.simulation.models import Around, tool_name
+from runefold.testing.simulation.models import KEY, MARK, TELLING, Around, tool_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,11 +87,14 @@ class Gadget:
         kind = self._next()
         self._kind = kind
         self._hand.truths.tool_runs(call.conversation, call.call_id)
-        outcome = self._tool.run(call)
+        with self._hand.truths.at_work(call, safe=bool(self.spec.parallel_safe)):
+            outcome = self._tool.run(call)
         if kind in {"hangs", "hangs_after"} and outcome.status == "error":
             raise Hang
         if outcome.status == "success":
-            self._hand.books.returned.setdefault(call.call_id, []).append(outcome.output)
+            self._hand.books.returned.setdefault(call.call_id, []).append(
+                str(outcome.output).replace(KEY, MARK)
+            )
         return outcome
 
     def _next(self) -> RunKind:
@@ -123,7 +126,7 @@ class Gadget:
         if kind in {"raises_after", "hangs_after"}:
             msg = "it did work, and then it did not"
             raise ValueError(msg)
-        return f"{n} done"
+        return f"{n} done with {KEY}" if n == TELLING else f"{n} done"
 
     def _probe(self, call_id: str, _arguments: Mapping[str, Any]) -> Happened | None:
         if not self._hand.books.effects[call_id]:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
+from actors.redaction.redactor import mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from runefold.testing.simulation.plans import Line, Round, Trouble, World
     from runefold.testing.simulation.truths import Truths
 
+KEY: Final = "key-0123456789-of-the-house"
+"""A secret that the app wants kept out, and that models and tools let slip."""
+MARK: Final = mark(KEY)
+"""What is kept in its place."""
+TELLING: Final = 2
+"""The number of those who let it slip."""
 FOR_EVER: Final = 10_000_000
 """Seconds that nobody waits for."""
 
@@ -56,10 +63,12 @@ class Model:
         call = f"{request.turn_id}-r{request.round}-a{request.attempt}"
         key = (request.conversation, call)
         around.truths.model_asked(around.disk, request, call)
-        around.books.said[key] = ""
+        around.books.said[key] = raw = ""
         for event in self._answer(request):
             if isinstance(event, Text):
-                around.books.said[key] += event.text
+                # A fragment may end in the middle of a secret.
+                raw += event.text
+                around.books.said[key] = raw.replace(KEY, MARK)
             elif isinstance(event, Done):
                 around.books.finished.add(key)
             yield event
@@ -101,6 +110,8 @@ class Model:
             case "say":
                 for piece in range(line.n + 1):
                     yield Text(f"{where}.{piece} ")
+                if line.n == TELLING:
+                    yield from (Text(KEY[:5]), Text(KEY[5:20]), Text(f"{KEY[20:]} "))
             case "call":
                 yield self._call(line.n, word, conversation)
             case "pause":

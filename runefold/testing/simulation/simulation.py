@@ -22,7 +22,7 @@ from runefold.testing.simulation.ears import Ears
 from runefold.testing.simulation.ending import Ending
 from runefold.testing.simulation.gadgets import MODEL, Hang, tools
 from runefold.testing.simulation.mishaps import Mishaps
-from runefold.testing.simulation.models import Model
+from runefold.testing.simulation.models import KEY, Model
 from runefold.testing.simulation.plans import Plan
 from runefold.testing.simulation.tape import Tape
 from runefold.testing.simulation.truths import Truths
@@ -172,6 +172,7 @@ class Simulation:
             if self.disk.is_cut:
                 self._spoil_snapshots()
             self.disk.mend()
+            self.books.at_work.clear()
             # No process comes back in the very moment in which the one before it went.
             self.clock = SimClock(self.clock.now() + 1, self)
             self.conductor = Conductor(self.clock, self.tape, self)
@@ -208,6 +209,7 @@ class Simulation:
             tools=tools(self.world, self, self.forgotten),
             providers={MODEL: Model(self)},
             policy=Policy(mode=self.world.mode),
+            redact=[KEY],
             clock=self.clock,
             chance=self._chance,
             scheduler=self.conductor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from actors.agent.history import History
@@ -10,14 +11,19 @@ from actors.model import runes as models
 from actors.model.lifecycle import CRASH
 from actors.session import runes as sessions
 from actors.tool import runes as tools
+from actors.tool.state import State as Call
 from actors.turn import runes as turns
 from actors.turn.state import before_it
+from runefold.testing.simulation.models import KEY
+from runefold.testing.simulation.wishes import Wishes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from actors.entity import Entity
     from actors.model.provider import Message, Request
     from actors.session.state import State as Session
-    from actors.tool.state import State as Call
+    from actors.tool.context import Call as Running
     from runefold.testing.simulation.books import Books
     from runelog.log import Log
     from runelog.rune import Envelope, Rune
@@ -47,6 +53,7 @@ class Truths:
     def __init__(self, books: Books) -> None:
         """Begin with an empty log."""
         self._books = books
+        self.wishes = Wishes(books)
         self.folds: dict[tuple[str, str], Fold] = {}
         self.accepted: dict[tuple[str, str], None] = {}
         """Every message that is on disk, by conversation and id, in the order they came."""
@@ -69,13 +76,17 @@ class Truths:
     def call(self, conversation: str, call_id: str) -> Call | None:
         """Return what a tool call's runes add up to, None if there is none."""
         fold = self.folds.get((conversation, call_id))
-        return None if fold is None else fold.state
+        return fold.state if fold is not None and isinstance(fold.state, Call) else None
 
     # -- rune by rune -------------------------------------------------------------------------
 
     def take(self, envelope: Envelope) -> None:
         """Take in one more rune that is on disk."""
         rune, name = envelope.payload, envelope.conversation
+        if KEY.encode() in bytes(envelope.body):
+            self._books.complain("no secrets", f"{envelope.kind} of {envelope.owner} has the key")
+        self.wishes.about_messages(name, self.session(name), rune)
+        self.wishes.about_answers(name, self.call(name, envelope.owner), rune)
         self._about_messages(name, envelope.owner, rune)
         self._about_the_outside(name, envelope.owner, rune)
         key = (name, envelope.owner)
@@ -175,6 +186,7 @@ class Truths:
             shown = [*map(_short, request.messages)]
             had = [*map(_short, history.messages)]
             self._books.complain("as the log has it", f"{call} is shown {shown}, not {had}")
+        self.wishes.shown(call, request.messages)
         for complaint in _unsound(request.messages):
             self._books.complain("sound history", f"{call} is shown a history where {complaint}")
 
@@ -185,6 +197,22 @@ class Truths:
             self._books.complain("intent first", f"{call_id} runs, and no tool.started is on disk")
         elif call.status == "denied":
             self._books.complain("not if denied", f"{call_id} runs, and it was denied")
+
+    @contextlib.contextmanager
+    def at_work(self, call: Running, *, safe: bool) -> Iterator[None]:
+        """Look whether a call may run beside those of its turn that do and have no result yet."""
+        working = self._books.at_work.setdefault((call.conversation, call.turn_id), {})
+        for other, other_safe in working.items():
+            found = self.call(call.conversation, other)
+            is_open = found is not None and not found.status and other != call.call_id
+            if is_open and not (safe and other_safe):
+                told = f"{call.call_id} runs while {other} does, and they must not"
+                self._books.complain("one at a time", told)
+        working[call.call_id] = safe
+        try:
+            yield
+        finally:
+            working.pop(call.call_id, None)
 
     def took_effect(self, call_id: str, *, repeatable: bool) -> None:
         """Count an effect; once for each call, unless it is harmless or a human wants it again."""

@@ -11,6 +11,7 @@ from actors.errors import Unanswered
 from actors.tool.state import Phase as CallPhase
 from runefold.testing.simulation.gadgets import Stagehand, agent, budget
 from runefold.testing.simulation.models import says
+from runefold.testing.simulation.wishes import Sent
 from runelog.errors import Refused, RunefoldError, UnknownConversation
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ class Users:
         key = (session.id, message)
         self.sent[key] = word
         self.unsure[key] = None
+        self._house.truths.wishes.sends(*key, Sent(word, to, mode))
         try:
             session.send(word, message_id=message, to=to, mode=mode)  # type: ignore[arg-type]  # one of two
         except Refused:
@@ -151,6 +153,7 @@ class Users:
         """Wait for the end of a message's turn, and hold what is told against the log."""
         session = self.session(name)
         # Whoever sends it again is given the same turn.
+        self._house.truths.wishes.sends(name, message, Sent(self.sent[name, message], "", "queue"))
         turn = session.send(self.sent[name, message], message_id=message)
         try:
             status = turn.result(seconds).status
@@ -271,6 +274,7 @@ class Users:
         else:
             self._answer_about(session, call_id, verdict)
         self._check(session.id, call_id)
+        self._house.truths.wishes.counts(session.id, call_id, verdict)
         return f"{verdict}s {call_id} of {session.id}"
 
     def _answer_about(self, session: Session, call_id: str, verdict: str) -> None:
