@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from actors.agent.history import History
 from actors.album import Album
-from actors.budget.runes import Settled
+from actors.budget.runes import Amounts, Settled
 from actors.hall import Hall
 from actors.model import lifecycle as model_law
 from actors.model.actor import ModelActor
 from actors.page import Page
+from actors.redaction.redactor import Flow
 from actors.session import decide as session_decides
 from actors.session import lifecycle as session_law
 from actors.session import state as session_state
@@ -24,6 +25,7 @@ from actors.shell import Shell
 from actors.tool import answers, moves
 from actors.tool import lifecycle as tool_law
 from actors.tool import runes as tools
+from actors.turn import lifecycle as turn_law
 from supervisors.recovery import Recovery
 from tests.changing import everywhere
 
@@ -196,6 +198,96 @@ def snapshot_ahead(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Album, "keep", ahead)
 
 
+def newest_first(patch: pytest.MonkeyPatch) -> None:
+    """Let an agent take up the message that came last."""
+    next_for = session_state.next_for
+
+    def last(state: Any, agent_id: str) -> Any:  # noqa: ANN401 -- as given
+        return next_for(replace(state, waiting=state.waiting[::-1]), agent_id)
+
+    for module in (session_state, session_decides, session_law):
+        patch.setattr(module, "next_for", last)
+
+
+def other_words(patch: pytest.MonkeyPatch) -> None:
+    """Keep a message with words that nobody sent."""
+    accept = session_decides._accept
+    patch.setattr(
+        session_decides, "_accept", lambda state, word: accept(state, replace(word, content="w0"))
+    )
+
+
+def to_whoever_is_in_front(patch: pytest.MonkeyPatch) -> None:
+    """Do not look whom a message is for."""
+    accept = session_decides._accept
+    patch.setattr(
+        session_decides, "_accept", lambda state, word: accept(state, replace(word, to=""))
+    )
+
+
+def steered_by_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Have a message that steers wait like any other."""
+    accept = session_decides._accept
+    patch.setattr(
+        session_decides, "_accept", lambda state, word: accept(state, replace(word, mode="queue"))
+    )
+
+
+def calls_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Charge nothing for a tool call."""
+    result = moves.result
+
+    def unpaid(*args: Any, **options: Any) -> list[Any]:  # noqa: ANN401 -- as given
+        found = result(*args, **options)
+        return [replace(each, used=Amounts()) if type(each) is Settled else each for each in found]
+
+    for module in (moves, answers, tool_law):
+        patch.setattr(module, "result", unpaid)
+
+
+def crashes_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Charge nothing for a model call that a crash cut off."""
+    fail = model_law._fail
+
+    def unpaid(state: Any, fault: Any, settled: Settled) -> list[Any]:  # noqa: ANN401 -- as given
+        crashed = fault.error_type == model_law.CRASH
+        return fail(state, fault, replace(settled, used=Amounts()) if crashed else settled)
+
+    patch.setattr(model_law, "_fail", unpaid)
+
+
+def results_without_outputs(patch: pytest.MonkeyPatch) -> None:
+    """Show a model that its calls are done, and nothing of what they returned."""
+    take = History.take
+
+    def mute(self: History, rune: Any, text: Any) -> None:  # noqa: ANN401 -- as given
+        take(self, replace(rune, output=None) if isinstance(rune, tools.Result) else rune, text)
+
+    patch.setattr(History, "take", mute)
+
+
+def all_calls_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Run calls beside each other that must not be."""
+    take = turn_law._take
+
+    def loose(*args: Any) -> list[Any]:  # noqa: ANN401 -- as given
+        found = take(*args)
+        return [replace(each, hold=False) if type(each) is tools.Called else each for each in found]
+
+    patch.setattr(turn_law, "_take", loose)
+
+
+def nothing_held_back(patch: pytest.MonkeyPatch) -> None:
+    """Look for secrets in each fragment by itself."""
+    feed, end = Flow.feed, Flow.end
+
+    def hasty(self: Flow, piece: str) -> str:
+        alone = Flow(self._machine)
+        return feed(alone, piece) + end(alone)
+
+    patch.setattr(Flow, "feed", hasty)
+
+
 COMMON: Final[tuple[Plant, ...]] = (
     forgotten_due,
     effect_before_append,
@@ -212,6 +304,15 @@ COMMON: Final[tuple[Plant, ...]] = (
     history_without_results,
     two_turns_at_once,
     snapshot_ahead,
+    newest_first,
+    other_words,
+    to_whoever_is_in_front,
+    steered_by_nobody,
+    calls_for_nothing,
+    crashes_for_nothing,
+    results_without_outputs,
+    all_calls_at_once,
+    nothing_held_back,
 )
 """Bugs that show within a few seeds."""
 RARE: Final[tuple[Plant, ...]] = (blind_rerun, recovered_by_nobody, no_alarm_after_a_restart)
