@@ -15,10 +15,11 @@ from runefold import opening
 from runefold.testing import CrashApp, CrashReport
 from runefold.testing.crash import judge
 from runefold.testing.crash.journal import Committed, Memory, Synced, Told
+from runefold.testing.crash.logs import StageLog
 from runefold.testing.crash.points import aims, parse
 from runefold.testing.crash.stage import Stage, StageScene
 from runefold.testing.crash.trial import Scene
-from runefold.testing.crash.watch import StageLog, Watch
+from runefold.testing.crash.watch import Watch
 from runelog.rune import Change
 from tests.crash.kit import bots, broken
 from tests.crash.kit.test_sweep import swept, told
