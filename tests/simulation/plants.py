@@ -288,6 +288,25 @@ def nothing_held_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Flow, "feed", hasty)
 
 
+def left_behind(patch: pytest.MonkeyPatch) -> None:
+    """Let agents stay whose parent is gone."""
+    for module in (session_state, session_decides, session_law):
+        patch.setattr(module, "orphans", lambda _state: set(), raising=False)
+        patch.setattr(module, "is_orphan", lambda *_: False, raising=False)
+
+
+def contradicted_in_silence(patch: pytest.MonkeyPatch) -> None:
+    """Tell a human who comes second that the answer counts, whatever it is."""
+    answered = answers.answered
+
+    def polite(state: Any, word: Any) -> list[Any]:  # noqa: ANN401 -- as given
+        last = state.answered
+        again = last is not None and last.approval_id == word.approval_id
+        return [] if again else answered(state, word)
+
+    patch.setattr(tool_law, "answered", polite)
+
+
 COMMON: Final[tuple[Plant, ...]] = (
     forgotten_due,
     effect_before_append,

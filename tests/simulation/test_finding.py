@@ -26,6 +26,19 @@ DOUBLE: Final = decode(
 )
 """A power cut right after the effect of a tool that cannot be asked whether it happened."""
 
+FAMILY: Final = decode(
+    """{"acts": [{"kind": "send"}, {"kind": "wait"}, {"kind": "spawn", "after": 60},
+                 {"kind": "spawn", "after": 60, "who": 1}, {"kind": "dismiss", "after": 60}]}"""
+)
+"""An agent that began another one is dismissed."""
+DISPUTE: Final = decode(
+    """{"world": {"agents": [{"tools": [0]}], "tools": [{"kind": "blind", "approval": true}],
+                  "words": [{"rounds": [{"lines": [{"kind": "call"}]}]}]},
+        "acts": [{"kind": "send"}, {"kind": "wait"}, {"kind": "approve", "after": 60},
+                 {"kind": "answer_again", "after": 60, "how": 1}]}"""
+)
+"""A call is approved, and then denied."""
+
 
 def found() -> Outcome:
     """Return the first run in which something is wrong."""
@@ -62,6 +75,22 @@ def test_a_double_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = play(DOUBLE).wrong
 
     assert [rule for rule, _ in wrong] == ["effect once"]
+
+
+def test_an_agent_left_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was begun by an agent goes with it."""
+    assert not play(FAMILY).wrong
+    plants.left_behind(monkeypatch)
+
+    assert [rule for rule, _ in play(FAMILY).wrong] == ["no orphans"]
+
+
+def test_an_answer_that_does_not_count_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever says the contrary of what was said is told that it does not count."""
+    assert not play(DISPUTE).wrong
+    plants.contradicted_in_silence(monkeypatch)
+
+    assert [rule for rule, _ in play(DISPUTE).wrong] == ["never lost"]
 
 
 def test_what_is_found_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
