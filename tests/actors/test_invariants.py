@@ -9,6 +9,7 @@ import pytest
 from actors.agent import runes as agents
 from actors.budget import runes as budget
 from actors.invariants import SEVERITIES, violations
+from actors.model import runes as model
 from actors.session import runes as session
 from actors.tool import runes as tool
 from tests.actors.plants import (
@@ -107,6 +108,20 @@ PLANTED: Final[dict[str, tuple[str, Sequence[Step]]]] = {
         [funds(), reserved(), settled(), settled()],
     ),
     "a settlement of nothing": ("INV-AGENT-BUDGET", [funds(), settled()]),
+    "a call that costs nothing": (
+        "INV-AGENT-BUDGET",
+        [funds(), begun(), called(), reserved(), started(), result(), settled(used=0)],
+    ),
+    "a crash that costs nothing": (
+        "INV-AGENT-BUDGET",
+        [
+            funds(),
+            begun(),
+            reserved("turn_1-r0-a0"),
+            ("turn_1-r0-a0", model.Failed("turn_1-r0-a0", "crash")),
+            settled("turn_1-r0-a0", used=0),
+        ],
+    ),
     "a reservation that outlives its turn": (
         "INV-AGENT-BUDGET",
         [funds(), begun(), called(), reserved(), result(), over()],

@@ -268,13 +268,13 @@ class StageScene:
             for each in judge.forgotten(told, stage.log):
                 stage.journal.note(Wrong(number, each.verdict, each.message))
             life.play(app, runtime, stage.watch, lambda: stage.log.failed is not None)
+            stage.rest()
+            case = life.Case("" if point is None else str(point), directory, want, strict)
+            wrong, found = life.judged(app, runtime, stage.watch, stage.ledger, case)
         except CUT_OFF:
             raise
         except Exception as error:
             if stage.log.is_cut or stage.log.failed is not None:
                 raise PowerCut from error
             return [life.raised(error)], None
-        stage.rest()
-        case = life.Case("" if point is None else str(point), directory, want, strict)
-        wrong, found = life.judged(app, runtime, stage.watch, stage.ledger, case)
         return [*wrong, *judge.noted(stage.journal.lines())], found

@@ -19,6 +19,7 @@ from runefold.testing.crash.faults import RAISED, UNNOTICED, WORDS, Faults, Made
 from runefold.testing.crash.journal import Execution, Memory
 from runefold.testing.crash.logs import StageLog
 from runefold.testing.crash.points import FAULTS, LOG_FAULTS, MODEL_FAULTS, TOOL_FAULTS, Aim
+from runefold.testing.crash.rig import Kill
 from runefold.testing.crash.watch import Watch
 from runefold.testing.crash.wraps import Ledger
 from runelog.errors import LogFailed, LogFull, UnknownConversation
@@ -225,7 +226,7 @@ def of_log(fault: str) -> tuple[list[type[Exception] | None], int, list[str]]:
     """
     time = Noted()
     log = StageLog(lambda: 0)
-    log.watch = Watch(1, Memory(), Aim(fault, number=1), Faults(time).of_log)
+    log.watch = Watch(1, Memory(), Aim(fault, number=1), Kill(Faults(time)))
     refused: list[type[Exception] | None] = []
     for number in range(2):
         try:
