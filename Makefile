@@ -47,12 +47,12 @@ setup: $(STAMP)
 
 test: $(STAMP)
 	@echo "test: running the tests"
-	@$(PY) -m pytest -n auto --maxprocesses 4 $(ARGS) || { echo "test: FAILED"; exit 1; }
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS) || { echo "test: FAILED"; exit 1; }
 	@echo "test: all passed"
 
 crash: $(STAMP)
 	@echo "crash: running the long sweeps; this takes a while"
-	@$(PY) -m pytest -n auto --maxprocesses 4 -p tests.crash.tally -m crash --timeout 1800 $(ARGS) || { \
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -p tests.crash.tally -m crash --timeout 1800 $(ARGS) || { \
 	  echo "crash: FAILED"; exit 1; }
 	@echo "crash: all survived"
 
