@@ -126,6 +126,26 @@ def test_cancelled_alarms_are_not_kept() -> None:
     assert rung == kept
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_alarms_ring_in_order_however_many_of_them_are_cancelled(seed: int) -> None:
+    """Whichever are dropped, at whatever time, those that are left ring each at its own."""
+    clock = HandClock()
+    chance = random.Random(seed)
+    begun = clock.now()
+    rung: list[int] = []
+    kept: list[int] = []
+    for _ in range(2_000):
+        when = chance.randrange(HOUR)
+        alarm = clock.at(begun + when, lambda: rung.append(clock.now() - begun))
+        if chance.random() < 0.8:
+            alarm.cancel()
+        else:
+            kept.append(when)
+    clock.advance(3_600)
+
+    assert rung == sorted(kept)
+
+
 # -- the system's ------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -16,6 +16,9 @@ from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
 from runelog.errors import Refused, UnknownConversation
 from runelog.rune import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DAY = 24 * 3600.0
 
@@ -134,6 +137,38 @@ def test_a_message_waits_even_for_an_agent_that_is_free() -> None:
     assert result.turn_id == "turn_2"
 
 
+def test_a_message_that_has_come_to_its_end_is_not_taken_up_again() -> None:
+    """Sent again under its id, it is the same message, though no state remembers it any more."""
+    scene = Scene()
+    scene.letterbox.deny(scene.id, scene.call, approver="ann")
+    scene.back()
+    scene.away()
+    before = scene.kinds()
+    again = scene.letterbox.send(scene.id, "Go.", message_id="first")
+    written = scene.kinds()[len(before) :]
+    session = scene.stage.reopen().session(scene.id)
+    scene.stage.run()
+
+    assert again == "first"
+    assert written == []
+    assert session.state.turns == 1
+
+
+def test_a_message_that_was_refused_is_not_taken_up_again() -> None:
+    """It waited when its session was closed; sent again under its id it is as it was."""
+    scene = Scene()
+    name = scene.letterbox.send(scene.id, "More.")
+    scene.letterbox.close_session(scene.id)
+    scene.stage.reopen()
+    scene.stage.run()
+    scene.away()
+    before = scene.kinds()
+
+    assert "session.input_refused" in before
+    assert scene.letterbox.send(scene.id, "More.", message_id=name) == name
+    assert scene.kinds() == before
+
+
 def test_a_doubt_can_be_settled_by_what_happened() -> None:
     """Whoever looked says so, and the turn goes on with it; nothing is run again."""
     scene = Scene("ask")
@@ -166,6 +201,38 @@ def test_a_call_that_is_in_doubt_is_not_run_again_from_here() -> None:
         scene.letterbox.answer(scene.id, scene.call, "happened", approver="ann")
 
     assert scene.kinds() == before
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_call_of_another_session_cannot_be_answered_for(*, running: bool) -> None:
+    """A call belongs to its own session, be it known by its id elsewhere; nothing is written."""
+    scene = Scene()
+    runtime = scene.stage.reopen()
+    other = runtime.create_session(AgentSpec(role="helper", model="demo", tools=["charge"]))
+    scene.stage.run()
+    scene.stage.log.flush()
+    words: list[Callable[[], None]] = [
+        lambda: other.approve(scene.call, approver="ann"),
+        lambda: other.deny(scene.call, reason="no", approver="ann"),
+        lambda: other.answer(scene.call, "give_up", approver="ann"),
+    ]
+    if not running:
+        scene.away()
+        box = scene.letterbox
+        words = [
+            lambda: box.approve(other.id, scene.call, approver="ann"),
+            lambda: box.deny(other.id, scene.call, reason="no", approver="ann"),
+            lambda: box.answer(other.id, scene.call, "give_up", approver="ann"),
+        ]
+    before = scene.stage.log.position
+    for word in words:
+        with pytest.raises(Refused, match=f"{scene.call} in {other.id}"):
+            word()
+    scene.stage.log.flush()
+
+    assert scene.stage.log.position == before
+    assert [each.call_id for each in scene.letterbox.state(scene.id).approvals] == [scene.call]
+    assert scene.charged == []
 
 
 def test_what_is_not_there_cannot_be_talked_to() -> None:

@@ -117,6 +117,21 @@ def test_a_budget_that_refuses_is_told_of_until_it_is_raised() -> None:
     assert found(there) == []
 
 
+def test_a_budget_that_refused_is_forgotten_with_its_agent() -> None:
+    """Nobody can raise the budget of an agent that is gone."""
+    there = talk(obedient)
+    poor = AgentSpec(
+        role="poor", model="demo", budget=Budget(tokens=5_000), max_output_tokens=6_000
+    )
+    agent = there.session.spawn(poor)
+    there.session.send("hi", to=agent).result(10)
+    before = [at.entity for at in found(there) if at.rule == "over_budget"]
+    there.session.kill(agent)
+
+    assert before == [agent]
+    assert [at.entity for at in found(there) if at.rule == "over_budget"] == []
+
+
 def test_a_session_that_is_over_is_left_alone() -> None:
     """Nobody has to look at it any more, whatever was wrong with it."""
     there = talk(obedient, retries=0)

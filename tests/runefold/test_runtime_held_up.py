@@ -10,6 +10,8 @@ from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
 from actors.model.providers.scripted import Scripted, call, pause
 from actors.tool.adapters.function import tool
+from actors.tool.commands import Report
+from actors.tool.runes import Called
 from runefold.agents import AgentTool
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget
@@ -236,3 +238,26 @@ def test_wherever_it_crashes_both_wait_for_the_human(appends: int) -> None:
     assert spent(there) < 200, "each crash costs a stretch of each turn at the most"
     assert told == taken == 1
     assert problems(there) == []
+
+
+def test_who_has_something_to_read_does_not_sleep() -> None:
+    """A call that only waits for a human can be taken up again; what it was told would be lost."""
+    there = team()
+    turn = there.session.send("Pay.")
+    idle: list[bool] = []
+
+    def look() -> None:
+        house = there.stage.runtime.tree_of_actors.house(NAME)
+        assert house is not None
+        idle.append(house.hall.is_idle())
+        [asks, _] = [rune for rune in there.runes("tool.call") if isinstance(rune, Called)]
+        house.hall.tell(asks.call_id, Report("progress", "still here"))
+        idle.append(house.hall.is_idle())
+        there.stage.run()
+        idle.append(house.hall.is_idle())
+
+    later(there, 10, look)
+    later(there, 20, lambda: agree(there))
+
+    assert turn.result(HOUR).output == "success: paid"
+    assert idle == [True, False, True]

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from actors.model.providers.scripted import pause
+import pytest
+
+from actors.model.providers.scripted import call, pause
 from actors.session.actor import Interrupt
+from actors.tool.outcome import Outcome
+from actors.tool.runes import Result
+from actors.tool.spec import ToolSpec
 from tests.runefold.talks import talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actors.process import Answer
+    from actors.tool.context import Call
 
 
 def test_asked_again_it_does_not_stop_what_began_since() -> None:
@@ -35,6 +46,63 @@ def test_asked_again_it_does_not_stop_what_began_since() -> None:
     assert second.result(100).output == "well well"
     assert stopped == [1]
     assert len(asked) == 1
+
+
+class Stoppable:
+    """A tool that can be stopped, and ends as a test says once it is told to."""
+
+    def __init__(self, ends: Outcome) -> None:
+        """Begin before it runs."""
+        self.spec = ToolSpec(name="work", timeout=60, grace=5)
+        self._ends = ends
+        self.stop: Callable[[], object] = lambda: None
+        """Called while it runs: whoever tells it to stop does that here."""
+        self.was_told = False
+
+    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Take any arguments."""
+        return dict(arguments)
+
+    def run(self, call: Call) -> Outcome:
+        """Run until it is told to stop, and then to its end."""
+        self.stop()
+        self.was_told = call.cancellation.cancelled
+        return self._ends
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "error"),
+    [
+        (Outcome("success", "all done"), "success", ""),
+        (Outcome("error", error="it broke"), "error", "it broke"),
+        (Outcome("cancelled", error="stopped"), "cancelled", "cancelled: enough; stopped"),
+    ],
+)
+def test_a_tool_that_can_be_stopped_says_itself_how_it_ended(
+    ends: Outcome, status: str, error: str
+) -> None:
+    """The turn is interrupted; its call came out as its tool did, which may be past stopping."""
+    work = Stoppable(ends)
+    there = talk([[call("work")], ["never said"]], work)
+    turn = there.session.send("Go.")
+    asked: list[Answer] = []
+
+    def stop() -> None:
+        house = there.stage.runtime.tree_of_actors.house(there.session.id)
+        assert house is not None
+        asked.append(house.session.ask_later(Interrupt("enough")))
+        assert there.stage.run_until(asked[0].is_there)
+        there.stage.run()
+        assert there.runes("tool.result") == []
+
+    work.stop = stop
+    result = turn.result(10)
+    (found,) = there.runes("tool.result")
+
+    assert work.was_told
+    assert isinstance(found, Result)
+    assert (found.status, found.output, found.error) == (status, ends.output, error)
+    assert (result.status, result.reason) == ("interrupted", "enough")
 
 
 def test_with_nothing_to_stop_it_stops_nothing() -> None:

@@ -136,6 +136,26 @@ def test_an_ear_hears_its_own_conversation(log: Runelog) -> None:
     assert not ear.deaf
 
 
+@pytest.mark.parametrize("missed", [1, 2, 3])
+@pytest.mark.parametrize("conversation", [A, None])
+def test_who_missed_anything_has_to_look(
+    log: Runelog, conversation: str | None, missed: int
+) -> None:
+    """What was heard is of no use unless it goes on right behind what the owner has, or knows of.
+
+    One rune that was not heard is as good as many.
+    """
+    log.append(A, [notes("note_1", *["unheard"] * 4)])
+    there = log.position if conversation is None else 5
+    ear = Ear(news_of(log), conversation, None)
+    assert ear.listen(there)
+    log.append(A, [notes("note_1", "heard")])
+
+    assert ear.take(there - missed, there + 1) is None
+    assert ear.last(there - missed) == there - missed
+    assert ear.deaf
+
+
 def test_nobody_is_woken_for_kinds_that_are_not_wanted(
     log: Runelog, helper: ThreadPoolExecutor
 ) -> None:

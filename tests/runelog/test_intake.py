@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runelog.blobs import MemoryBlobs
 from runelog.errors import NewerFormat
 from runelog.framing import MAGIC, START, BlockWriter, Kind
 from runelog.intake import check_stream
 from runelog.parts import Entry, Header, Opening, pack, pack_runes
 from runelog.transfer import Source, StreamReader
-from tests.runelog.streams import Hostile, refused, said, sample, written
+from tests.runelog.streams import Filed, Hostile, entries, refused, said, sample, written
 
 SMALL = written(Source("conv_a", said("one", "two")), Source("conv_b", said("three")))
 
@@ -134,6 +135,22 @@ def test_a_conversation_comes_once() -> None:
         for name in names:
             hostile.whole(said("one"), name)
         refused(hostile.done(), "comes twice, or not in order")
+
+
+def test_a_blob_belongs_to_the_conversation_that_it_came_in() -> None:
+    """What another conversation brought along is not there for the next one, as in a log."""
+    blobs = MemoryBlobs()
+    content = b"x" * 1_100_000
+    hostile = Hostile()
+    for name in ("conv_a", "conv_b"):
+        found = entries([Filed(name="a", content=content)], conversation=name, blobs=blobs)
+        index = hostile.open(name)
+        if name == "conv_a":
+            hostile.blob(index, content)
+        hostile.runes(index, found)
+        hostile.close(index.section(hostile.previous))
+
+    refused(hostile.done(), "rune 1 of conv_b .* which does not come before it")
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "x" * 65, "a\0b", "é"])

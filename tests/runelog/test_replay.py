@@ -28,6 +28,7 @@ from tests.runelog.parcel import (
     PaymentSettled,
     Phase,
     Scanned,
+    State,
 )
 
 if TYPE_CHECKING:
@@ -200,16 +201,25 @@ def test_conversations_are_kept_apart_from_their_entities(snapshots: Snapshots) 
 
 
 def test_another_law_does_not_use_old_snapshots(snapshots: Snapshots) -> None:
-    """A lifecycle of a later version folds anew."""
-    log = journey()
-    replay(log, "conv_a", LIFECYCLE, entity="parcel_1", snapshots=snapshots, save_every=5)
-    later = dataclasses.replace(
-        LIFECYCLE,
-        version=2,
-        evolve=lambda state, rune: msgspec.structs.replace(LIFECYCLE.evolve(state, rune), grams=77),
-    )
+    """A lifecycle of another version folds anew, from the first rune on, and keeps its own states.
 
-    assert replay(log, "conv_a", later, entity="parcel_1", snapshots=snapshots).state.grams == 77
+    What the two versions make of an early rune differs, and no later rune sets it again.
+    """
+    log = journey()
+
+    def evolve(state: State, rune: Rune) -> State:
+        heavier = Packed(rune.request, rune.grams + 76) if isinstance(rune, Packed) else rune
+        return LIFECYCLE.evolve(state, heavier)
+
+    later = dataclasses.replace(LIFECYCLE, version=LIFECYCLE.version + 1, evolve=evolve)
+    found = [
+        replay(log, "conv_a", law, entity="parcel_1", snapshots=snapshots, save_every=5).state
+        for law in (LIFECYCLE, later, LIFECYCLE, later)
+    ]
+
+    assert found[0] == expected(log, None).state
+    assert found[1] == fold(later, [each.payload for each in log.stream("conv_a", "parcel_1")])
+    assert [state.grams for state in found] == [1, 77, 1, 77]
 
 
 def test_a_snapshot_ahead_of_the_log_is_not_used(snapshots: Snapshots) -> None:

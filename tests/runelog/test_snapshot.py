@@ -74,6 +74,25 @@ def test_another_handle_finds_the_same(snapshots: Snapshots) -> None:
     assert snapshots.load("conv_a", TURN, 9) == (3, 3, ANCHOR, b"three")
 
 
+def test_a_file_that_was_replaced_is_read_anew(
+    snapshots: Snapshots, path: Path, tmp_path: Path
+) -> None:
+    """What a handle remembers of a file is not taken for what another in its place holds."""
+    fill(snapshots, count=2)
+    assert snapshots.load("conv_a", TURN, 99) is not None
+    other = Snapshots(tmp_path / "other")
+    other.save("conv_a", 1, {TOOL: kept(1, bytes(2 * path.stat().st_size))})
+    for event_id in range(1, 30):
+        other.save("conv_a", event_id, {TURN: kept(event_id, b"%d" % event_id)})
+    (other.root / path.name).replace(path)
+
+    assert snapshots.load("conv_a", TURN, 99) == (29, 29, ANCHOR, b"29")
+    assert snapshots.load("conv_a", TURN, 7) == (7, 7, ANCHOR, b"7")
+    assert snapshots.save("conv_a", 30, {TURN: kept(30, b"30")})
+    assert Snapshots(snapshots.root).load("conv_a", TURN, 29) == (29, 29, ANCHOR, b"29")
+    assert not snapshots.problems
+
+
 def test_states_are_apart_by_key(snapshots: Snapshots) -> None:
     """Another entity, lifecycle, version of it, or conversation has nothing to do with this one."""
     fill(snapshots)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import engine
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -41,6 +42,8 @@ SEGMENT: Final = 1 << 20
 """Small, so that a story rolls segments by itself."""
 CRASHES: Final = 3
 """At most, in one story: opening what was not closed takes a process of its own each time."""
+SHRINKING: Final = 20
+"""How many seconds a story that fails is made shorter, at the most."""
 CONVERSATIONS: Final = ("conv_a", "conv_b", "conv_c", "conv_d", SYSTEM)
 ENTITIES: Final = ("book_1", "note_1", "note_2", "note_3")
 
@@ -318,17 +321,27 @@ def outcome(act: Callable[[Log], object], log: Log, *, exactly: bool) -> object:
 
 
 def run(examples: int, steps: int, *, derandomize: bool) -> None:
-    """Have so many stories of so many steps told."""
-    run_state_machine_as_test(
-        TwoLogs,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            derandomize=derandomize,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    """Have so many stories of so many steps told.
+
+    One that fails is made shorter for a while and then printed, step by step, with what to put
+    before the test to have it told again.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        # Five minutes otherwise: the test would be killed before it says anything.
+        patch.setattr(engine, "MAX_SHRINKING_SECONDS", SHRINKING)
+        run_state_machine_as_test(
+            TwoLogs,
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                deadline=None,
+                derandomize=derandomize,
+                phases=[Phase.reuse, Phase.generate, Phase.shrink],
+                print_blob=True,
+                report_multiple_bugs=False,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
 
 
 def test_both_logs_tell_the_same_story() -> None:

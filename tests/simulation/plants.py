@@ -25,6 +25,8 @@ from actors.shell import Shell
 from actors.tool import answers, moves
 from actors.tool import lifecycle as tool_law
 from actors.tool import runes as tools
+from actors.tool.actor import ToolActor
+from actors.tool.commands import Fail, Finish
 from actors.turn import lifecycle as turn_law
 from supervisors.recovery import Recovery
 from tests.changing import everywhere
@@ -307,6 +309,22 @@ def contradicted_in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tool_law, "answered", polite)
 
 
+def done_and_cancelled(patch: pytest.MonkeyPatch) -> None:
+    """Say of a tool that was told to stop that it was cancelled, also if it came to its end."""
+    understand = ToolActor.understand
+
+    def stubborn(self: ToolActor, message: Any) -> Any:  # noqa: ANN401 -- as given
+        done = isinstance(message, Finish) and self._why is not None
+        return understand(self, Fail("", "cancelled") if done else message)
+
+    patch.setattr(ToolActor, "understand", stubborn)
+
+
+def cancelled_while_it_runs(patch: pytest.MonkeyPatch) -> None:
+    """Do not wait for the end of a tool that can be stopped."""
+    patch.setattr(ToolActor, "_ends_by_itself", lambda _self: False)
+
+
 COMMON: Final[tuple[Plant, ...]] = (
     forgotten_due,
     effect_before_append,
@@ -334,5 +352,11 @@ COMMON: Final[tuple[Plant, ...]] = (
     nothing_held_back,
 )
 """Bugs that show within a few seeds."""
-RARE: Final[tuple[Plant, ...]] = (blind_rerun, recovered_by_nobody, no_alarm_after_a_restart)
+RARE: Final[tuple[Plant, ...]] = (
+    blind_rerun,
+    recovered_by_nobody,
+    no_alarm_after_a_restart,
+    done_and_cancelled,
+    cancelled_while_it_runs,
+)
 """Bugs that take more."""

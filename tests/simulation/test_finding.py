@@ -38,6 +38,13 @@ DISPUTE: Final = decode(
                  {"kind": "answer_again", "after": 60, "how": 1}]}"""
 )
 """A call is approved, and then denied."""
+STOPPED: Final = decode(
+    """{"world": {"agents": [{"tools": [0]}],
+                  "tools": [{"kind": "blind", "grace": 5, "deaf": true, "runs": ["slow"]}],
+                  "words": [{"rounds": [{"lines": [{"kind": "call"}]}]}]},
+        "acts": [{"kind": "send"}, {"kind": "interrupt", "after": 30}]}"""
+)
+"""A turn is interrupted while its tool, which can be stopped, is past the point where it would."""
 
 
 def found() -> Outcome:
@@ -91,6 +98,17 @@ def test_an_answer_that_does_not_count_is_found(monkeypatch: pytest.MonkeyPatch)
     plants.contradicted_in_silence(monkeypatch)
 
     assert [rule for rule, _ in play(DISPUTE).wrong] == ["never lost"]
+
+
+@pytest.mark.parametrize("plant", [plants.done_and_cancelled, plants.cancelled_while_it_runs])
+def test_a_tool_that_was_not_cancelled_is_found(
+    monkeypatch: pytest.MonkeyPatch, plant: Plant
+) -> None:
+    """A call that can be stopped is cancelled only if its run has ended and returned nothing."""
+    assert not play(STOPPED).wrong
+    plant(monkeypatch)
+
+    assert [rule for rule, _ in play(STOPPED).wrong] == ["as returned"]
 
 
 def test_what_is_found_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:

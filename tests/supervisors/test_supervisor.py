@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import SECOND
 from actors.errors import Crashed, Dead, Overloaded, StartFailed
 from actors.process import KILLED, SHUTDOWN, Exit, Reason
 from runelog.errors import Refused
@@ -209,30 +208,6 @@ def test_somebody_is_told_of_each_restart_that_counts(hand: Hand) -> None:
 
     assert told == [("a", Reason.CRASH, 1), ("b", Reason.KILLED, 1), ("a", Reason.CRASH, 2)]
     assert [view.restarts for view in hand.ask(top, Look())] == [2, 1]
-
-
-def test_restarts_can_be_made_to_pause(hand: Hand) -> None:
-    """Each pause is longer, up to a limit; chance has its part of it; a calm time begins anew."""
-    chance = Fixed(0.5)
-    backoff = Backoff(first=1, factor=3, most=5, jitter=0.5, calm=60)
-    flags = Flags(intensity=100)
-    spec = hand.spec("a", backoff=backoff)
-    top = hand.supervisor(spec, flags=flags, chance=chance).launch()
-
-    for longest in (1, 3, 5, 5):
-        hand.tell("a", "crash")
-        assert [view.state for view in hand.ask(top, Look())] == [State.RESTARTING]
-        assert chance.asked[-1] == (longest / 2, longest)
-        before = len(hand.made["a"])
-        hand.clock.move_to(hand.clock.now() + round(longest * 0.75 * SECOND) - 1)
-        hand.scheduler.run()
-        assert len(hand.made["a"]) == before
-        hand.clock.move_to(hand.clock.now() + 1)
-        hand.scheduler.run()
-        assert len(hand.made["a"]) == before + 1
-    hand.clock.advance(60)
-    hand.tell("a", "crash")
-    assert chance.asked[-1] == (0.5, 1)
 
 
 def test_a_group_waits_for_the_pause_of_the_one_that_failed(hand: Hand) -> None:

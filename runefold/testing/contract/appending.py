@@ -67,6 +67,25 @@ class Appending(Base):
             "note_3",
         ]
 
+    def test_however_often_entities_take_turns_in_an_append_each_finds_its_runes(
+        self, log: Log
+    ) -> None:
+        """An entity's stream has every rune of it and no other, in stretches without number."""
+        turns = 400
+        names = ("note_1", "note_2")
+        changes = [notes(names[n % 2], str(n), observers=("book_1",)) for n in range(turns)]
+        log.append(A, changes)
+        log.append(A, [notes("note_1", "last")])
+
+        assert texts(log.stream(A, "note_1")) == [*map(str, range(0, turns, 2)), "last"]
+        assert texts(log.stream(A, "note_2")) == [*map(str, range(1, turns, 2))]
+        assert texts(log.stream(A, "book_1")) == [*map(str, range(turns))]
+        assert texts(log.stream(A, "note_1", after=100)) == [
+            *map(str, range(200, turns, 2)),
+            "last",
+        ]
+        assert log.version(A, "note_1") == turns // 2 + 1
+
     def test_runes_of_one_entity_may_lie_among_those_of_others(self, log: Log) -> None:
         """Several changes of an entity keep its runes in order between what it observes."""
         log.append(

@@ -94,6 +94,22 @@ class Archiving(Base):
             Gap(6, 6, "archived", B),
         ]
 
+    def test_every_large_field_is_archived(self, log: Log) -> None:
+        """Also one that comes with, or after, others that were there before it."""
+        first, second, third = (letter * (64 << 10) for letter in ("a", "b", "c"))
+        pages = [(first,), (first, second), (third, first, second)]
+        size = 2 << 20
+        runes = [NoteAttached(content=bytes(size), pages=each) for each in pages]
+        for rune in runes:
+            log.append(A, [Change("note_1", None, [rune])])
+        before = [facts(rune) for rune in log.read(A)]
+        log.archive(A)
+        archived = [facts(rune) for rune in log.read(A)]
+        log.restore(A)
+
+        assert archived == before
+        assert [rune.payload for rune in log.read(A)] == runes
+
     def test_archiving_again_does_nothing(self, log: Log) -> None:
         """Archiving what is archived changes nothing, alone or with others."""
         some(log)

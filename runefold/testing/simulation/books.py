@@ -26,6 +26,8 @@ class Books:
         """How often a human said that a call is to run again."""
         self.returned: dict[str, list[Any]] = {}
         """What a call returned, to whom it may concern."""
+        self.done: set[str] = set()
+        """The calls whose last run returned something, in this life of the process."""
         self.told: dict[str, list[Any]] = {}
         """What a human said that came out of a call."""
         self.runs: Counter[str] = Counter()

@@ -96,7 +96,7 @@ THEMES: Final[tuple[tuple[ActKind, ...], ...]] = (
 def draw(seed: int) -> Plan:
     """Draw a plan."""
     dice, more = _Dice(f"plan of {seed}"), _Dice(f"more of {seed}")
-    world = dice.world()
+    world = _Dice(f"grace of {seed}").graced(dice.world())
     acts = dice.acts(world)
     disorder = dice.choice((0, 5, 20, 60, 100, 100))
     return Plan(
@@ -150,6 +150,16 @@ class _Dice(Random):
             idle_after=self.choice((60, 60, 5, 1)),
             lazy_disk=self.sometimes(2),
         )
+
+    def graced(self, world: World) -> World:
+        """Have some tools end soon once they are told to stop, by that word or by themselves."""
+        if self.sometimes(2):
+            return world
+        tools = [
+            replace(each, grace=self.choice((0, 1, 5)), deaf=self.sometimes(2))
+            for each in world.tools
+        ]
+        return replace(world, tools=tuple(tools))
 
     def _agent(self, tools: int, *, tight: bool, hasty: bool) -> AgentPlan:
         return AgentPlan(

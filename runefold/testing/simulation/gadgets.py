@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.tool.adapters.function import FunctionTool
@@ -61,7 +62,7 @@ class Gadget:
                 options["in_doubt"] = "ask"
             case _:
                 pass
-        self._tool: FunctionTool[..., str] = FunctionTool(
+        function: FunctionTool[..., str] = FunctionTool(
             self._do,
             name=self._name,
             description="It does something.",
@@ -72,11 +73,13 @@ class Gadget:
             approval_timeout=max(plan.approval_timeout, 1),
             **options,
         )
+        self._tool = function
+        self._spec = replace(function.spec, grace=max(plan.grace, 0))
 
     @property
     def spec(self) -> ToolSpec:
         """What is declared of it."""
-        return self._tool.spec
+        return self._spec
 
     def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as it takes them."""
@@ -95,6 +98,7 @@ class Gadget:
             self._hand.books.returned.setdefault(call.call_id, []).append(
                 str(outcome.output).replace(KEY, MARK)
             )
+            self._hand.books.done.add(call.call_id)
         return outcome
 
     def _next(self) -> RunKind:
@@ -108,7 +112,8 @@ class Gadget:
         kind, conductor = self._kind, self._hand.conductor
         if kind == "slow":
             conductor.linger(SLOWLY)
-            stop_if_cancelled()
+            if not self._plan.deaf:
+                stop_if_cancelled()
         elif kind == "late":
             conductor.pause(self._plan.timeout + 1)
         elif kind == "talks":

@@ -93,6 +93,10 @@ class ToolPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """How its runs go, over and over; fine if nothing is said."""
     agent: int = 0
     """Of a tool that is an agent: which."""
+    grace: int = 0
+    """Seconds within which it ends once it is told to; nought if it cannot be stopped."""
+    deaf: bool = False
+    """Whether it comes to its own end all the same: it is past the point where it could stop."""
 
 
 class AgentPlan(msgspec.Struct, frozen=True, omit_defaults=True):

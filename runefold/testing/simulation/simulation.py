@@ -173,6 +173,7 @@ class Simulation:
                 self._spoil_snapshots()
             self.disk.mend()
             self.books.at_work.clear()
+            self.books.done.clear()
             # No process comes back in the very moment in which the one before it went.
             self.clock = SimClock(self.clock.now() + 1, self)
             self.conductor = Conductor(self.clock, self.tape, self)

@@ -136,8 +136,20 @@ class Truths:
                 said = [*self._books.returned.get(call, ()), *self._books.told.get(call, ())]
                 if said and output not in said:
                     self._books.complain("as returned", f"{call} has {output!r}, not {said!r}")
+            case tools.Result(call_id=call, status="cancelled"):
+                self._cancelled(name, call)
             case _:
                 pass
+
+    def _cancelled(self, name: str, call: str) -> None:
+        """Look whether a call that can be stopped was: it did not return, and runs no more."""
+        found = self.call(name, call)
+        if found is None or not found.call.rule.grace:
+            return
+        if call in self._books.done:
+            self._books.complain("as returned", f"{call} is cancelled, and it returned something")
+        if call in self._books.at_work.get((name, found.call.turn_id), ()):
+            self._books.complain("as returned", f"{call} is cancelled, and it still runs")
 
     def _once(self, message: str, again: bool, what: str) -> None:  # noqa: FBT001 -- one word for three
         if again:
@@ -192,6 +204,7 @@ class Truths:
 
     def tool_runs(self, conversation: str, call_id: str) -> None:
         """Look at a run of a tool as it begins: meant, and allowed."""
+        self._books.done.discard(call_id)
         call = self.call(conversation, call_id)
         if call is None or not call.started:
             self._books.complain("intent first", f"{call_id} runs, and no tool.started is on disk")

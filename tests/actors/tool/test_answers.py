@@ -305,6 +305,21 @@ def test_a_probe_speaks_of_one_run_only() -> None:
     assert call.after(Recover(now=LATER)).due == [Probe(ID, 1)]
 
 
+def test_after_each_crash_the_probe_is_asked_about_the_run_that_is_in_doubt() -> None:
+    """It is the same call each time, and each time another run of it; its answer settles that."""
+    call = given_call(called("allow", "probe"), STARTED)
+    for attempt in range(3):
+        assert call.due == [RunTool(ID, attempt)]
+        call = call.after(Recover(now=LATER))
+        assert call.due == [Probe(ID, attempt)]
+        done = call.when(Probed(attempt, happened=True, now=LATER, output=attempt))
+        assert bare(done) == [Result(call_id=ID, status="success", output=attempt), SETTLED]
+        call = call.after(Probed(attempt, happened=False, now=LATER))
+
+    assert call.due == [RunTool(ID, 3)]
+    assert call.state.attempt == 3
+
+
 def test_a_human_is_asked_about_a_doubt() -> None:
     """The question is an approval of its own, also if there was one before."""
     first = given_call(called("allow", "ask"), STARTED)

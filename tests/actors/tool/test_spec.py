@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from actors.budget.runes import Amounts
 from actors.model.runes import AskedCall, Completed
 from actors.tool.context import Call
-from actors.tool.outcome import Happened, Outcome, Probed
+from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed
 from actors.tool.runes import Called, Result, Rule
 from actors.tool.schema import MAX_DEPTH, check_json
-from actors.tool.spec import BadTool, ToolSpec, asked, digest, returned
+from actors.tool.spec import BadTool, ToolSpec, asked, digest, fitted, returned
 from runelog.codec import Codec
 from runelog.rune import Change
 
@@ -191,6 +192,36 @@ def test_the_limit_itself_is_not_too_long() -> None:
 
     assert returned("0123456789", spec) == Outcome("success", "0123456789")
     assert returned("0123456789a", spec).truncated == 1
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "漢", "🙂"])
+def test_limits_are_counted_in_bytes(letter: str) -> None:
+    """However many bytes a character takes, what is kept of an output is within the limit.
+
+    So it is in a list, and if an app's own adapter made the outcome.
+    """
+    each = len(letter.encode())
+    spec = ToolSpec(name="t", max_output_bytes=12 * 1_000)
+    fits, over = letter * (12 // each * 1_000), letter * (12 // each * 1_000 + 1)
+    long = letter * (40 // each * 1_000)
+    listed = returned([fits], spec)
+    foreign = fitted(Outcome("success", long), spec)
+    failed = fitted(Outcome("error", "", long), spec)
+
+    assert returned(fits, spec) == Outcome("success", fits)
+    assert returned(over, spec).truncated == each
+    assert listed.truncated == len('[""]')
+    assert kept(listed.output) <= 12_000
+    assert foreign.truncated == len(long.encode()) - 12_000
+    assert kept(foreign.output) <= 12_000
+    assert kept(failed.error) <= MAX_ERROR_BYTES
+
+
+def kept(text: str) -> int:
+    """Return how many bytes of an output are its own, and no note of what was left out."""
+    return sum(
+        len(part.encode()) for part in re.split(r"\n\[\.\.\. .* bytes left out \.\.\.\]\n", text)
+    )
 
 
 def test_half_characters_are_written_out() -> None:

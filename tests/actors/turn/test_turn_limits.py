@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from actors.commands import TimeUp
 from actors.model import runes as model
+from actors.model.lifecycle import CRASH
 from actors.tool import runes as tool
 from actors.turn.commands import AskModel, Fail, FinishEarly, GiveUp, Interrupt, RestartStream
 from actors.turn.lifecycle import ENTITY, LIFECYCLE
 from actors.turn.runes import Error, Interrupted, StreamRestarted, Summary, ToolsFinished
 from runefold.testing.spec import Given
+from runelog.errors import Refused
 from tests.actors.turn.scenes import (
     BACK,
     BORN,
@@ -57,6 +59,22 @@ def test_retries_are_counted_in_each_round() -> None:
     ]
     lost = model.Failed(model_call_id="turn_1-r1-a0", error_type="overloaded", retryable=True)
     assert second.having(lost).due == [RestartStream()]
+
+
+@pytest.mark.parametrize("why", [CRASH, "overloaded"])
+@pytest.mark.parametrize("retries", range(4))
+def test_a_crash_is_a_retry_like_any_other(why: str, retries: int) -> None:
+    """A model that was asked once, and again as often as is allowed, is not asked once more."""
+    turn = Given(LIFECYCLE, replace(BORN, retries=retries), called())
+    for attempt in range(retries):
+        turn = turn.having(failed(why, attempt))
+        assert turn.due == [RestartStream()]
+        turn = turn.after(RestartStream()).having(called(0, attempt + 1))
+    turn = turn.having(failed(why, retries))
+
+    assert turn.due == [GiveUp(f"turn_1-r0-a{retries}", why, "!")]
+    with pytest.raises(Refused):
+        turn.when(RestartStream())
 
 
 def test_a_fault_that_does_not_pass_is_not_tried_again() -> None:

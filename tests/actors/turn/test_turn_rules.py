@@ -57,6 +57,7 @@ from tests.actors.turn.scenes import (
     STREAMING,
     TURN,
     USED,
+    agreed,
     answered,
     ask,
     called,
@@ -64,6 +65,7 @@ from tests.actors.turn.scenes import (
     executing,
     failed,
     plan,
+    question,
     result,
 )
 
@@ -165,6 +167,18 @@ def test_safe_calls_run_at_once_and_the_others_one_by_one_after_them() -> None:
     turn = turn.having(result("r1"), result("r2"))
     assert turn.due == [ensured["w1"], ensured["w2"], Release("w1")]
     assert turn.having(result("w1", "error")).due == [ensured["w2"], Release("w2")]
+
+
+@pytest.mark.parametrize("before", [plan("a"), plan("a", verdict="ask")])
+def test_a_call_on_hold_waits_also_for_one_that_waits_for_a_human(before: tool.Called) -> None:
+    """What a human has yet to approve may still run, and must not run beside it."""
+    turn = Given(LIFECYCLE, *executing(before, plan("b", hold=True)))
+    ensured = [EnsureTool("a"), EnsureTool("b")]
+
+    assert turn.due == ensured
+    assert turn.having(question("a")).due == ensured
+    assert turn.having(question("a"), agreed("a")).due == ensured
+    assert turn.having(question("a"), result("a", "denied")).due == [ensured[1], Release("b")]
 
 
 def test_nobody_goes_before_the_first_if_all_are_on_hold() -> None:
