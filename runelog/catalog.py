@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from runelog.errors import Corrupt
 from runelog.index import (
     LAST,
     NUMBER,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from runelog.manifest import Manifest
     from runelog.view import View
 
 TABLES: Final = ("heads", "spans", "streams", "work", "meta")
@@ -43,6 +45,8 @@ _LMDB_PAGE: Final = 4_096
 _DEPTH: Final = 5
 MERGED: Final = b"merged"
 """In `meta`: the number of the last segment that was taken in."""
+SETTLED: Final = b"settled"
+"""In `meta`: the revision of the manifest for which the catalog was last settled."""
 _SLACK: Final = 24
 """Pages that any transaction may need: the way down each tree, and the list of free pages."""
 _Put = tuple[str, bytes, bytes | None]
@@ -203,6 +207,30 @@ class Catalog:
         copied = min(_DEPTH * count, self.env.used // _LMDB_PAGE)
         made = 3 * (size + 16 * count) // _LMDB_PAGE
         self.env.reserve((copied + made + _SLACK) * _LMDB_PAGE)
+
+    @property
+    def settled(self) -> int:
+        """The revision of the manifest that this catalog is at least as new as; see `Manifest`."""
+        with self.env.view() as view:
+            found = view.get("meta", SETTLED)
+        return PLACE.unpack(checked(SETTLED, found))[0] if found is not None else 0
+
+    def check_age(self, now: Manifest) -> None:
+        """Raise `Corrupt` unless the catalog is from the same time as a manifest.
+
+        It may know less of sealed segments, and of what was begun last it may know already.
+        """
+        settled = self.settled
+        if settled < now.settled:
+            msg = f"{self.env.path.name} is older than MANIFEST"
+            raise Corrupt(msg)
+        if self.merged >= now.active.number or (settled > now.settled and not now.pending):
+            msg = f"{self.env.path.name} is newer than MANIFEST"
+            raise Corrupt(msg)
+
+    def note_settled(self, revision: int) -> None:
+        """Put down that the catalog knows all that was archived, restored or erased by now."""
+        self._write([("meta", SETTLED, signed(SETTLED, PLACE.pack(revision)))])
 
     @property
     def merged(self) -> int:

@@ -32,6 +32,14 @@ class Archives:
         self._directory = directory
         self.codec: Codec
 
+    @property
+    def changed(self) -> int:
+        """When a file came to or went from the directory last, in nanoseconds; 0 if none did."""
+        try:
+            return self._directory.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
     def path(self, conversation: str) -> Path:
         """Return where an archived conversation is."""
         return self._directory / (conversation + _SUFFIX)

@@ -137,6 +137,13 @@ class Corrupt(RunefoldError, AssertionError):
         self.event_id = event_id
 
 
+class OldManifest(Corrupt):
+    """MANIFEST is older than the segments beside it: a backup or a copy took its place.
+
+    Nothing was changed. `runefold log repair` makes a new one from the segments.
+    """
+
+
 class IllegalTransition(RunefoldError, AssertionError):
     """A rune that its entity's table does not allow in this phase.
 

@@ -11,6 +11,7 @@ from runelog.catalog import Catalog
 from runelog.errors import Corrupt, NotALog, ReadOnly
 from runelog.files import make_directory, sync_directory
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo
+from runelog.rewrite import Birth
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,19 +63,18 @@ def create_log(directory: Path, segment_size: int) -> None:
     sync_directory(directory)
     make_directory(directory / "segments")
     info = SegmentInfo(number=1, first=1, map_size=segment_size)
+    new = Manifest(log=f"log_{secrets.token_hex(8)}", segments=(info,))
     path = directory / "segments" / info.name
     catalog_path = directory / "catalog.0.mdb"
     rewrite.discard(catalog_path)
     with contextlib.ExitStack() as stack:
-        env = rewrite.create(path, info, 0)
+        env = rewrite.create(path, info, Birth(new.log, new.revision), 0)
         stack.callback(env.close)
         catalog = Catalog(catalog_path, create=True)
         stack.callback(catalog.close)
         env.trim()
         catalog.env.trim()
-        vouched = Clean(env.digest(), catalog.env.digest(), 0)
+        vouched = Clean(env.digest(), catalog.env.digest(), 0, new.revision)
     manifest.write_clean(directory, vouched)
-    manifest.write_manifest(
-        directory, Manifest(log=f"log_{secrets.token_hex(8)}", segments=(info,))
-    )
+    manifest.write_manifest(directory, new)
     (directory / "CREATING").unlink()

@@ -211,10 +211,13 @@ class Keeper:
         room = max(empty.map_size, 3 * size + (16 << 20))
         side = msgspec.structs.replace(empty, generation=empty.generation + 1, map_size=room)
         made = [side]
-        env = rewrite.create(volumes.path(side), side, 0, silent=pending is not None)
+        birth = home.birth()
+        env = rewrite.create(
+            volumes.path(side), side, birth, 0, aside=True, silent=pending is not None
+        )
         try:
             last = rewrite.fill(env, side.first, conversations, progress)
-            done = rewrite.sealed(env, side, last)
+            done = rewrite.sealed(env, side, last, aside=True)
             fresh = SegmentInfo(
                 number=side.number + 1,
                 first=last + 1,
@@ -222,7 +225,7 @@ class Keeper:
                 since=empty.since,
             )
             made.append(fresh)
-            rewrite.create(volumes.path(fresh), fresh, home.owner.epoch).close()
+            rewrite.create(volumes.path(fresh), fresh, birth, home.owner.epoch).close()
             volumes.verified.add((done.number, done.generation))
             volumes.publish(
                 msgspec.structs.replace(
@@ -251,7 +254,10 @@ class Keeper:
                             self._bury(name)
                         elif step.op == "archive":
                             self._put_away(name)
-                home.volumes.publish(msgspec.structs.replace(home.volumes.manifest, pending=()))
+                now = home.volumes.manifest
+                settled = now.revision + 1
+                home.lookup.catalog.note_settled(settled)
+                home.volumes.publish(msgspec.structs.replace(now, pending=(), settled=settled))
                 for step in steps:
                     if step.op == "restore":
                         for name in step.conversations:

@@ -81,12 +81,16 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Which segments there are. What it does not list does not exist."""
+    """Which segments there are, in order."""
 
     log: str
     segments: tuple[SegmentInfo, ...]
+    revision: int = 1
+    """Raised with each replacement, so that an older manifest can be told from a newer one."""
     epoch: int = 1
     catalog: int = 0
+    settled: int = 0
+    """The revision for which the catalog was settled last; one that says less is an older one."""
     pending: tuple[Pending, ...] = ()
 
     @property
@@ -101,6 +105,10 @@ class Clean(msgspec.Struct, frozen=True):
     active: tuple[str, int]
     catalog: tuple[str, int]
     position: int
+    revision: int
+    """Of the manifest that was current then."""
+    archive: int = 0
+    """When the directory of archives and tombstones changed last."""
 
 
 def read_manifest(directory: Path) -> Manifest:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from runelog.catalog import Catalog
     from runelog.index import Head
 
 _BLOCK: Final = re.compile(rb"[\x01-\x06][\x00\x01]\x00\x00")
@@ -76,6 +77,31 @@ def resting_heads(directory: Path, catalog: Path) -> Iterator[Head]:
             yield head
 
 
+def settle_resting(catalog: Catalog, resting: Iterator[Head]) -> None:
+    """Have a catalog that was made from the segments know archived and erased conversations.
+
+    Where segments hold the runes as well, those count, unless the archive has more of them.
+    """
+    for head in resting:
+        known = catalog.head(head.id)
+        if known is None or (
+            head.state is State.ARCHIVED
+            and known.state is State.LIVE
+            and _reach(catalog, known) < head.head
+        ):
+            catalog.settle(head)
+
+
+def _reach(catalog: Catalog, head: Head) -> int:
+    """Return up to which event the segments hold a conversation without a gap."""
+    reached = 0
+    for span in catalog.spans(head.id, 0):
+        if span.first != reached + 1:
+            break
+        reached = span.last
+    return reached
+
+
 def mend_archives(directory: Path, heads: dict[str, Head]) -> Iterator[Mended]:
     """Write each damaged archive anew, with tombstones for what cannot be read of it.
 
@@ -102,10 +128,7 @@ def mend_blobs(directory: Path) -> Iterator[Mended]:
         try:
             blobs.get(conversation, digest)
         except Corrupt:
-            target = _room(directory / "damaged", f"{conversation}.{digest}")
-            path.rename(target)
-            sync_directory(target.parent)
-            sync_directory(path.parent)
+            target = set_aside(directory, path, f"{conversation}.{digest}")
             note = (
                 f"blob {digest} of {conversation} is damaged: "
                 "runes that need it cannot be read until it is restored from a backup"
@@ -120,6 +143,15 @@ def _room(aside: Path, name: str) -> Path:
     while target.exists():
         count += 1
         target = aside / f"{name}.{count}"
+    return target
+
+
+def set_aside(directory: Path, path: Path, name: str = "") -> Path:
+    """Move a file to `damaged/`, under `name` if given, durably; return where it is now."""
+    target = _room(directory / "damaged", name or path.name)
+    path.rename(target)
+    sync_directory(target.parent)
+    sync_directory(path.parent)
     return target
 
 

@@ -11,7 +11,8 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Final
 
-from runelog.errors import Corrupt, Fault, Fenced, LogFailed
+from runelog import stamps
+from runelog.errors import Corrupt, Fault, Fenced, LogFailed, LogFull
 from runelog.rewrite import epoch_of
 
 if TYPE_CHECKING:
@@ -57,15 +58,32 @@ class Owner:
                     self._check(batch)
                     if current and self._is_current():
                         self._inside = True
+                        active = self._volumes.manifest.active
                         try:
                             yield batch
                         finally:
                             self._inside = False
+                        if batch is not None and self._volumes.manifest.active == active:
+                            self._stamp(batch, active)
                         return
                 # The writer before us replaced the manifest once more after we had read it.
                 if self.epoch or not self._volumes.refresh():
                     raise Fenced(_TAKEN)
             yield None
+
+    def _stamp(self, batch: Batch, active: SegmentInfo) -> None:
+        """Have the active segment say which revision of the manifest was published last.
+
+        Without room for that it says so after the next section.
+        """
+        volumes = self._volumes
+        env = volumes.volume(active.number).env
+        if volumes.stamped or env is None:
+            return
+        with contextlib.suppress(LogFull):
+            env.reserve(0)
+            stamps.publish(batch, volumes.manifest.revision)
+            volumes.stamped = True
 
     def _is_current(self) -> bool:
         return self._volumes.on_disk() == self._volumes.manifest

@@ -53,6 +53,11 @@ class Entry(NamedTuple):
     time: int
     body: bytes
 
+    @property
+    def content(self) -> tuple[int, int, bytes]:
+        """What stays the same wherever the rune is moved to."""
+        return self.event_id, self.time, self.body
+
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a stream says of itself."""

@@ -12,24 +12,27 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from runelog import manifest, rewrite, space, tidy
+from runelog import garbage, manifest, rewrite, space, stamps, tidy
 from runelog.blobs import FileBlobs
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.cold import Archives, LayeredBlobs
-from runelog.errors import Corrupt, ReadOnly, Refused
+from runelog.errors import Corrupt, OldManifest, ReadOnly, Refused
 from runelog.files import sync_directory
 from runelog.index import NUMBER
 from runelog.inscribe import Armed
 from runelog.lookup import Lookup, last_position, last_time
 from runelog.manifest import Clean, SegmentInfo
-from runelog.mending import resting_heads
+from runelog.mending import resting_heads, set_aside, settle_resting
 from runelog.owner import Owner
 from runelog.reader import Reader
+from runelog.rewrite import Birth
 from runelog.rune import State
+from runelog.segment import TABLES
 from runelog.snapshot import Snapshots
+from runelog.transfer import entry_of
 from runelog.volumes import Volumes
-from runelog.walk import walk
+from runelog.walk import walk_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
     from runelog.codec import Codec
     from runelog.manifest import Lock
+    from runelog.rune import Envelope
     from runelog.segment import Environment
 
 SEAL_AT_CLOSE: Final = 32 << 20
@@ -54,9 +58,13 @@ class Premises:
         self.readonly = lock is None
         self._segment_size = segment_size
         self._clean: Clean | None = None
+        self._catalog_fault: tuple[int, Corrupt | None] = (-1, None)
+        """What is wrong with the catalog of a log that was not closed cleanly, by generation."""
         self._touched = False
         self.untidy = False
         """Whether there may be archives of conversations that are live."""
+        self.notices: list[str] = []
+        """What opening the log did that an operator should know."""
         self.archives = Archives(directory / "archive")
         self.blobs = FileBlobs(directory / "blobs")
         self.snapshots = Snapshots(directory / "snapshots")
@@ -79,17 +87,54 @@ class Premises:
                 )
                 raise ReadOnly(msg)
             self.volumes.lock_files = False
-        self._clean = None if held else manifest.read_clean(self.directory)
-        if self._clean is not None:
+        clean = None if held else manifest.read_clean(self.directory)
+        if clean is not None and clean.revision == self.volumes.manifest.revision:
+            self._clean = clean
             self.volumes.vouch = self._vouch
         elif not held:
             self._walk()
+        self._check_manifest()
         self.untidy = self._clean is None
         if not self.readonly:
+            self._check_whole()
             self.sweep()
             self._sweep_erased()
             if self.untidy:
                 self._sweep_half_written()
+
+    def _check_whole(self) -> None:
+        """Raise `Corrupt` if a segment is missing: nothing is changed in half of a log."""
+        there = {path.name for path in (self.directory / "segments").iterdir()}
+        gone = [info.name for info in self.volumes.manifest.segments if info.name not in there]
+        if gone:
+            names = gone[0] if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more"
+            msg = (
+                f"{names} missing from {self.directory / 'segments'}: put back what is missing, "
+                "read the rest with readonly=True, or run `runefold log repair`"
+            )
+            raise Corrupt(msg)
+
+    def _check_manifest(self) -> None:
+        """Raise `OldManifest` if segments prove that a later manifest than this was published."""
+        newer: list[str] = []
+        changed = True
+        while changed:
+            now = self.volumes.manifest
+            newer = [*garbage.newer_files(self.directory, now)]
+            if self._clean is None:
+                number = now.active.number
+                with contextlib.suppress(Corrupt), self.volumes.take(number) as (_, view):
+                    if stamps.newest(view) > now.revision:
+                        newer.append(now.active.name)
+            # A live writer may have replaced it since it was read.
+            changed = self.volumes.refresh()
+        if newer:
+            msg = (
+                f"MANIFEST in {self.directory} is older than {' and '.join(newer)} beside it, and "
+                "may not name all that is there. Nothing was changed: put the current MANIFEST "
+                "back, or run `runefold log repair`, which makes one from the segments"
+            )
+            raise OldManifest(msg)
 
     def _vouch(self) -> tuple[str, int] | None:
         """Return what CLEAN says of the active segment now.
@@ -100,13 +145,18 @@ class Premises:
         return clean.active if clean is not None else None
 
     def _walk(self) -> None:
-        """Let a child process go through the active segment: if that dies of it, we do not."""
-        active = self.volumes.manifest.active
-        try:
-            walk(self.volumes.path(active))
-            self.volumes.walked.add(active.number)
-        except Corrupt:
-            self.volumes.damaged.add(active.number)
+        """Let a child process read the active segment and the catalog: it may die of that."""
+        now = self.volumes.manifest
+        catalog = self._catalog_path(now.catalog)
+        fault, beside = walk_all((self.volumes.path(now.active), TABLES), (catalog, CATALOG_TABLES))
+        self._catalog_fault = now.catalog, beside
+        if fault is None:
+            self.volumes.walked.add(now.active.number)
+        else:
+            self.volumes.damaged.add(now.active.number)
+
+    def _catalog_path(self, generation: int) -> Path:
+        return self.directory / f"catalog.{generation}.mdb"
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
@@ -120,13 +170,39 @@ class Premises:
             yield
 
     def sweep(self) -> None:
-        """Remove what a crash left behind: files that the manifest does not name."""
-        if tidy.rubbish(self.directory, self.volumes.manifest):
+        """Remove segments that this process has replaced, and files that hold nothing."""
+        if self.volumes.superseded or garbage.temporary(self.directory, self.volumes.manifest):
             with self.owner.section():
                 # What names these files no more must not come back without them.
                 sync_directory(self.directory)
-                for path in tidy.rubbish(self.directory, self.volumes.manifest):
+                self.discard(self.volumes.superseded)
+                self.volumes.superseded.clear()
+                for path in garbage.temporary(self.directory, self.volumes.manifest):
                     path.unlink(missing_ok=True)
+                # What was erased must not come back with the file that it was in.
+                sync_directory(self.directory / "segments")
+
+    def collect(self) -> None:
+        """Remove segments that MANIFEST does not name and that are proven to be rubbish.
+
+        Any other is set aside in `damaged/`, and named in `notices`.
+        """
+        if not garbage.unnamed_segments(self.directory, self.volumes.manifest):
+            return
+        with self.owned():
+            for path in garbage.unnamed_segments(self.directory, self.volumes.manifest):
+                why = "" if garbage.is_blank(path) else garbage.missing_elsewhere(path, self._read)
+                if not why:
+                    rewrite.discard(path)
+                    continue
+                aside = set_aside(self.directory, path)
+                self.notices.append(
+                    f"{path.name} is not named by MANIFEST, and {why}: "
+                    f"it was set aside as damaged/{aside.name}"
+                )
+
+    def _read(self, conversation: str, after: int) -> Iterator[Envelope]:
+        return self.reader.read(conversation, after, None, None)
 
     def _sweep_erased(self) -> None:
         """Remove blobs and snapshots that came to an erased conversation after its end."""
@@ -136,6 +212,16 @@ class Premises:
                 for name in left:
                     self.blobs.drop(name)
                     self.snapshots.drop(name)
+
+    def come_back(self) -> list[str]:
+        """Return conversations that were erased and are back, with files from an earlier time.
+
+        There are none if the log was closed cleanly and no tombstone has come or gone since.
+        """
+        if self._clean is not None and self._clean.archive == self.archives.changed:
+            return []
+        found = [self.lookup.head(name) for name in tidy.erased(self.directory)]
+        return [head.id for head in found if head is not None and head.state is not State.ERASED]
 
     def _sweep_half_written(self) -> None:
         """Remove what somebody was killed over, before anything of the kind is written again."""
@@ -154,12 +240,22 @@ class Premises:
             sync_directory(path.parent)
 
     def _sweep_archives(self) -> None:
-        """Remove archives of conversations that are live."""
+        """Remove archives of conversations whose runes are all in the segments, checked."""
         for name in tidy.archived(self.directory):
             with contextlib.suppress(Corrupt):
-                if tidy.is_live(self.lookup, name):
+                if tidy.is_live(self.lookup, name) and self._is_prefix(name):
                     self.archives.drop(name)
         self.untidy = False
+
+    def _is_prefix(self, conversation: str) -> bool:
+        """Return True if the segments hold each rune of an archive, byte for byte."""
+        live = self._read(conversation, 0)
+        with self.archives.opened(conversation) as archive:
+            return all(
+                (envelope := next(live, None)) is not None
+                and entry_of(envelope).content == entry.content
+                for entry in archive.read(conversation)
+            )
 
     def discard(self, infos: Iterable[SegmentInfo]) -> None:
         """Delete the files of segments that came to nothing: those that no manifest names."""
@@ -174,7 +270,7 @@ class Premises:
 
     def _open_catalog(self) -> Catalog:
         generation = self.volumes.manifest.catalog
-        path = self.directory / f"catalog.{generation}.mdb"
+        path = self._catalog_path(generation)
         clean = self._clean
         lock = self.volumes.lock_files
         try:
@@ -184,12 +280,16 @@ class Premises:
                     and manifest.read_clean(self.directory) == clean
                 ):
                     raise Corrupt(f"{path.name} does not match its digest")  # noqa: EM102, TRY301 -- below
-            elif not (self.readonly and manifest.writer_alive(self.directory)):
-                walk(path, tables=CATALOG_TABLES)
+            elif (fault := self._catalog_fault[1]) and self._catalog_fault[0] == generation:
+                raise fault
             catalog = Catalog(path, readonly=self.readonly, lock=lock)
+            self._check_catalog(catalog)
         except (Corrupt, FileNotFoundError) as error:
             if self.readonly:
-                msg = f"{path.name} is damaged: open the log for writing once, which rebuilds it"
+                msg = (
+                    f"{path.name} is damaged or out of date: "
+                    "open the log for writing once, which rebuilds it"
+                )
                 raise Corrupt(msg) from error
             return self._rebuild_catalog()
         if not self.readonly:
@@ -199,6 +299,16 @@ class Premises:
                 catalog.close()
                 raise
         return catalog
+
+    def _check_catalog(self, catalog: Catalog) -> None:
+        """Raise `Corrupt`, and close a catalog, if it is not from the same time as MANIFEST."""
+        if self._clean is not None or (self.readonly and manifest.writer_alive(self.directory)):
+            return  # CLEAN vouches for both, or a live writer may just be changing them
+        try:
+            catalog.check_age(self.volumes.manifest)
+        except BaseException:
+            catalog.close()
+            raise
 
     def catch_up(self) -> None:
         """Have the catalog know every sealed segment."""
@@ -230,17 +340,17 @@ class Premises:
         """Make the catalog anew from the segments and the archives."""
         self.touch()
         generation = self.volumes.manifest.catalog + 1
-        path = self.directory / f"catalog.{generation}.mdb"
-        old = self.directory / f"catalog.{generation - 1}.mdb"
+        path, old = self._catalog_path(generation), self._catalog_path(generation - 1)
         rewrite.discard(path)
         catalog = Catalog(path, create=True)
         try:
             for info in self.volumes.manifest.segments[:-1]:
                 self._merge(info, catalog)
-            for head in resting_heads(self.directory, old):
-                if catalog.head(head.id) is None:
-                    catalog.settle(head)
-            self.volumes.publish(msgspec.structs.replace(self.volumes.manifest, catalog=generation))
+            settle_resting(catalog, resting_heads(self.directory, old))
+            now = self.volumes.manifest
+            settled = now.revision + 1
+            catalog.note_settled(settled)
+            self.volumes.publish(msgspec.structs.replace(now, catalog=generation, settled=settled))
         except BaseException:
             catalog.close()
             raise
@@ -301,7 +411,7 @@ class Premises:
             map_size=max(self._segment_size, 2 * need),
             since=latest,
         )
-        rewrite.create(self.volumes.path(new), new, self.owner.epoch).close()
+        rewrite.create(self.volumes.path(new), new, self.birth(), self.owner.epoch).close()
         try:
             self.catch_up()
             with env.view() as view:
@@ -317,6 +427,11 @@ class Premises:
             raise
         return new
 
+    def birth(self) -> Birth:
+        """Return what a segment says of itself that the next manifest names."""
+        now = self.volumes.manifest
+        return Birth(now.log, now.revision + 1)
+
     def leave_clean(self) -> None:
         """Vouch for the files that the next writer goes on with; `Fenced` if it is here already."""
         active = self.volumes.manifest.active
@@ -331,13 +446,20 @@ class Premises:
         with self.owned():
             if self.untidy:
                 self._sweep_archives()
+        with self.owned():
+            # CLEAN says which manifest was published; the segment may not change any more.
+            self.volumes.stamped = True
             with env.view() as view:
                 position = last_position(view, active)
             self.reader.close()
             catalog = self.lookup.catalog.env
             env.trim()
             catalog.trim()
-            manifest.write_clean(self.directory, Clean(env.digest(), catalog.digest(), position))
+            revision = self.volumes.manifest.revision
+            manifest.write_clean(
+                self.directory,
+                Clean(env.digest(), catalog.digest(), position, revision, self.archives.changed),
+            )
 
     def close(self) -> None:
         """Unmap and close everything."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import secrets
 import struct
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from runelog import frame, space
+from runelog import frame, garbage, space, stamps
 from runelog.catalog import MERGED, decode_span, entries
 from runelog.decoders import from_json
 from runelog.errors import Corrupt, RunefoldError
 from runelog.index import NUMBER, PLACE, Head, checked, decode_head
 from runelog.lookup import last_position
-from runelog.manifest import Manifest, SegmentInfo, Status
+from runelog.manifest import Manifest, SegmentInfo, Status, read_clean
 from runelog.rune import State, is_id
 from runelog.salvage import SalvageView
 from runelog.trust import Witness
@@ -25,51 +25,50 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_NAME: Final = re.compile(r"(\d{6,})\.(\d+)\.mdb")
-_CATALOG: Final = re.compile(r"catalog\.(\d+)\.mdb")
 _NONSENSE: Final = (struct.error, UnicodeDecodeError, IndexError, KeyError)
 """What becomes of reading keys and values that are not what was written."""
 
 
-def find_segments(directory: Path, error: Exception) -> Manifest:
+def find_segments(directory: Path, error: Exception, old: Manifest | None = None) -> Manifest:
     """Rebuild a manifest from the files of segments; raise `error` if there are none.
 
-    Of two generations of a segment the older one counts: the newer may be one that a crash left
-    unfinished.
+    `old` is a manifest that is out of date: what it says of a file that still matches its digest
+    holds.
     """
-    found: dict[int, Path] = {}
+    found: dict[int, list[Path]] = defaultdict(list)
     folder = directory / "segments"
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        match = _NAME.fullmatch(path.name)
-        if match:
-            number = int(match[1])
-            if number not in found or _generation(path) < _generation(found[number]):
-                found[number] = path
-    if not found:
+    for path in garbage.segments(directory):
+        found[garbage.place(path)[0]].append(path)
+    log = old.log if old is not None else _log_of(found)
+    files = {number: own for number, paths in found.items() if (own := _own(paths, log))}
+    if not files:
         raise error
+    known = {info.name: info for info in old.segments} if old is not None else {}
     infos = _arranged(
         [
-            _describe(found[number]) if number in found else _damaged(number)
-            for number in range(1, max(found) + 1)
+            _chosen(files[number], known) if number in files else _damaged(number)
+            for number in range(1, max(files) + 1)
         ]
     )
-    segments, last = infos[:-1], infos[-1]
-    active = msgspec.structs.replace(
-        last, status=Status.ACTIVE if last.status is Status.SEALED else last.status, digest=""
-    )
-    generation = max(
-        (int(match[1]) for path in directory.iterdir() if (match := _CATALOG.fullmatch(path.name))),
-        default=0,
-    )
+    last = infos[-1]
+    if last.status is Status.SEALED and not _is_aside(folder / last.name):
+        infos[-1] = msgspec.structs.replace(last, status=Status.ACTIVE, digest="")
+    catalogs = map(garbage.CATALOG.fullmatch, (path.name for path in directory.iterdir()))
+    clean = read_clean(directory)
+    own_files = (path for paths in files.values() for path in paths)
     return Manifest(
-        log=f"log_{secrets.token_hex(8)}", segments=(*segments, active), catalog=generation
+        log=log,
+        segments=tuple(infos),
+        revision=max(
+            1 if old is None else old.revision,
+            0 if clean is None else clean.revision,
+            *(garbage.newest_revision(path, log) for path in own_files),
+        ),
+        catalog=max((int(match[1]) for match in catalogs if match), default=0),
+        # An erasure is carried out again, which changes nothing if it was. What else was pending
+        # then has been finished or undone since, and shows in the segments.
+        pending=tuple(step for step in (old.pending if old else ()) if step.op == "erase"),
     )
-
-
-def _generation(path: Path) -> int:
-    match = _NAME.fullmatch(path.name)
-    assert match is not None
-    return int(match[2])
 
 
 def _arranged(infos: list[SegmentInfo]) -> list[SegmentInfo]:
@@ -88,11 +87,53 @@ def _arranged(infos: list[SegmentInfo]) -> list[SegmentInfo]:
     return found
 
 
+def _log_of(files: dict[int, list[Path]]) -> str:
+    """Return the log that most segments say they belong to, a new id if none says so."""
+    found = Counter(
+        name for paths in files.values() for path in paths if (name := _named_log(path))
+    )
+    return found.most_common(1)[0][0] if found else f"log_{secrets.token_hex(8)}"
+
+
+def _named_log(path: Path) -> str:
+    with contextlib.suppress(Corrupt, *_NONSENSE), SalvageView.open(path) as view:
+        return stamps.log_of(view)
+    return ""
+
+
+def _own(paths: list[Path], log: str) -> list[Path]:
+    """Return the files that may be segments of a log."""
+    return [
+        path
+        for path in paths
+        if _named_log(path) in ("", log) and not garbage.was_never_completed(path)
+    ]
+
+
+def _chosen(paths: list[Path], known: dict[str, SegmentInfo]) -> SegmentInfo:
+    """Return what is known of a segment: of its first generation that is sound.
+
+    While that is still there, the log may not have gone on with the one made from it.
+    """
+    found: list[SegmentInfo] = []
+    for path in paths:
+        info = known.get(path.name)
+        if info is None or space.digest(path) != (info.digest, info.size):
+            info = _describe(path)
+        if info.status is not Status.DAMAGED:
+            return info
+        found.append(info)
+    return found[0]
+
+
+def _is_aside(path: Path) -> bool:
+    with SalvageView.open(path) as view:
+        return stamps.is_aside(view)
+
+
 def _describe(path: Path) -> SegmentInfo:
     """Return what a segment's own file says of it."""
-    match = _NAME.fullmatch(path.name)
-    assert match is not None
-    number, generation = int(match[1]), int(match[2])
+    number, generation = garbage.place(path)
     digest, size = space.digest(path)
     with SalvageView.open(path) as view:
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from runelog import manifest, rewrite, segment, space, tidy
+from runelog import garbage, manifest, rewrite, segment, space, tidy
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.codec import Codec
@@ -23,7 +23,7 @@ from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_h
 from runelog.inscribe import Desk, inscribe
 from runelog.line import Item, Touched, touch
 from runelog.loot import Loot, Rescued
-from runelog.manifest import Lock, Manifest, SegmentInfo, Status
+from runelog.manifest import Clean, Lock, Manifest, SegmentInfo, Status
 from runelog.mending import (
     keep_aside,
     known_heads,
@@ -31,8 +31,10 @@ from runelog.mending import (
     mend_archives,
     mend_blobs,
     resting_heads,
+    settle_resting,
 )
 from runelog.recover import Expected, expected_events, find_segments
+from runelog.rewrite import Birth
 from runelog.rune import LOST
 from runelog.salvage import SalvageView
 from runelog.walk import walk
@@ -84,13 +86,19 @@ class _Repair:
         """The last event id of each conversation in the segments before the one at hand."""
         self._final = 0
         """The number of the last segment."""
-        self._end: int | None = None
-        """The last position of all, if the log was closed cleanly."""
+        self._birth = Birth("", 0)
+        """What new segments say of themselves."""
+        self._clean: Clean | None = None
+        """What CLEAN says, if the log was closed cleanly."""
 
     def run(self) -> Repaired:
         for path in tidy.half_written(self._directory):
             path.unlink(missing_ok=True)
         found = self._manifest()
+        self._birth = Birth(found.log, found.revision + 1)
+        clean = manifest.read_clean(self._directory)
+        if clean is not None and clean.revision == found.revision:
+            self._clean = clean
         damaged = {info.number for info in found.segments if not self._is_sound(info)}
         self._look_at_the_catalog(found)
         rebuilt = bool(damaged or self._done.notes)
@@ -99,8 +107,6 @@ class _Repair:
             return self._done
         if damaged:
             self._expected = expected_events(self._directory, found, damaged)
-        clean = manifest.read_clean(self._directory)
-        self._end = clean.position if clean is not None else None
         self._final = found.segments[-1].number
         manifest.drop_clean(self._directory)
         make_directory(self._directory / "segments")
@@ -118,13 +124,16 @@ class _Repair:
             if segments[-1].status is not Status.ACTIVE:
                 segments.append(self._begin(segments[-1]))
             old = self._directory / f"catalog.{found.catalog}.mdb"
-            for head in resting_heads(self._directory, old):
-                if catalog.head(head.id) is None:
-                    catalog.settle(head)
-            manifest.write_manifest(
-                self._directory,
-                msgspec.structs.replace(found, segments=tuple(segments), catalog=generation),
+            settle_resting(catalog, resting_heads(self._directory, old))
+            new = msgspec.structs.replace(
+                found,
+                segments=tuple(segments),
+                catalog=generation,
+                revision=self._birth.revision,
+                settled=self._birth.revision,
             )
+            catalog.note_settled(new.settled)
+            manifest.write_manifest(self._directory, new)
         finally:
             catalog.close()
         for info in found.segments:
@@ -144,12 +153,32 @@ class _Repair:
             self._done.runes_lost += mended.lost
 
     def _manifest(self) -> Manifest:
+        """Read MANIFEST, or make one from the segments if it is damaged, missing or too old."""
         try:
-            return manifest.read_manifest(self._directory)
+            found = manifest.read_manifest(self._directory)
         except (Corrupt, NotALog) as error:
             rebuilt = find_segments(self._directory, error)
             self._done.notes.append("MANIFEST was rebuilt from the segments")
             return rebuilt
+        newer = garbage.newer_files(self._directory, found)
+        newest = garbage.newest_revision(self._path(found.active), found.log)
+        if newest > found.revision:
+            newer[found.active.name] = newest
+        if newer:
+            why = f"MANIFEST was older than {' and '.join(newer)}"
+        elif replaced := self._replaced(found):
+            why = f"{' and '.join(replaced)} is missing, and there is another generation of it"
+        else:
+            return found
+        self._done.notes.append(f"{why}: MANIFEST was rebuilt from the segments")
+        return find_segments(self._directory, Corrupt(why), found)
+
+    def _replaced(self, found: Manifest) -> list[str]:
+        """Return the segments that are missing where another generation of them is not."""
+        others = garbage.unnamed_segments(self._directory, found)
+        numbers = {garbage.place(path)[0] for path in others if not garbage.is_blank(path)}
+        missing = [info for info in found.segments if not self._path(info).exists()]
+        return [info.name for info in missing if info.number in numbers]
 
     def _path(self, info: SegmentInfo) -> Path:
         return self._directory / "segments" / info.name
@@ -163,9 +192,8 @@ class _Repair:
             return space.digest(path) == (info.digest, info.size)
         if info.status is Status.DAMAGED:
             return False
-        clean = manifest.read_clean(self._directory)
-        if clean is not None:
-            return space.digest(path) == clean.active
+        if self._clean is not None:
+            return space.digest(path) == self._clean.active
         try:
             walk(path)
         except Corrupt:
@@ -175,16 +203,20 @@ class _Repair:
     def _look_at_the_catalog(self, found: Manifest) -> None:
         """Have the catalog rebuilt if it is not sound."""
         path = self._directory / f"catalog.{found.catalog}.mdb"
-        clean = manifest.read_clean(self._directory)
         try:
-            if clean is None:
+            if self._clean is None:
                 walk(path, tables=CATALOG_TABLES)
-            elif space.digest(path) == clean.catalog:
+                catalog = Catalog(path, readonly=True)
+                try:
+                    catalog.check_age(found)
+                finally:
+                    catalog.close()
+            elif space.digest(path) == self._clean.catalog:
                 return
             else:
                 self._done.notes.append(f"{path.name} was damaged and is rebuilt")
         except (Corrupt, FileNotFoundError):
-            self._done.notes.append(f"{path.name} was damaged and is rebuilt")
+            self._done.notes.append(f"{path.name} was damaged or out of date, and is rebuilt")
 
     def _keep(self, info: SegmentInfo, catalog: Catalog) -> SegmentInfo:
         """Take a sound segment's index into the catalog."""
@@ -209,7 +241,7 @@ class _Repair:
             map_size=last.map_size,
             since=last.since,
         )
-        rewrite.create(self._path(info), info, 0).close()
+        rewrite.create(self._path(info), info, self._birth, 0).close()
         return info
 
     # -- one damaged segment ------------------------------------------------------------------
@@ -219,8 +251,9 @@ class _Repair:
         loot = self._loot(info)
         if info.status is not Status.SEALED and info.number == self._final:
             # Only if it was closed cleanly does anything beside itself tell how far it went.
-            if self._end is not None:
-                info = msgspec.structs.replace(info, last=max(self._end, info.last, info.first - 1))
+            if self._clean is not None:
+                last = max(self._clean.position, info.last, info.first - 1)
+                info = msgspec.structs.replace(info, last=last)
             elif not loot.knows_ends:
                 self._done.more_lost = True
         runes, unknown = loot.complete(info, self._heads, self._expected.ends[info.number], since)
@@ -233,11 +266,13 @@ class _Repair:
             + [rune.position for rune in runes[-1:]]
             + [hole.position + hole.length - 1 for hole in holes]
         )
-        new = msgspec.structs.replace(info, generation=info.generation + 1, status=Status.SEALED)
-        env = rewrite.create(self._path(new), new, 0)
+        new = msgspec.structs.replace(
+            info, generation=self._next_generation(info), status=Status.SEALED
+        )
+        env = rewrite.create(self._path(new), new, self._birth, 0, aside=True)
         try:
             self._write(env, catalog, runes, holes, loot)
-            done = rewrite.sealed(env, new, last)
+            done = rewrite.sealed(env, new, last, aside=True)
             with env.view() as view:
                 catalog.merge(info.number, view)
         finally:
@@ -245,6 +280,13 @@ class _Repair:
         for rune in runes:
             self._heads[rune.conversation] = rune.event_id
         return done
+
+    def _next_generation(self, info: SegmentInfo) -> int:
+        """Return a generation of a segment of which there is no file."""
+        found = map(garbage.place, garbage.segments(self._directory))
+        return (
+            max([info.generation, *(each for number, each in found if number == info.number)]) + 1
+        )
 
     def _loot(self, info: SegmentInfo) -> Loot:
         """Read what can be read of a damaged segment, which is kept aside; of a missing one, none.

@@ -6,15 +6,17 @@ touched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from runelog import frame
+from runelog import frame, stamps
 from runelog.catalog import entries
 from runelog.codec import Codec
-from runelog.files import sync_directory
-from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole
+from runelog.errors import Corrupt
+from runelog.files import TEMPORARY, sync_directory
+from runelog.garbage import is_blank
+from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole, signed
 from runelog.inscribe import Desk, inscribe
 from runelog.line import Item, Touched, touch
 from runelog.manifest import SegmentInfo, Status
@@ -36,15 +38,33 @@ _NUMBERED: Final = ("events", "streams", "work")
 _codec = Codec()
 
 
-def create(path: Path, info: SegmentInfo, epoch: int, *, silent: bool = False) -> Environment:
-    """Make an empty segment. A file of that name is a leftover of a crash, and goes."""
-    discard(path)
-    env = Environment(path, map_size=info.map_size, create=True)
+class Birth(NamedTuple):
+    """To which log a new segment belongs, and which revision of its manifest names it first."""
+
+    log: str
+    revision: int
+
+
+def create(
+    path: Path,
+    info: SegmentInfo,
+    birth: Birth,
+    epoch: int,
+    *,
+    aside: bool = False,
+    silent: bool = False,
+) -> Environment:
+    """Make an empty segment; `LogFull` and the like leave nothing of it behind.
+
+    With `aside` it is filled before MANIFEST names it: `sealed` then says that it is complete.
+    """
+    env = _empty(path, info)
     try:
         env.reserve(1)
         with env.batch() as batch:
             batch.put("meta", b"epoch", NUMBER.pack(epoch))
             batch.put("meta", b"segment", msgspec.json.encode(info))
+            stamps.begin(batch, *birth, aside=aside)
             if silent:
                 batch.put("meta", b"silent", b"1")
         sync_directory(path.parent)
@@ -61,8 +81,14 @@ def discard(path: Path) -> None:
     path.with_name(path.name + "-lock").unlink(missing_ok=True)
 
 
-def sealed(env: Environment, info: SegmentInfo, last: int) -> SegmentInfo:
-    """Trim a segment to its length, take its digest, and return what the manifest says of it."""
+def sealed(env: Environment, info: SegmentInfo, last: int, *, aside: bool = False) -> SegmentInfo:
+    """Trim a segment to its length, take its digest, and return what the manifest says of it.
+
+    One that was built `aside` says from now on that it is complete.
+    """
+    if aside:
+        with env.batch() as batch:
+            stamps.complete(batch)
     env.trim()
     digest, size = env.digest()
     return msgspec.structs.replace(info, status=Status.SEALED, last=last, digest=digest, size=size)
@@ -86,7 +112,7 @@ def without(
     env = _empty(path(new), new)
     try:
         _fill(env, _puts(view, numbers))
-        result = sealed(env, new, old.last)
+        result = sealed(env, new, old.last, aside=True)
         sync_directory(path(new).parent)
     except BaseException:
         env.close()
@@ -97,8 +123,27 @@ def without(
 
 
 def _empty(path: Path, info: SegmentInfo) -> Environment:
+    """Make a file for a segment, and remove a blank one in its place, which is a leftover.
+
+    The caller syncs the directory.
+    """
+    if path.exists() and not is_blank(path):
+        msg = (
+            f"{path.name} is in the way of a new segment, and holds runes: open the log again, "
+            "which removes it if its runes are elsewhere, or else sets it aside"
+        )
+        raise Corrupt(msg)
     discard(path)
-    return Environment(path, map_size=info.map_size, create=True)
+    # A file that a power cut tore apart would not tell that it is new: it gets its name once it
+    # is on the disk as an environment that is sound and empty.
+    new = path.with_name(path.name + TEMPORARY)
+    discard(new)
+    try:
+        Environment(new, map_size=info.map_size, create=True).close()
+        new.rename(path)
+    finally:
+        discard(new)
+    return Environment(path, map_size=info.map_size)
 
 
 def _fill(env: Environment, puts: Iterable[tuple[str, bytes, bytes]]) -> None:
@@ -134,8 +179,10 @@ def _puts(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byte
         for key, value in entries(view, table):
             if NUMBER.unpack(key[:4])[0] not in drop:
                 yield table, key, value
+    # Last: until a segment says to which log it belongs, it is not complete.
     for key, value in entries(view, "meta"):
         yield "meta", key, value
+    yield "meta", stamps.ASIDE, signed(stamps.ASIDE, stamps.BUILDING)
 
 
 def _runes(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:

@@ -234,6 +234,11 @@ class SalvageView:
 
     # -- reading whatever there is ----------------------------------------------------------------
 
+    @property
+    def blank(self) -> bool:
+        """Whether nothing was ever committed to the file: it has a header, and no table."""
+        return self._meta is not None and not self._meta.tables.entries and not self.check()
+
     def complete(self, table: str) -> bool:
         """Say whether all of a table can be read, and has as many entries as it says."""
         return table in self._survey.tables and not self._survey.lost[table]

@@ -153,6 +153,14 @@ class Runelog:
                 self._arm()
             if unfinished:
                 self._keeper().finish()
+            self.premises.collect()
+            if erased := self.premises.come_back():
+                self._keeper().erase(erased)
+
+    @property
+    def notices(self) -> list[str]:
+        """What opening the log did that an operator should know, in words: files set aside."""
+        return [*self.premises.notices]
 
     # -- writing ------------------------------------------------------------------------------
 

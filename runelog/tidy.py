@@ -12,23 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runelog.lookup import Lookup
-    from runelog.manifest import Manifest
-
-
-def rubbish(directory: Path, manifest: Manifest) -> list[Path]:
-    """Return the files that were being made and that the manifest does not name."""
-    listed = {info.name for info in manifest.segments}
-    current = f"catalog.{manifest.catalog}.mdb"
-    found = [
-        path
-        for path in (directory / "segments").iterdir()
-        if path.name.removesuffix("-lock") not in listed
-    ]
-    for path in directory.iterdir():
-        stale = path.name.startswith("catalog.") and path.name.removesuffix("-lock") != current
-        if stale or path.name.endswith(TEMPORARY) or path.name == "CREATING":
-            found.append(path)
-    return found
 
 
 def half_written(directory: Path) -> list[Path]:
@@ -58,6 +41,11 @@ def remains(directory: Path) -> set[str]:
     """Return the erased conversations that have blobs or snapshots, come too late to be erased."""
     kept = _names(directory / "blobs") | _names(directory / "snapshots", ".snap")
     return kept & _names(directory / "archive", ".erased") if kept else kept
+
+
+def erased(directory: Path) -> list[str]:
+    """Return the conversations that have a tombstone."""
+    return sorted(_names(directory / "archive", ".erased"))
 
 
 def archived(directory: Path) -> list[str]:

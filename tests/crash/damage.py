@@ -196,10 +196,22 @@ class Stage:
             self.target.write_bytes(damage.done(self.kept[self.target]))
             with self.pages():
                 look(self.directory, self.expected, self.scene)
+            self.miss_nothing()
             if not self.scene.readonly:
                 self.restore()
         self.target.write_bytes(self.kept[self.target])
         assert {path: path.read_bytes() for path in self._files()} == self.kept
+
+    def miss_nothing(self) -> None:
+        """Assert that no file with runes was deleted, whatever was damaged."""
+        gone = [
+            path.name
+            for path in self.kept
+            if path.parent != self.directory
+            and not path.exists()
+            and not (self.directory / "damaged" / path.name).exists()
+        ]
+        assert not gone, f"{gone} was deleted"
 
     def restore(self) -> None:
         """Make the log whole again."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runelog import garbage
 from runelog.files import TEMPORARY
+from runelog.manifest import read_manifest
 from runelog.rune import Change, Envelope, Gap, State
 from runelog.verify import verify
 from tests.crash.story import CODEC, Noted, content, open_log
@@ -73,6 +75,8 @@ def check(directory: Path, allowed: Sequence[World]) -> None:
         assert again.pop(PROBE) == (State.LIVE, ("probe",))
         assert again == found, "the log is another one after it was closed and opened again"
     sound(directory)
+    unnamed = garbage.unnamed_segments(directory, read_manifest(directory))
+    assert not unnamed, f"{unnamed} was left behind"
     half = [path.name for path in directory.rglob(f"*{TEMPORARY}")]
     assert not half, f"{half} was being written, and nobody has removed it"
 

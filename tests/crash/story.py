@@ -206,9 +206,13 @@ def play(
         tell(f"{len(story) + 1} {type(error).__name__}")
 
 
-def open_log(directory: Path, durability: Durability = "commit") -> Runelog:
+def open_log(
+    directory: Path, durability: Durability = "commit", *, readonly: bool = False
+) -> Runelog:
     """Open the log of a story."""
-    return Runelog.open(directory, CODEC, segment_size=SMALL, durability=durability)
+    return Runelog.open(
+        directory, CODEC, segment_size=SMALL, durability=durability, readonly=readonly
+    )
 
 
 def perform(log: Runelog, step: Step, number: int, durability: Durability = "commit") -> Runelog:

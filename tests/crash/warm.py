@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from runelog import premises, walk
+from runelog import premises, repair, walk
+from runelog.errors import Corrupt
 from runelog.salvage import check_size
 from runelog.segment import TABLES
 from runelog.walker import examine
@@ -37,8 +38,20 @@ def keep_warm() -> None:
 def walking_inside() -> Iterator[None]:
     """Have files walked in this very process: where none may be damaged, it need not be spared."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(premises, "walk", _examine)
+        patch.setattr(premises, "walk_all", _examined)
+        patch.setattr(repair, "walk", _examine)
         yield
+
+
+def _examined(*files: tuple[Path, Sequence[str]]) -> list[Corrupt | None]:
+    found: list[Corrupt | None] = []
+    for path, tables in files:
+        try:
+            _examine(path, tables=tables)
+            found.append(None)
+        except Corrupt as error:
+            found.append(error)
+    return found
 
 
 def _examine(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLES) -> None:  # noqa: ARG001 -- as the real one

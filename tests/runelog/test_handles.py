@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runelog.errors import Held, ReadOnly
+from runelog.errors import Fenced, Held, ReadOnly
 from runelog.manifest import Lock, writer_alive
 from runelog.rune import Change
 from runelog.segment import Environment
@@ -19,6 +19,7 @@ from runelog.store import Runelog
 from tests.runelog.ledger import CODEC, Booked, contents, open_ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _LOOK = """
@@ -119,6 +120,31 @@ def test_looking_for_a_writer_holds_nothing(tmp_path: Path) -> None:
         (tmp_path / "over").touch()
         for looker in lookers:
             looker.communicate()
+
+
+@pytest.mark.parametrize("what", ["append", "roll", "archive"])
+def test_a_writer_is_fenced_by_the_epoch_alone(tmp_path: Path, what: str) -> None:
+    """A writer that was taken over stops, even if the LOCK that it held is put back."""
+    log = open_ledger(tmp_path)
+    book(log, 1)
+    kept = tmp_path / "LOCK.kept"
+    (tmp_path / "LOCK").rename(kept)
+    (tmp_path / "LOCK").hardlink_to(kept)
+    with Runelog.open(tmp_path, CODEC, take_over=True) as other:
+        book(other, 2)
+    kept.replace(tmp_path / "LOCK")
+    act: dict[str, Callable[[], object]] = {
+        "append": lambda: book(log, 3),
+        "roll": log.roll,
+        "archive": lambda: log.archive("conv_a"),
+    }
+
+    with pytest.raises(Fenced):
+        act[what]()
+
+    log.close()
+    with open_ledger(tmp_path) as again:
+        assert contents(again) == {"conv_a": [Booked(amount=1), Booked(amount=2)]}
 
 
 def test_a_taken_over_lock_is_held_by_one(tmp_path: Path) -> None:
