@@ -34,6 +34,8 @@ SEGMENT: Final = re.compile(r"(\d{6,})\.(\d+)\.mdb")
 """The name of a segment's file: number and generation."""
 CATALOG: Final = re.compile(r"catalog\.(\d+)\.mdb")
 _LOCK: Final = "-lock"
+_MADE: Final = 2
+"""The commits that make an empty segment: its tables, and what it says of itself."""
 _BLOCK: Final = 1 << 20
 _NONSENSE: Final = (struct.error, UnicodeDecodeError, IndexError)
 """What becomes of reading keys and values that are not what was written."""
@@ -114,12 +116,18 @@ def newest_revision(path: Path, log: str) -> int:
 
 
 def was_never_completed(path: Path) -> bool:
-    """Return True if a segment's own file says that it was still being made."""
+    """Return True if a segment's own file says that it was still being made.
+
+    A power cut may leave the last commit torn. If that is one of those that make an empty segment,
+    there is nothing to lose in it.
+    """
     try:
         if not any(any(block) for block in _blocks(path)):
             return True
         with SalvageView.open(path) as view:
-            return view.blank or (not view.check() and stamps.is_unfinished(view))
+            if view.commits is not None and view.commits <= _MADE:
+                return True
+            return not view.check() and stamps.is_unfinished(view)
     except (Corrupt, FileNotFoundError, *_NONSENSE):
         return False
 

@@ -179,10 +179,11 @@ def _puts(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, byte
         for key, value in entries(view, table):
             if NUMBER.unpack(key[:4])[0] not in drop:
                 yield table, key, value
-    # Last: until a segment says to which log it belongs, it is not complete.
-    for key, value in entries(view, "meta"):
-        yield "meta", key, value
+    # Last: as long as a segment does not describe itself, it was never completed.
     yield "meta", stamps.ASIDE, signed(stamps.ASIDE, stamps.BUILDING)
+    for key, value in entries(view, "meta"):
+        if key != stamps.ASIDE:
+            yield "meta", key, value
 
 
 def _runes(view: View, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:

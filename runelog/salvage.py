@@ -235,9 +235,12 @@ class SalvageView:
     # -- reading whatever there is ----------------------------------------------------------------
 
     @property
-    def blank(self) -> bool:
-        """Whether nothing was ever committed to the file: it has a header, and no table."""
-        return self._meta is not None and not self._meta.tables.entries and not self.check()
+    def commits(self) -> int | None:
+        """How many commits the file has seen, None if its header leaves that open."""
+        older, newer = sorted(self._file.metas, key=lambda meta: meta.commit)
+        if older.fault or newer.fault or older.contradicts(newer):
+            return None
+        return newer.commit
 
     def complete(self, table: str) -> bool:
         """Say whether all of a table can be read, and has as many entries as it says."""

@@ -59,7 +59,7 @@ def is_aside(view: View) -> bool:
 
 def is_unfinished(view: View) -> bool:
     """Return True if a segment was being built aside and was never completed."""
-    return _value(view, LOG) is None or _value(view, ASIDE) == BUILDING
+    return view.get("meta", b"segment") is None or _value(view, ASIDE) == BUILDING
 
 
 def newest(view: View) -> int:

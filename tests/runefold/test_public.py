@@ -47,6 +47,7 @@ PUBLIC = {
     "MemoryLog",
     "NewerFormat",
     "NotALog",
+    "OldManifest",
     "Overloaded",
     "Policy",
     "ReadOnly",
@@ -112,7 +113,7 @@ def test_bugs_and_corruption_are_assertions_and_nothing_else_is() -> None:
         if isinstance(value, type) and issubclass(value, AssertionError)
     }
 
-    assert bugs == {"Corrupt", "IllegalTransition"}
+    assert bugs == {"Corrupt", "IllegalTransition", "OldManifest"}
 
 
 def test_the_version_is_the_distributions() -> None:
