@@ -14,6 +14,7 @@ from actors.hall import Offices
 from actors.process import ASK_TIMEOUT
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.report import keep_out
+from actors.report import log as operator
 from actors.session import commands as ask
 from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
@@ -146,6 +147,8 @@ class Runtime:
         if (opener := opening.current()) is not None:
             return cast("Self", opener(cls, Path(directory), {**options}))
         log = Runelog.open(directory, CODEC, durability=durability)
+        for notice in log.notices:
+            operator.warning("file set aside", directory=str(log.directory), notice=notice)
         try:
             return cls(log, **options)
         except BaseException:

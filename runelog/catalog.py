@@ -29,7 +29,7 @@ from runelog.rune import State
 from runelog.segment import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from runelog.manifest import Manifest
@@ -156,14 +156,15 @@ class Catalog:
 
     # -- telling ------------------------------------------------------------------------------
 
-    def merge(self, segment: int, view: View) -> None:
+    def merge(self, segment: int, view: View, dead: Collection[str] = ()) -> None:
         """Take in what a segment's own index says. Doing it twice changes nothing.
 
-        In several transactions, as there may be much of it. That it is done is in the last.
+        Of conversations that are `dead` in it, only where they are. In several transactions, as
+        there may be much of it. That it is done is in the last.
         """
         ids: dict[bytes, str] = {}
         puts = itertools.chain(
-            self._heads(segment, view, ids),
+            self._heads(segment, view, ids, dead),
             _streams(segment, view, ids),
             _work(view, ids),
             [("meta", MERGED, signed(MERGED, NUMBER.pack(segment)))],
@@ -171,7 +172,9 @@ class Catalog:
         while chunk := list(itertools.islice(puts, _CHUNK)):
             self._write(chunk)
 
-    def _heads(self, segment: int, view: View, ids: dict[bytes, str]) -> Iterator[_Put]:
+    def _heads(
+        self, segment: int, view: View, ids: dict[bytes, str], dead: Collection[str]
+    ) -> Iterator[_Put]:
         """Yield heads and spans of the segment's conversations; note under which number each is.
 
         One that was archived or erased stays so, unless this segment is what brought it back.
@@ -180,6 +183,11 @@ class Catalog:
             head = decode_head(key, value)
             if head.state is not State.LIVE:
                 continue
+            place = _scoped(head.id) + PLACE.pack(head.since)
+            span = ("spans", place, _encode_span(place, segment, head.head))
+            if head.id in dead:
+                yield span
+                continue
             known = self.head(head.id)
             settled = known is not None and known.state is not State.LIVE
             if settled and view.get("meta", b"silent") is None:
@@ -187,8 +195,7 @@ class Catalog:
             ids[key] = head.id
             own = head.id.encode()
             yield "heads", own, encode_head(own, head)
-            place = _scoped(head.id) + PLACE.pack(head.since)
-            yield "spans", place, _encode_span(place, segment, head.head)
+            yield span
 
     def _write(self, puts: list[_Put]) -> None:
         self._reserve(len(puts), sum(len(key) + len(value or b"") for _, key, value in puts))
@@ -224,7 +231,8 @@ class Catalog:
         if settled < now.settled:
             msg = f"{self.env.path.name} is older than MANIFEST"
             raise Corrupt(msg)
-        if self.merged >= now.active.number or (settled > now.settled and not now.pending):
+        # A segment that was about to be sealed may be known already.
+        if self.merged > now.active.number or (settled > now.settled and not now.pending):
             msg = f"{self.env.path.name} is newer than MANIFEST"
             raise Corrupt(msg)
 
@@ -239,13 +247,16 @@ class Catalog:
             found = view.get("meta", MERGED)
         return NUMBER.unpack(checked(MERGED, found))[0] if found is not None else 0
 
-    def settle(self, head: Head) -> None:
-        """Put down that a conversation was archived or erased: its head stays, its places go."""
+    def settle(self, head: Head, *, dead: bool = False) -> None:
+        """Put down that a conversation was archived or erased: its head stays, its places go.
+
+        If it is `dead` in segments, the places of its runes stay.
+        """
         key = head.id.encode()
         # First of all: who still finds places in here must not take them for a live conversation's.
         self._write([("heads", key, encode_head(key, head))])
         start, stop = _scoped(head.id), key + b"\1"
-        for table in ("spans", "streams", "work"):
+        for table in ("streams", "work") if dead else ("spans", "streams", "work"):
             while True:
                 with self.env.view() as view:
                     found = view.scan(table, start, stop, limit=_PAGE)

@@ -7,23 +7,29 @@ left to do afterwards; opening a log finishes what a crash interrupted there.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from runelog import rewrite
-from runelog.errors import Corrupt, Fault, Gone, Refused, UnknownConversation
+from runelog.errors import Corrupt, Fault, Gone, LogFull, Refused, UnknownConversation
 from runelog.index import Head
-from runelog.manifest import Pending, SegmentInfo
+from runelog.manifest import Pending, SegmentInfo, Status
 from runelog.premises import Premises, check_absent
 from runelog.rune import SYSTEM, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from runelog.catalog import Span
     from runelog.commit import Writer
     from runelog.transfer import Entry
     from runelog.volumes import Volume
+
+MAX_DEAD: Final = 256
+"""Archived conversations that may still be in segments; MANIFEST names each."""
+MIN_DEAD: Final = 4_096
+"""Dead runes that are left in the segments in any case."""
 
 
 class Keeper:
@@ -53,10 +59,71 @@ class Keeper:
                     for name in names:
                         runes = self._home.reader.read(name, 0, None, None)
                         self._home.archives.write(name, runes, self._home.blobs, self._clock())
-                self._take_out("archive", dict.fromkeys(names, State.ARCHIVED))
+                    self._decide(names)
             except BaseException:
                 self._withdraw(names)
                 raise
+            self.finish()
+            if self._is_worth_compacting():
+                # They are archived. What is not removed now is tried again with the next ones.
+                with contextlib.suppress(LogFull, Corrupt):
+                    self._compact(self._home.volumes.dead)
+
+    def _decide(self, names: Sequence[str]) -> None:
+        """Make it real that conversations are archived; their runes in segments are dead now."""
+        now = self._home.volumes.manifest
+        pending = (*now.pending, Pending("archive", tuple(sorted(names))))
+        try:
+            self._home.volumes.publish(
+                msgspec.structs.replace(now, pending=pending, dead=(*now.dead, *names))
+            )
+        finally:
+            self._forget(names)
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Have others look conversations up anew: what they have in mind may not be so any more."""
+        for name in names:
+            self._writer.forget(name)
+        self._home.reader.news.stir()
+
+    def _is_worth_compacting(self) -> bool:
+        """Return True if so much in the segments is dead that writing them anew is cheap for it.
+
+        The more there is, the more rarely it happens: archiving one by one costs the same for each.
+        """
+        if len(self._home.volumes.dead) > MAX_DEAD:
+            return True
+        spans = self._dead_spans()
+        runes = sum(span.last - span.first + 1 for span in spans)
+        held = sum(self._positions(number) for number in {span.segment for span in spans})
+        return runes >= MIN_DEAD and 2 * runes >= held
+
+    def _dead_spans(self) -> list[Span]:
+        """Return where runes of archived conversations are still in segments."""
+        home, known = self._home, self._home.dead_spans
+        home.dead_spans = {
+            name: known[name] if name in known else home.lookup.spans(name, 0)
+            for name in home.volumes.dead
+        }
+        return [span for spans in home.dead_spans.values() for span in spans]
+
+    def _positions(self, number: int) -> int:
+        """Return how many positions a segment has."""
+        info = self._home.volumes.info(number)
+        active = info.status is Status.ACTIVE
+        return (self._home.lookup.last_position() if active else info.last) - info.first + 1
+
+    def _is_half_full(self) -> bool:
+        """Return True if the active segment is better sealed than written anew."""
+        volumes = self._home.volumes
+        env = volumes.volume(volumes.manifest.active.number).env
+        return env is None or 2 * env.used > env.map_size
+
+    def _compact(self, names: Iterable[str]) -> None:
+        """Remove runes of archived conversations from the segments."""
+        drop = dict.fromkeys(names, State.ARCHIVED)
+        if drop:
+            self._take_out("compact", drop)
             self.finish()
 
     def _withdraw(self, names: Sequence[str]) -> None:
@@ -88,6 +155,7 @@ class Keeper:
             names = sorted(head.id for head in heads if head.state is State.ARCHIVED)
             if not names:
                 return
+            self._compact(self._home.volumes.dead.intersection(names))
             self._home.untidy = True
             with contextlib.ExitStack() as stack:
                 readers = {
@@ -143,36 +211,51 @@ class Keeper:
 
     def _take_out(self, op: str, drop: dict[str, State]) -> None:
         """Rewrite the segments that hold these conversations, and make the new ones real."""
-        volumes, lookup = self._home.volumes, self._home.lookup
+        home, volumes, lookup = self._home, self._home.volumes, self._home.lookup
         where = {
             span.segment
             for name in drop
             if lookup.head(name) is not None
             for span in lookup.spans(name, 0)
         }
-        if volumes.manifest.active.number in where:
-            self._writer.use(self._home.next_segment())
+        active = volumes.manifest.active.number
+        if active in where and self._is_half_full():
+            self._writer.use(home.next_segment())
         made: dict[int, SegmentInfo] = {}
-        with self._home.owned():
-            try:
-                for number in sorted(where):
-                    with volumes.take(number) as (volume, view):
-                        _check_sound(volume)
-                        made[number] = rewrite.without(view, volume.info, volumes.path, drop)
-                now = volumes.manifest
-                segments = tuple(made.get(info.number, info) for info in now.segments)
-                for info in made.values():
-                    volumes.verified.add((info.number, info.generation))
-                pending = (*now.pending, Pending(op, tuple(sorted(drop))))
-                volumes.publish(msgspec.structs.replace(now, segments=segments, pending=pending))
-            except BaseException:
-                self._home.discard(made.values())
-                raise
-            finally:
-                # However it ends: what others have in mind of these may not be so any more.
-                for name in drop:
-                    self._writer.forget(name)
-                self._home.reader.news.stir()
+        try:
+            with home.owner.no_way_back():
+                with home.owned():
+                    self._rewrite(op, drop, sorted(where), made)
+                if volumes.manifest.active.number in made:
+                    env = volumes.volume(active).env
+                    assert env is not None
+                    self._writer.use(env)
+        finally:
+            self._forget(drop)
+
+    def _rewrite(
+        self, op: str, drop: dict[str, State], where: Sequence[int], made: dict[int, SegmentInfo]
+    ) -> None:
+        volumes = self._home.volumes
+        now = volumes.manifest
+        try:
+            for number in where:
+                with volumes.take(number) as (volume, view):
+                    _check_sound(volume)
+                    made[number] = rewrite.without(view, volume.info, volumes.path, drop)
+            for info in made.values():
+                volumes.verified.add((info.number, info.generation))
+            volumes.publish(
+                msgspec.structs.replace(
+                    now,
+                    segments=tuple(made.get(info.number, info) for info in now.segments),
+                    pending=(*now.pending, Pending(op, tuple(sorted(drop)))),
+                    dead=tuple(name for name in now.dead if name not in drop),
+                )
+            )
+        except BaseException:
+            self._home.discard(made.values())
+            raise
 
     def _install(
         self,
@@ -252,7 +335,7 @@ class Keeper:
                     for name in step.conversations:
                         if step.op == "erase":
                             self._bury(name)
-                        elif step.op == "archive":
+                        elif step.op != "restore":
                             self._put_away(name)
                 now = home.volumes.manifest
                 settled = now.revision + 1
@@ -278,12 +361,12 @@ class Keeper:
 
     def _put_away(self, name: str) -> None:
         """Note that a conversation is in its archive now."""
-        catalog = self._home.lookup.catalog
-        head = catalog.head(name)
-        assert head is not None
-        head.state = State.ARCHIVED
+        head = self._home.lookup.head(name)
+        if head is None:
+            msg = f"{name} is archived, and no index tells of it: run `runefold log repair`"
+            raise Corrupt(msg, conversation=name)
         head.since = 1
-        catalog.settle(head)
+        self._home.lookup.catalog.settle(head, dead=name in self._home.volumes.dead)
         self._home.blobs.drop(name)
 
 

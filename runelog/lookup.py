@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
 UNTOLD: Final = 1 << 63
 """Above every version: a stream's last one in a segment whose index cannot be believed."""
-_PENDING = {"archive": State.ARCHIVED, "restore": State.ARCHIVED, "erase": State.ERASED}
+_PENDING: Final = {
+    "archive": State.ARCHIVED,
+    "compact": State.ARCHIVED,
+    "restore": State.ARCHIVED,
+    "erase": State.ERASED,
+}
 
 
 class _Held:
@@ -129,10 +134,13 @@ class Lookup:
         if head is None:
             with self._asked() as catalog:
                 head = catalog.head(conversation)
-        if head is not None:
-            for pending in self.volumes.manifest.pending:
-                if conversation in pending.conversations:
-                    head.state = _PENDING[pending.op]
+        if head is not None and conversation in self.volumes.dead:
+            head.state = State.ARCHIVED
+        for pending in self.volumes.manifest.pending:
+            if conversation in pending.conversations:
+                # One that was in no sealed segment is known only by what is left to do.
+                head = head or Head(conversation, 0, 0, 0, 0, 0)
+                head.state = _PENDING[pending.op]
         return head
 
     def _active_head(self, conversation: str) -> Head | None:
@@ -143,11 +151,10 @@ class Lookup:
     def heads(self) -> Iterator[Head]:
         """Yield all conversations in order of id."""
         self.refresh()
-        pending = {
-            conversation: _PENDING[step.op]
-            for step in self.volumes.manifest.pending
-            for conversation in step.conversations
-        }
+        now = self.volumes.manifest
+        pending = dict.fromkeys(now.dead, State.ARCHIVED)
+        for step in now.pending:
+            pending |= dict.fromkeys(step.conversations, _PENDING[step.op])
         before = ""
         merged = heapq.merge(self._active_heads(), self._sealed_heads(), key=lambda head: head.id)
         for head in merged:  # of two with one id, the active segment's comes first and holds
@@ -353,6 +360,12 @@ def _named(view: View, conversation: str, number: bytes) -> Head:
         msg = f"{conversation} has a name in the active segment, and no head"
         raise Corrupt(msg, conversation=conversation)
     return decode_head(number, found)
+
+
+def heads_in(view: View) -> dict[str, Head]:
+    """Return the heads of all conversations that a segment holds runes of."""
+    heads = (decode_head(key, stored) for key, stored in entries(view, "heads"))
+    return {head.id: head for head in heads if head.state is State.LIVE}
 
 
 def last_position(view: View, info: SegmentInfo) -> int:

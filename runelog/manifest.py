@@ -92,6 +92,8 @@ class Manifest(msgspec.Struct, frozen=True):
     settled: int = 0
     """The revision for which the catalog was settled last; one that says less is an older one."""
     pending: tuple[Pending, ...] = ()
+    dead: tuple[str, ...] = ()
+    """Archived conversations whose runes are still in segments, where they do not count."""
 
     @property
     def active(self) -> SegmentInfo:

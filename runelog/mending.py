@@ -28,7 +28,7 @@ from runelog.salvage import SalvageView
 from runelog.transfer import Source, check_stream, write_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from runelog.catalog import Catalog
@@ -77,29 +77,31 @@ def resting_heads(directory: Path, catalog: Path) -> Iterator[Head]:
             yield head
 
 
-def settle_resting(catalog: Catalog, resting: Iterator[Head]) -> None:
+def settle_resting(
+    catalog: Catalog, resting: Iterable[Head], active: Mapping[str, Head], dead: Collection[str]
+) -> None:
     """Have a catalog that was made from the segments know archived and erased conversations.
 
-    Where segments hold the runes as well, those count, unless the archive has more of them.
+    `active` tells what the active segment holds, which is not in the catalog. Where segments hold
+    the runes as well, those count, unless they are `dead` or the archive has more of them.
     """
     for head in resting:
         known = catalog.head(head.id)
-        if known is None or (
-            head.state is State.ARCHIVED
-            and known.state is State.LIVE
-            and _reach(catalog, known) < head.head
-        ):
-            catalog.settle(head)
+        if known is not None and known.state is not State.LIVE:
+            continue
+        if head.id in dead or reach(catalog, head.id, active) < max(head.head, 1):
+            catalog.settle(head, dead=head.id in dead)
 
 
-def _reach(catalog: Catalog, head: Head) -> int:
+def reach(catalog: Catalog, conversation: str, active: Mapping[str, Head]) -> int:
     """Return up to which event the segments hold a conversation without a gap."""
     reached = 0
-    for span in catalog.spans(head.id, 0):
+    for span in catalog.spans(conversation, 0):
         if span.first != reached + 1:
-            break
+            return reached
         reached = span.last
-    return reached
+    own = active.get(conversation)
+    return own.head if own is not None and own.since <= reached + 1 else reached
 
 
 def mend_archives(directory: Path, heads: dict[str, Head]) -> Iterator[Mended]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from runelog import frame
 from runelog.errors import Corrupt
 from runelog.follow import CHUNK
@@ -59,10 +61,9 @@ class Order:
         key = start[0] if start else PLACE.pack(cursor + 1)
         # Holes are read only as far as the frames of this chunk go.
         chunk = view.scan("runes", key, stop, limit=256)
-        here: list[tuple[int, bytes | Gap]] = [(PLACE.unpack(at)[0], data) for at, data in chunk]
+        here = [self._counted(volume, view, PLACE.unpack(at)[0], data) for at, data in chunk]
         end = here[-1][0] + frame.count(chunk[-1][1]) - 1 if len(here) == 256 else last
-        for gap in _holes(view, volume, cursor, end):
-            here.append(gap)  # noqa: PERF402 -- two kinds of things in one list, sorted next
+        here += _holes(view, volume, cursor, end)
         here.sort(key=lambda item: item[0])
         for at, what in here:
             count = what.last - what.first + 1 if isinstance(what, Gap) else frame.count(what)
@@ -72,8 +73,13 @@ class Order:
                 break
             if isinstance(what, Gap):
                 reason = self._why_gone(what.conversation)
-                found.append(Gap(cursor + 1, min(what.last, last), reason, what.conversation))
-                cursor = min(what.last, last)
+                gap = Gap(cursor + 1, min(what.last, last), reason, what.conversation)
+                cursor = gap.last
+                before = found[-1] if found else None
+                if isinstance(before, Gap) and before.conversation == gap.conversation:
+                    gap = msgspec.structs.replace(gap, first=before.first)
+                    del found[-1]
+                found.append(gap)
             else:
                 name, seed = volume.id_of(view, frame.number(what))
                 _, first, time, runes, content = frame.check(what, name, seed, at)
@@ -86,6 +92,12 @@ class Order:
             msg = f"{volume.info.name} holds nothing at position {cursor + 1}"
             raise Corrupt(msg)
         return cursor, found
+
+    def _counted(self, volume: Volume, view: View, at: int, data: bytes) -> tuple[int, bytes | Gap]:
+        """Return a frame with its position; a gap in its place if its runes do not count."""
+        dead = self._lookup.volumes.dead
+        name = volume.id_of(view, frame.number(data))[0] if dead else ""
+        return at, Gap(at, at + frame.count(data) - 1, "", name) if name in dead else data
 
     def _why_gone(self, conversation: str | None) -> str:
         """Say why runes are not in their segment: what became of their conversation since."""

@@ -21,7 +21,7 @@ from runelog.errors import Corrupt, OldManifest, ReadOnly, Refused
 from runelog.files import sync_directory
 from runelog.index import NUMBER
 from runelog.inscribe import Armed
-from runelog.lookup import Lookup, last_position, last_time
+from runelog.lookup import Lookup, heads_in, last_position, last_time
 from runelog.manifest import Clean, SegmentInfo
 from runelog.mending import resting_heads, set_aside, settle_resting
 from runelog.owner import Owner
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from runelog.catalog import Span
     from runelog.codec import Codec
     from runelog.manifest import Lock
     from runelog.rune import Envelope
@@ -63,6 +64,8 @@ class Premises:
         self._touched = False
         self.untidy = False
         """Whether there may be archives of conversations that are live."""
+        self.dead_spans: dict[str, list[Span]] = {}
+        """Where archived conversations are still in segments, as far as it was looked up."""
         self.notices: list[str] = []
         """What opening the log did that an operator should know."""
         self.archives = Archives(directory / "archive")
@@ -330,7 +333,7 @@ class Premises:
         with self.volumes.take(info.number) as (volume, view):
             if volume.damaged:
                 raise Corrupt(f"{info.name} is damaged: run `runefold log repair`")  # noqa: EM102 -- short
-            catalog.merge(info.number, view)
+            catalog.merge(info.number, view, self.volumes.dead)
 
     def _rebuild_catalog(self) -> Catalog:
         with self.owner.section():
@@ -346,8 +349,10 @@ class Premises:
         try:
             for info in self.volumes.manifest.segments[:-1]:
                 self._merge(info, catalog)
-            settle_resting(catalog, resting_heads(self.directory, old))
             now = self.volumes.manifest
+            with self.volumes.take(now.active.number) as (_, view):
+                active = heads_in(view)
+            settle_resting(catalog, resting_heads(self.directory, old), active, now.dead)
             settled = now.revision + 1
             catalog.note_settled(settled)
             self.volumes.publish(msgspec.structs.replace(now, catalog=generation, settled=settled))
@@ -415,7 +420,7 @@ class Premises:
         try:
             self.catch_up()
             with env.view() as view:
-                self.lookup.catalog.merge(old.number, view)
+                self.lookup.catalog.merge(old.number, view, self.volumes.dead)
             done = rewrite.sealed(env, old, last)
             self.volumes.verified.add((old.number, old.generation))
             now = self.volumes.manifest

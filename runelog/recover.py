@@ -22,7 +22,7 @@ from runelog.salvage import SalvageView
 from runelog.trust import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 _NONSENSE: Final = (struct.error, UnicodeDecodeError, IndexError, KeyError)
@@ -113,17 +113,17 @@ def _own(paths: list[Path], log: str) -> list[Path]:
 def _chosen(paths: list[Path], known: dict[str, SegmentInfo]) -> SegmentInfo:
     """Return what is known of a segment: of its first generation that is sound.
 
-    While that is still there, the log may not have gone on with the one made from it.
+    While that is still there, the log may not have gone on with the one made from it, unless that
+    one reaches further.
     """
     found: list[SegmentInfo] = []
     for path in paths:
         info = known.get(path.name)
         if info is None or space.digest(path) != (info.digest, info.size):
             info = _describe(path)
-        if info.status is not Status.DAMAGED:
-            return info
         found.append(info)
-    return found[0]
+    sound = [info for info in found if info.status is not Status.DAMAGED]
+    return max(sound or found[:1], key=lambda info: info.last)
 
 
 def _is_aside(path: Path) -> bool:
@@ -238,16 +238,18 @@ def expected_events(directory: Path, found: Manifest, damaged: set[int]) -> Expe
     path = directory / f"catalog.{found.catalog}.mdb"
     if path.exists():
         with SalvageView.open(path) as view:
-            _ask_catalog(directory, view, expected)
+            _ask_catalog(directory, view, expected, found.dead)
     expected.names.difference_update(marker.stem for marker in directory.glob("archive/*.erased"))
     return expected
 
 
-def _ask_catalog(directory: Path, view: SalvageView, expected: Expected) -> None:
+def _ask_catalog(
+    directory: Path, view: SalvageView, expected: Expected, dead: Collection[str]
+) -> None:
     """Take from the catalog where conversations end in damaged segments, unless they were moved."""
     doubts = not view.complete("spans")
     # They may be told of all the same where the catalog is damaged, and older pages are read.
-    elsewhere = {path.stem for path in directory.glob("archive/*")}
+    elsewhere = {path.stem for path in directory.glob("archive/*")}.difference(dead)
     for key, stored in view.salvage("spans", _is_span):
         try:
             span = decode_span(key, stored)

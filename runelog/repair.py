@@ -17,11 +17,13 @@ from runelog import garbage, manifest, rewrite, segment, space, tidy
 from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.catalog import Catalog
 from runelog.codec import Codec
+from runelog.cold import Archives
 from runelog.errors import Corrupt, NotALog
 from runelog.files import make_directory, sync_directory
 from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole, encode_work
 from runelog.inscribe import Desk, inscribe
 from runelog.line import Item, Touched, touch
+from runelog.lookup import heads_in
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo, Status
 from runelog.mending import (
@@ -30,12 +32,13 @@ from runelog.mending import (
     lost_body,
     mend_archives,
     mend_blobs,
+    reach,
     resting_heads,
     settle_resting,
 )
 from runelog.recover import Expected, expected_events, find_segments
 from runelog.rewrite import Birth
-from runelog.rune import LOST
+from runelog.rune import LOST, State
 from runelog.salvage import SalvageView
 from runelog.walk import walk
 
@@ -90,12 +93,19 @@ class _Repair:
         """What new segments say of themselves."""
         self._clean: Clean | None = None
         """What CLEAN says, if the log was closed cleanly."""
+        self._active: dict[str, Head] = {}
+        """What the active segment holds, if it is sound."""
+        self._made_manifest = False
+        """Whether the manifest was made from the segments."""
+        self._dead: tuple[str, ...] = ()
+        """Conversations whose runes in segments do not count: they are archived."""
 
     def run(self) -> Repaired:
         for path in tidy.half_written(self._directory):
             path.unlink(missing_ok=True)
         found = self._manifest()
         self._birth = Birth(found.log, found.revision + 1)
+        self._dead = found.dead
         clean = manifest.read_clean(self._directory)
         if clean is not None and clean.revision == found.revision:
             self._clean = clean
@@ -124,9 +134,12 @@ class _Repair:
             if segments[-1].status is not Status.ACTIVE:
                 segments.append(self._begin(segments[-1]))
             old = self._directory / f"catalog.{found.catalog}.mdb"
-            settle_resting(catalog, resting_heads(self._directory, old))
+            resting = resting_heads(self._directory, old)
+            dead = self._guess_dead(catalog) if self._made_manifest else found.dead
+            settle_resting(catalog, resting, self._active, dead)
             new = msgspec.structs.replace(
                 found,
+                dead=dead,
                 segments=tuple(segments),
                 catalog=generation,
                 revision=self._birth.revision,
@@ -157,6 +170,7 @@ class _Repair:
         try:
             found = manifest.read_manifest(self._directory)
         except (Corrupt, NotALog) as error:
+            self._made_manifest = True
             rebuilt = find_segments(self._directory, error)
             self._done.notes.append("MANIFEST was rebuilt from the segments")
             return rebuilt
@@ -170,6 +184,7 @@ class _Repair:
             why = f"{' and '.join(replaced)} is missing, and there is another generation of it"
         else:
             return found
+        self._made_manifest = True
         self._done.notes.append(f"{why}: MANIFEST was rebuilt from the segments")
         return find_segments(self._directory, Corrupt(why), found)
 
@@ -226,13 +241,31 @@ class _Repair:
         )
         try:
             with env.view() as view:
-                if not active:
-                    catalog.merge(info.number, view)
+                if active:
+                    self._active = heads_in(view)
+                else:
+                    catalog.merge(info.number, view, self._dead)
         finally:
             env.close()
         for head in catalog.heads():
             self._heads[head.id] = head.head
+        for name in self._dead:
+            self._heads[name] = max((span.last for span in catalog.spans(name, 0)), default=0)
         return info
+
+    def _guess_dead(self, catalog: Catalog) -> tuple[str, ...]:
+        """Return the archived conversations of which segments hold no more than their archives.
+
+        Without a MANIFEST nothing tells which of the two counts. To be archived was decided last:
+        a conversation that goes on has more runes than its archive.
+        """
+        return tuple(
+            head.id
+            for head in Archives(self._directory / "archive").heads()
+            if head.state is State.ARCHIVED
+            and (head.id in self._active or catalog.spans(head.id, 0))
+            and reach(catalog, head.id, self._active) <= head.head
+        )
 
     def _begin(self, last: SegmentInfo) -> SegmentInfo:
         info = SegmentInfo(
@@ -274,7 +307,7 @@ class _Repair:
             self._write(env, catalog, runes, holes, loot)
             done = rewrite.sealed(env, new, last, aside=True)
             with env.view() as view:
-                catalog.merge(info.number, view)
+                catalog.merge(info.number, view, self._dead)
         finally:
             env.close()
         for rune in runes:
@@ -339,7 +372,8 @@ class _Repair:
         touched: Touched = {}
         for offset, rune in enumerate(run):
             if rune.body is None:
-                self._done.runes_lost += 1
+                # One that is archived has its runes there.
+                self._done.runes_lost += rune.conversation not in self._dead
                 bodies.append(lost_body(rune.conversation))
                 touch(touched, (LOST,), offset, offset + 1)
                 continue

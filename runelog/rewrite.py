@@ -19,6 +19,7 @@ from runelog.garbage import is_blank
 from runelog.index import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole, signed
 from runelog.inscribe import Desk, inscribe
 from runelog.line import Item, Touched, touch
+from runelog.lookup import last_time
 from runelog.manifest import SegmentInfo, Status
 from runelog.segment import Environment
 
@@ -100,9 +101,10 @@ def without(
     """Build the next generation of a segment without the runes of some conversations.
 
     Every rune that stays is checked: a copy with a digest of its own must not vouch for damage.
+    The next generation of the active segment is active.
     """
     # Filling a map takes more room than what ends up in it: pages are copied on the way.
-    room = max(old.map_size, 2 * old.size + _ROOM)
+    room = max(old.map_size, 2 * (old.size or path(old).stat().st_size) + _ROOM)
     new = msgspec.structs.replace(old, generation=old.generation + 1, map_size=room)
     numbers: dict[int, State] = {}
     for name, reason in drop.items():
@@ -113,6 +115,12 @@ def without(
     try:
         _fill(env, _puts(view, numbers))
         result = sealed(env, new, old.last, aside=True)
+        if old.status is Status.ACTIVE:
+            size = old.map_size if 2 * env.used <= old.map_size else room
+            # Time does not run backwards, although the last rune may be gone.
+            result = msgspec.structs.replace(
+                old, generation=new.generation, map_size=size, since=last_time(view, old)
+            )
         sync_directory(path(new).parent)
     except BaseException:
         env.close()

@@ -159,7 +159,10 @@ class Runelog:
 
     @property
     def notices(self) -> list[str]:
-        """What opening the log did that an operator should know, in words: files set aside."""
+        """What opening the log did that an operator should know: a sentence for each file set aside.
+
+        It says which file it was, why it could not be removed, and where it is now.
+        """
         return [*self.premises.notices]
 
     # -- writing ------------------------------------------------------------------------------
@@ -308,7 +311,10 @@ class Runelog:
         return Keeper(self.premises, self._arm(), self._clock)
 
     def archive(self, *conversations: str) -> None:
-        """Move conversations to cold storage: still listed and readable, no longer appended to."""
+        """Move conversations to cold storage: still listed and readable, no longer appended to.
+
+        The room that they took in segments is given back with that of others, once there is enough.
+        """
         self._keeper().archive(conversations)
 
     def restore(self, *conversations: str) -> None:

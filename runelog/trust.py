@@ -23,6 +23,7 @@ from runelog.rune import State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runelog.index import Head
     from runelog.view import View
 
 _STRETCH: Final = struct.Struct("<qq")
@@ -69,15 +70,13 @@ class _Told:
         self.first_time = self.last_time = time
         self.size = 0
 
-    def fits(self, key: bytes, stored: bytes) -> bool:
-        """Tell whether a head says the same; not all of it can be known in one segment."""
-        head = decode_head(key, stored)
+    def fits(self, head: Head) -> bool:
+        """Return True if a head says the same; not all of it can be known in one segment."""
         return (
             (head.since, head.head, head.last_time) == (self.since, self.head, self.last_time)
             and (self.since > 1 or (head.first_time, head.size) == (self.first_time, self.size))
             and head.first_time <= self.first_time
             and head.size >= self.size
-            and head.state is State.LIVE
         )
 
 
@@ -144,14 +143,16 @@ class Witness:
 
     def contradicts_heads(self, view: View) -> str:
         """Say how names and heads contradict each other or the runes; nothing if they do not."""
-        heads = dict(entries(view, "heads"))
+        decoded = {key: decode_head(key, stored) for key, stored in entries(view, "heads")}
+        # Those that were taken out have left their head, and nothing else.
+        heads = {key: head for key, head in decoded.items() if head.state is State.LIVE}
         names = sorted((number, name.decode()) for name, number in entries(view, "names"))
-        if names != [(key, decode_head(key, stored).id) for key, stored in heads.items()]:
+        if names != [(key, head.id) for key, head in heads.items()]:
             return "the names of its conversations are not those that its heads tell"
         if self.fault:
             return self.fault
         told = {NUMBER.pack(number): one for number, one in self._told.items()}
-        if told.keys() != heads.keys() or not all(told[at].fits(at, heads[at]) for at in told):
+        if told.keys() != heads.keys() or not all(told[at].fits(heads[at]) for at in told):
             return "its heads do not tell of the runes that it holds"
         return ""
 

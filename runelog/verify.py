@@ -199,7 +199,9 @@ class _Verifier:
         trails: dict[tuple[str, str], _Trail],
     ) -> None:
         name, seed = volume.id_of(view, frame.number(data))
-        last = self._heads.get(name, 0)
+        # What is archived counts in its archive.
+        dead = name in self._home.volumes.dead
+        last = frame.first_event(data) - 1 if dead else self._heads.get(name, 0)
         if frame.first_event(data) == last + 1:
             # Also if a rune of it is damaged: then that is what is wrong, not the next one's id.
             self._heads[name] = last + frame.count(data)
@@ -214,8 +216,9 @@ class _Verifier:
             trails[name, ""].add(envelope.position)
             for entity in {envelope.owner, *envelope.observers}:
                 trails[name, entity].add(envelope.position)
-            self._check_payload(envelope)
-        if self._progress is not None:
+            if not dead:
+                self._check_payload(envelope)
+        if self._progress is not None and not dead:
             self._progress(len(envelopes))
 
     def _check_payload(self, envelope: Envelope) -> None:

@@ -127,6 +127,8 @@ class Volumes:
         self._volumes: OrderedDict[tuple[int, int], Volume] = OrderedDict()
         self._pinned = Pinned(directory / "MANIFEST")
         self.manifest = manifest.read_manifest(directory)
+        self.dead: frozenset[str] = frozenset(self.manifest.dead)
+        """Conversations whose runes in segments do not count; see `Manifest`."""
         self.damaged: set[int] = set()
         self._note_damage()
         self._closed = False
@@ -192,7 +194,7 @@ class Volumes:
         old.close()
 
     def _adopt(self, new: Manifest) -> None:
-        self.manifest = new
+        self.manifest, self.dead = new, frozenset(new.dead)
         self._note_damage()
         current = {(i.number, i.generation): i for i in new.segments}
         for key, volume in list(self._volumes.items()):

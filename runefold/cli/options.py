@@ -6,8 +6,11 @@ from typing import Annotated, Final
 
 import typer
 
+from runefold.cli.screen import Screen
+from runefold.cli.wording import safe
 from runelog.codec import Codec
 from runelog.errors import Corrupt
+from runelog.log import Log
 from runelog.manifest import read_manifest
 from runelog.rune import State, check_id
 from runelog.store import Runelog
@@ -49,7 +52,15 @@ def reading(directory: Path, codec: Codec | None = None) -> Runelog:
 def writing(directory: Path, codec: Codec | None = None) -> Runelog:
     """Open a log for writing, as the only one."""
     find(directory)
-    return Runelog.open(directory, codec, create=False)
+    log = Runelog.open(directory, codec, create=False)
+    show_notices(log)
+    return log
+
+
+def show_notices(log: Log) -> None:
+    """Tell the user what opening a log did that an operator should know."""
+    for notice in log.notices if isinstance(log, Runelog) else ():
+        Screen().note("note: ", safe(notice))
 
 
 def find(directory: Path) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
-from runefold.cli.options import find
+from runefold.cli.options import find, show_notices
 from runefold.letterbox import Letterbox
 from runefold.remote import NobodyThere, Remote
 from runelog import manifest
@@ -40,6 +40,7 @@ def deliver(
             return to_runtime(Remote(directory)), True
         try:
             with Letterbox.open(directory) as letterbox:
+                show_notices(letterbox.log)
                 return to_log(letterbox), False
         except Held:
             # It was opened a moment ago, by a runtime that is still looking through it; or by one

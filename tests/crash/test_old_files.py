@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from runefold.runtime import Runtime
 from runelog.errors import Corrupt, OldManifest
 from runelog.manifest import read_manifest
 from runelog.repair import repair
@@ -20,6 +21,7 @@ from tests.crash.copies import try_copies
 from tests.crash.moments import MIXED, Moment, judge, mixed, moments, read_files, write_files
 from tests.crash.runs import scratch
 from tests.crash.story import Step, content, open_log, perform
+from tests.runefold.cli_scenes import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,3 +190,23 @@ def test_a_log_that_misses_a_segment_is_refused_to_writers(tmp_path: Path) -> No
     assert read_files(directory) == before
     with open_log(directory, readonly=True) as log:
         assert len(content(log, "conv_b")) == 2
+
+
+def test_what_is_set_aside_is_told_to_operators(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A runtime writes it to its log; a command prints it to standard error."""
+    stray = tmp_path / "other"
+    told(stray, [Step("append", ("conv_b",), 2)])
+    for name in ("run", "command"):
+        directory = tmp_path / name
+        told(directory, [Step("append", ("conv_a",), 2)])
+        segment = (stray / "segments" / "000001.0.mdb").read_bytes()
+        (directory / "segments" / "000007.3.mdb").write_bytes(segment)
+    with caplog.at_level("WARNING", "runefold"):
+        Runtime.open(tmp_path / "run").close()
+    done = run("log", "archive", tmp_path / "command", "conv_a")
+
+    assert "damaged/000007.3.mdb" in vars(caplog.records[0])["notice"]
+    assert done.exit_code == 0
+    assert "000007.3.mdb is not named by MANIFEST" in done.stderr
