@@ -35,6 +35,8 @@ class Sizes(NamedTuple):
     replayed: int
     stored: int
     """Batches of 1,024 whose bytes on disk are counted."""
+    archived: int
+    """Conversations that are archived one by one."""
     turn_rounds: int
     turns: int
     """Turns of each of 32 sessions a round: how long a conversation gets shows in the peers."""
@@ -68,6 +70,7 @@ FULL = Sizes(
     opens=15,
     replayed=1_000_000,
     stored=400,
+    archived=1_000,
     turn_rounds=4,
     turns=20,
     alone=20,
@@ -91,6 +94,7 @@ QUICK = Sizes(
     opens=5,
     replayed=60_000,
     stored=50,
+    archived=100,
     turn_rounds=2,
     turns=1,
     alone=5,

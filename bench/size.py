@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING
 
 from bench.measure import bytes_on_disk
 from bench.table import Row
-from bench.workload import BATCH, CODEC, CONVERSATIONS, append_batch, batches, singles
+from bench.workload import BATCH, CODEC, CONVERSATIONS, Talk, append_batch, batches, singles
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
@@ -31,7 +32,33 @@ def rows(directory: Path, sizes: Sizes) -> list[Row]:
         log.archive(*names)
     cold = bytes_on_disk(place / "archive")
     found.append(_row("on disk, archived: the same", cold, encoded, "<= 0.35"))
-    return [*found, _one_a_call(directory / "scattered", sizes)]
+    return [*found, _one_a_call(directory / "scattered", sizes), _one_by_one(directory, sizes)]
+
+
+def _one_by_one(directory: Path, sizes: Sizes) -> Row:
+    """Archive conversations one at a time: many of them, and a tenth as many."""
+    many, few = sizes.archived, sizes.archived // 10
+    each = {count: _archiving(directory / f"archived-{count}", count) for count in (few, many)}
+    return Row(
+        name=f"archive {many:,} conversations one by one, time for each",
+        ours=each[many],
+        peer=each[few],
+        peer_name=f"{few:,} of them",
+        ratio=each[many] / each[few],
+        bar="<= 1.5",
+        unit="ms",
+    )
+
+
+def _archiving(place: Path, count: int) -> float:
+    """Return how many milliseconds it takes to archive one of so many conversations."""
+    parts = [Talk(number).part(30) for number in range(count)]
+    with Runelog.open(place, CODEC) as log:
+        append_batch(log, parts)
+        began = time.perf_counter()
+        for part in parts:
+            log.archive(part.conversation)
+        return 1_000 * (time.perf_counter() - began) / count
 
 
 def _one_a_call(place: Path, sizes: Sizes) -> Row:

@@ -159,7 +159,7 @@ class Runelog:
 
     @property
     def notices(self) -> list[str]:
-        """What opening the log did that an operator should know: a sentence for each file set aside.
+        """What opening the log set aside, in a sentence for each file that an operator should know.
 
         It says which file it was, why it could not be removed, and where it is now.
         """
