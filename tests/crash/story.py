@@ -6,10 +6,14 @@ After each step the child says so on a pipe that outlives it.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pytest
+
+from runelog import keeper
 from runelog.codec import Codec
 from runelog.exchange import export, take_in
 from runelog.memory import MemoryLog
@@ -17,7 +21,7 @@ from runelog.rune import Change, Rune, State, Work
 from runelog.store import Durability, Runelog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from runelog.log import Log
@@ -43,8 +47,8 @@ class Step(NamedTuple):
     """One thing to do to the log."""
 
     do: str
-    """append, whisper (an append that nobody waits for), flush, roll, archive, restore, erase,
-    take_in or reopen."""
+    """append, whisper (an append that nobody waits for), flush, roll, archive, compact (an archive
+    that removes the runes from the segments at once), restore, erase, take_in or reopen."""
     names: tuple[str, ...] = ()
     runes: int = 1
     size: int = 20
@@ -93,6 +97,7 @@ BEFORE: Final = (
 )
 KEEPING: Final = {
     "archive": (*BEFORE, Step("archive", ("conv_a", "conv_b")), Step("append", ("conv_c",), 1)),
+    "compact": (*BEFORE, Step("compact", ("conv_a", "conv_b")), Step("append", ("conv_c",), 1)),
     "restore": (
         *BEFORE,
         Step("archive", ("conv_a", "conv_b")),
@@ -133,7 +138,7 @@ def worlds(story: Sequence[Step]) -> list[World]:
             elif step.do == "erase":
                 world[name] = (State.ERASED, ())
             else:
-                state = State.ARCHIVED if step.do == "archive" else State.LIVE
+                state = State.ARCHIVED if step.do in ("archive", "compact") else State.LIVE
                 world[name] = (state, before)
         found.append(world)
     return found
@@ -235,9 +240,21 @@ def perform(log: Runelog, step: Step, number: int, durability: Durability = "com
         take_in(log, io.BytesIO(parcel(step, number)))
     elif step.do in ("flush", "roll"):
         getattr(log, step.do)()
+    elif step.do == "compact":
+        with compacting():
+            log.archive(*step.names)
     else:
         getattr(log, step.do)(*step.names)
     return log
+
+
+@contextlib.contextmanager
+def compacting() -> Iterator[None]:
+    """Have runes that are archived removed from their segments at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keeper, "MIN_DEAD", 1)
+        patch.setattr(keeper, "MAX_DEAD", 0)
+        yield
 
 
 def parcel(step: Step, number: int) -> bytes:

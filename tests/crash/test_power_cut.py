@@ -172,7 +172,14 @@ def sweep(pool: ProcessPoolExecutor, story: Story, found: Cuts, tell: Record) ->
 @needs_tracer
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("short", 70), ("archive", 16), ("restore", 16), ("erase", 16), ("take_in", 16)],
+    [
+        ("short", 70),
+        ("archive", 16),
+        ("compact", 16),
+        ("restore", 16),
+        ("erase", 16),
+        ("take_in", 16),
+    ],
 )
 def test_no_power_cut_loses_what_was_acknowledged(
     pool: ProcessPoolExecutor, tales: Tales, name: str, count: int

@@ -31,6 +31,7 @@ from runelog.errors import Refused, WrongVersion
 from runelog.memory import MemoryLog
 from runelog.rune import SYSTEM, Change, State
 from runelog.store import Runelog
+from tests.crash.story import compacting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -349,8 +350,16 @@ def test_both_logs_tell_the_same_story() -> None:
     run(examples=12, steps=20, derandomize=True)
 
 
+def test_so_they_do_where_archived_runes_leave_their_segments_at_once() -> None:
+    """Segments are then written anew with each archive."""
+    with compacting():
+        run(examples=8, steps=20, derandomize=True)
+
+
 @pytest.mark.crash
 @pytest.mark.timeout(3_600)
 def test_both_logs_tell_the_same_long_stories() -> None:
     """The same, at length, and other stories each time."""
-    run(examples=300, steps=60, derandomize=False)
+    run(examples=200, steps=60, derandomize=False)
+    with compacting():
+        run(examples=100, steps=60, derandomize=False)
