@@ -12,11 +12,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 import runelog
 from runelog.errors import Corrupt, Fault
 from runelog.salvage import check_size
 from runelog.segment import TABLES
-from runelog.walker import DAMAGED
+from runelog.walker import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,26 +47,22 @@ def walk(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLE
     that is a minute, and more for a large file.
     """
     check_size(path)
-    if timeout is None:
-        timeout = _PATIENCE + path.stat().st_size / _BYTES_PER_SECOND
-    _judge(path, _command(_CHILD, "1", str(path), " ".join(tables)), timeout)
+    (fault,) = _verdicts([(path, tables)], timeout)
+    if fault is not None:
+        raise fault
 
 
 def walk_all(*files: tuple[Path, Sequence[str]]) -> list[Corrupt | None]:
     """Return for each file, given with its tables, what a child process finds wrong with it.
 
-    One child for all of them if they are sound; otherwise one for each, to tell which is not.
+    One child looks at all of them. Only if it dies is there one for each, to tell which it died of.
     """
     try:
         for path, _ in files:
             check_size(path)
-        size = sum(path.stat().st_size for path, _ in files)
-        named = [word for path, tables in files for word in (str(path), " ".join(tables))]
-        command = _command(_CHILD, str(len(files)), *named)
-        _judge(files[0][0], command, _PATIENCE + size / _BYTES_PER_SECOND)
+        return _verdicts(files, None)
     except Corrupt:
         return [_found(path, tables) for path, tables in files]
-    return [None] * len(files)
 
 
 def _found(path: Path, tables: Sequence[str]) -> Corrupt | None:
@@ -73,6 +71,28 @@ def _found(path: Path, tables: Sequence[str]) -> Corrupt | None:
     except Corrupt as error:
         return error
     return None
+
+
+def _verdicts(
+    files: Sequence[tuple[Path, Sequence[str]]], timeout: float | None
+) -> list[Corrupt | None]:
+    """Return what one child finds wrong with each file; raise `Corrupt` if it dies of one."""
+    if timeout is None:
+        size = sum(path.stat().st_size for path, _ in files)
+        timeout = _PATIENCE + size / _BYTES_PER_SECOND
+    named = [word for path, tables in files for word in (str(path), " ".join(tables))]
+    told = _judge(files[0][0], _command(_CHILD, str(len(files)), *named), timeout)
+    found = msgspec.msgpack.decode(told, type=list[Finding | None])
+    return [
+        None
+        if finding is None
+        else Corrupt(
+            f"{path.name} is damaged: {finding.told}",
+            conversation=finding.conversation,
+            event_id=finding.event_id,
+        )
+        for (path, _), finding in zip(files, found, strict=True)
+    ]
 
 
 def may_write(one: Path, other: Path, timeout: float) -> bool:
@@ -102,8 +122,8 @@ def _command(code: str, *arguments: str) -> list[str]:
     return [sys.executable, *_FLAGS, code, *arguments, *places]
 
 
-def _judge(path: Path, command: Sequence[str], timeout: float) -> None:
-    """Run the child, and say of the file what becomes of it."""
+def _judge(path: Path, command: Sequence[str], timeout: float) -> bytes:
+    """Run the child and return what it prints; raise what its death says of the file."""
     try:
         child = subprocess.run(  # noqa: S603 -- starts this same Python with our own code
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
@@ -114,14 +134,6 @@ def _judge(path: Path, command: Sequence[str], timeout: float) -> None:
     except OSError as error:
         msg = f"{path.name} cannot be examined: {sys.executable} does not start: {error}"
         raise Fault(msg) from error
-    if child.returncode == DAMAGED:
-        event_id, conversation, told = _text(child.stdout).split("\n", 2)
-        msg = f"{path.name} is damaged: {told}"
-        raise Corrupt(
-            msg,
-            conversation=conversation or None,
-            event_id=int(event_id) if event_id else None,
-        )
     if child.returncode < 0:
         killer = signal.strsignal(-child.returncode) or f"signal {-child.returncode}"
         if -child.returncode in _FROM_OUTSIDE:
@@ -133,6 +145,7 @@ def _judge(path: Path, command: Sequence[str], timeout: float) -> None:
         told = _text(child.stderr).strip().rpartition("\n")[2]
         msg = f"{path.name} is damaged: reading all of it failed: {told}"
         raise Corrupt(msg)
+    return child.stdout
 
 
 def _text(output: bytes) -> str:

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from runelog import frame
 from runelog.errors import Corrupt, RunefoldError
 from runelog.index import checked
@@ -23,16 +25,19 @@ if TYPE_CHECKING:
 
     from runelog.view import View
 
-DAMAGED: Final = 3
-"""How the child exits after it told what it found."""
 _SPARE_MEMORY: Final = 1 << 30
 
 
-def main(paths: Sequence[str], tables: Sequence[str]) -> None:
-    """Examine files, each with its tables, and print what is wrong with the first that is damaged.
+class Finding(msgspec.Struct, frozen=True, array_like=True):
+    """What is wrong with a file, and where in it."""
 
-    Printed are the event id, the conversation, and what is wrong in words.
-    """
+    told: str
+    conversation: str | None = None
+    event_id: int | None = None
+
+
+def main(paths: Sequence[str], tables: Sequence[str]) -> None:
+    """Examine files, each with its tables, and print a `Finding` or None for each."""
     files = [Path(path) for path in paths]
     # It may well die: that should leave no core file behind, nor take the machine's memory with it.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -40,15 +45,25 @@ def main(paths: Sequence[str], tables: Sequence[str]) -> None:
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     if hard == resource.RLIM_INFINITY or limit < hard:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    found = [finding(file, names.split()) for file, names in zip(files, tables, strict=True)]
+    sys.stdout.buffer.write(msgspec.msgpack.encode(found))
+
+
+def finding(path: Path, tables: Sequence[str]) -> Finding | None:
+    """Return what is wrong with a file; None if it is sound."""
     try:
-        for file, names in zip(files, tables, strict=True):
-            examine(file, names.split())
+        examine(path, tables)
     except (RunefoldError, MemoryError) as error:
-        event_id = getattr(error, "event_id", None) or ""
-        conversation = getattr(error, "conversation", None) or ""
-        told = f"{event_id}\n{conversation}\n{str(error) or 'it takes too much memory'}"
-        sys.stdout.buffer.write(told.encode(errors="backslashreplace"))
-        sys.exit(DAMAGED)
+        return Finding(
+            _printable(str(error)) or "it takes too much memory",
+            _printable(getattr(error, "conversation", None)),
+            getattr(error, "event_id", None),
+        )
+    return None
+
+
+def _printable(text: str | None) -> str | None:
+    return text and text.encode(errors="backslashreplace").decode()
 
 
 def knock(path: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
+import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -28,7 +29,7 @@ from tests.runelog.lmdb_file import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 CONVERSATIONS = ("conv_a", "conv_b")
 FRAMES = 12
@@ -213,6 +214,63 @@ def test_any_changed_bit_is_found_or_harmless(segment: Path, seed: int) -> None:
     data = segment.read_bytes()
     for _ in range(400):
         flip_and_walk(segment, data, chance.randrange(8 * len(data)))
+
+
+# -- several files at once -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """Give the commands of the children that are started, as they come."""
+    started: list[Sequence[str]] = []
+    run = subprocess.run
+
+    def counted(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:  # noqa: ANN401 -- passed on
+        started.append(command)
+        found: subprocess.CompletedProcess[bytes] = run(command, **options)
+        return found
+
+    monkeypatch.setattr(subprocess, "run", counted)
+    return started
+
+
+def test_one_child_says_of_each_file_what_is_wrong(
+    tmp_path: Path, children: list[Sequence[str]]
+) -> None:
+    """Sound or damaged, two files are walked by one child, which blames the right one."""
+    files = []
+    for name in ("sound", "damaged"):
+        (tmp_path / name).mkdir()
+        files.append((built(tmp_path / name), TABLES))
+    data = files[1][0].read_bytes()
+    place = data.index(b"event 3 of frame 11", last_leaf(data))
+    files[1][0].write_bytes(changed(data, {place: b"E"}))
+
+    first, second = walk.walk_all(*files)
+
+    assert len(children) == 1
+    assert first is None
+    assert second is not None
+    assert "checksum" in str(second)
+    assert (second.conversation, second.event_id) == ("conv_b", 5 * RUNES + 4)
+
+
+def test_a_child_that_dies_is_followed_by_one_for_each_file(
+    tmp_path: Path, children: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of the files it died of is found out, and the others are not blamed for it."""
+    files = []
+    for name in ("sound", "deadly"):
+        (tmp_path / name).mkdir()
+        files.append((built(tmp_path / name), TABLES))
+    dying = "import os, sys; 'deadly' in ' '.join(sys.argv[:-1]) and os.abort(); "
+    monkeypatch.setattr(walk, "_CHILD", dying + walk._CHILD)
+
+    first, second = walk.walk_all(*files)
+
+    assert len(children) == 3
+    assert first is None
+    assert "ended the process that tried" in str(second)
 
 
 # -- what becomes of the child ---------------------------------------------------------------------
