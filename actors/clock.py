@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import os
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from actors.report import log
-from runelog.errors import Forked
+from runelog.forks import Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +95,8 @@ class SystemClock:
     def __init__(self) -> None:
         """Begin without alarms."""
         self._alarms = _Alarms()
-        self._pid = os.getpid()
+        # The thread that rings stays behind in a fork.
+        self._home = Home("this clock was begun before a fork: begin your own in the child")
         self._changed = threading.RLock()
         self._gate = threading.Lock()
         """Open for a moment when the thread is to look at once."""
@@ -130,10 +130,7 @@ class SystemClock:
 
     def at(self, when: int, call: Callable[[], None]) -> Alarm:
         """Call `call` once it is `when`; at once if that is past. It must be quick."""
-        if os.getpid() != self._pid:
-            # The thread that rings stayed behind.
-            msg = "this clock was begun before a fork: begin your own in the child"
-            raise Forked(msg)
+        self._home.check()
         with self._changed:
             if self._thread is None and not self._closed:
                 thread = threading.Thread(target=self._live, name="runefold-clock", daemon=True)

@@ -9,14 +9,13 @@ the stream becomes the lane again.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from actors.errors import Overloaded
 from actors.report import log
-from runelog.errors import Forked
+from runelog.forks import Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +59,6 @@ class Pool:
     def __init__(self, name: str) -> None:
         """Begin without any."""
         self._name = name
-        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._count = 0
@@ -76,10 +74,6 @@ class Pool:
         goes on with something else says `pass_on` first. A job that comes after the close is run as
         well: its sender was not told otherwise.
         """
-        if os.getpid() != self._pid:
-            # The threads stayed behind, and with them perhaps the holder of our lock.
-            msg = "these actors were started before a fork: start your own in the child"
-            raise Forked(msg)
         here = self._here.worker
         if here is not None and here.lends and here.next is None:
             here.next = job
@@ -179,6 +173,7 @@ class ThreadLane:
 
     def run(self, job: Callable[[], None]) -> None:
         """Run a job after those that came before it."""
+        self._scheduler.home.check()
         with self._lock:
             if self._jobs is None:
                 self._jobs = deque()
@@ -190,6 +185,7 @@ class ThreadLane:
 
     def when_dry(self, job: Callable[[], None]) -> None:
         """Run a job once nothing else is waiting in this lane."""
+        self._scheduler.home.check()
         with self._lock:
             if self._dry is None:
                 self._dry = deque()
@@ -282,6 +278,8 @@ class ThreadScheduler:
         self._free = lanes
         self._waiting: deque[ThreadLane] = deque()
         self._work = work
+        # The threads stay behind in a fork, and with them perhaps the holders of our locks.
+        self.home = Home("these actors were started before a fork: start your own in the child")
 
     @property
     def threads(self) -> int:
@@ -331,6 +329,7 @@ class ThreadScheduler:
 
     def work(self, name: str, steps: Steps | Iterator[int | None]) -> ThreadJob:
         """Run something that may block, on a thread of its own."""
+        self.home.check()
         msg = f"no thread is free for {name}: too many streams and tools are running"
         with self._lock:
             if self._work == 0:
@@ -359,6 +358,7 @@ class ThreadScheduler:
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:
         """Wait at the edge for what an actor will answer; tell whether it came in time."""
+        self.home.check()
         self._pool.pass_on()
         return awaited.wait(timeout)
 

@@ -46,6 +46,7 @@ class Following:
         wait: float | None = None,
     ) -> None:
         """Begin behind `after`; what cannot be followed is refused here."""
+        self._home = runtime.home
         self._log = runtime.log
         self._scheduler = runtime.scheduler
         self._watch = runtime.watcher
@@ -66,6 +67,7 @@ class Following:
 
     def __next__(self) -> Envelope | Gap:
         """Wait for the next."""
+        self._home.check()
         return next(self._live)
 
     def _narrowed(self) -> Iterator[Envelope | Gap]:
@@ -94,6 +96,7 @@ class Following:
 
     async def __anext__(self) -> Envelope | Gap:
         """Wait for the next, without holding the event loop up."""
+        self._home.check()
         if not self._portion:
             try:
                 await self._fill()

@@ -30,6 +30,7 @@ from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget, checked_budget
 from runefold.watching import Watch
 from runelog.errors import Refused, UnknownConversation
+from runelog.forks import Home
 from runelog.rune import SYSTEM, Gap, check_id
 from runelog.store import Durability, Runelog
 from supervisors.drawing import Node, draw
@@ -87,6 +88,12 @@ class Runtime:
         A session is put to sleep after `idle_after` seconds in which nothing happened, and its
         states are kept each `snapshot_every` runes, so that it wakes quickly however long it is.
         """
+        self.home = Home(
+            "this runtime was opened before a fork, and its threads stayed in the parent: give it "
+            "commands from the child with runefold.remote.Remote(directory), or read its log with "
+            "Runelog.open(directory, readonly=True)"
+        )
+        """The process that it runs in: a forked child can do nothing with it but close it."""
         self.log = log
         self.watcher = Watch(log)
         """Wakes whoever waits for news in an event loop."""
@@ -172,6 +179,7 @@ class Runtime:
         It is suspended once so many turns in a row have failed, or it was opened so often after a
         crash without coming any further.
         """
+        self.home.check()
         self.check(spec)
         if conversation_id is None:
             name = self.new_id("conv")
@@ -204,6 +212,7 @@ class Runtime:
 
         So is one whose tools are agents of which that can be said.
         """
+        self.home.check()
         if not isinstance(spec, AgentSpec):
             msg = f"an agent is described by an AgentSpec, not by a {type(spec).__name__}"
             raise Refused(msg)
@@ -237,6 +246,7 @@ class Runtime:
 
     def session(self, conversation: str) -> Session:
         """Return a session that is there, or raise `UnknownConversation`."""
+        self.home.check()
         check_id(conversation, "conversation id")
         self.log.conversation(conversation)
         if conversation == SYSTEM:
@@ -246,9 +256,8 @@ class Runtime:
 
     def sessions(self) -> Iterator[Session]:
         """Yield every session, in order of id."""
-        for each in self.log.conversations():
-            if each.id != SYSTEM:
-                yield Session(self, each.id)
+        self.home.check()
+        return (Session(self, each.id) for each in self.log.conversations() if each.id != SYSTEM)
 
     def follow(
         self,
@@ -265,6 +274,7 @@ class Runtime:
         To iterate over with `for`, or with `async for`. `entities` are those of any conversation
         that own a rune or observe it; with `visibility`, only what may be seen with so much.
         """
+        self.home.check()
         return Following(
             self,
             None,
@@ -281,16 +291,19 @@ class Runtime:
 
         Ask it as often as you like: it reads only what is new.
         """
+        self.home.check()
         return Lookout(self.log, rules, now=self.clock.now)
 
     def tree(self) -> Node:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
+        self.home.check()
         return draw(self.tree_of_actors.top.ref, self.scheduler, self.clock)
 
     # -- for sessions and turns ---------------------------------------------------------------
 
     def new_id(self, prefix: str) -> str:
         """Return a new id."""
+        self.home.check()
         return self._chance.id(prefix)
 
     def ask(
@@ -302,6 +315,7 @@ class Runtime:
         promised: Answer | None = None,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask a session, awake or not, unless `before` has the answer or it is `promised`."""
+        self.home.check()
         found = None if before is None else before()
         if found is not None:
             return found
@@ -309,6 +323,7 @@ class Runtime:
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
+        self.home.check()
         timeout = checks.seconds(timeout, "timeout")
         if not self.scheduler.wait(_Written(self.log, conversation, kind), timeout):
             msg = f"{conversation} had no {kind} within {timeout} s"
@@ -316,6 +331,7 @@ class Runtime:
 
     def archive(self, conversation: str) -> None:
         """Move a conversation that has ended to cold storage, its actors stopped."""
+        self.home.check()
         check_ended(self.log, conversation, f"runtime.session({conversation!r}).close()")
         self.tree_of_actors.put_to_sleep(conversation)
         self.log.archive(conversation)
@@ -327,8 +343,14 @@ class Runtime:
 
         With `drain`, turns that run may end first, and are interrupted after `timeout` seconds. No
         turn begins meanwhile: messages that wait are kept, and so are turns that wait for a human.
+
+        In a forked child nothing is stopped: only the child's copy is let go of.
         """
         if self._closed:
+            return
+        if self.home.is_left:
+            self._closed = True
+            self.log.close()
             return
         # Before anything is stopped: what is refused leaves everything as it was.
         checks.number(timeout, "timeout", zero=True)

@@ -72,8 +72,14 @@ class Session:
 
     def __init__(self, runtime: Runtime, conversation: str) -> None:
         """Refer to a conversation that is there."""
-        self._runtime = runtime
+        self._opened = runtime
         self.id = conversation
+
+    @property
+    def _runtime(self) -> Runtime:
+        """The runtime; `Forked` in a forked child, before anything is waited for."""
+        self._opened.home.check()
+        return self._opened
 
     def __repr__(self) -> str:
         """Show which one it is."""

@@ -80,13 +80,19 @@ class Turn:
 
         `end` is what its session has promised to answer when it ends, if it has.
         """
-        self._runtime = runtime
+        self._opened = runtime
         self.conversation = conversation
         self.message_id = message_id
         self._after = after
         self._fresh = after > 0
         self._end_told = end
         self._id = ""
+
+    @property
+    def _runtime(self) -> Runtime:
+        """The runtime; `Forked` in a forked child, before anything is waited for."""
+        self._opened.home.check()
+        return self._opened
 
     def __repr__(self) -> str:
         """Show which turn of which conversation it is."""

@@ -8,10 +8,13 @@ does not exist in the child, but what it held does.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from threading import get_ident
 from typing import TYPE_CHECKING, Final
+
+from runelog.errors import Forked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +22,42 @@ if TYPE_CHECKING:
 PATIENCE: Final = 5.0
 """How many seconds a fork waits for a transaction: a disk that hangs must not hang the process."""
 _PAUSE: Final = 0.000_5
+
+_forks = 0
+"""How many forks lie between this process and the one that was started."""
+
+
+def _after_fork() -> None:
+    global _forks  # noqa: PLW0603 -- a process has one past
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Home:
+    """The process that something was opened in: a forked child has a copy that it may not use.
+
+    The copy is without its threads, and with every lock that they held. So it is asked first,
+    before any lock is taken.
+    """
+
+    __slots__ = ("_forks", "_message")
+
+    def __init__(self, message: str) -> None:
+        """Take note of this process; `message` says what a child has to do instead."""
+        self._forks = _forks
+        self._message = message
+
+    @property
+    def is_left(self) -> bool:
+        """Whether this is a forked child of that process."""
+        return self._forks != _forks
+
+    def check(self) -> None:
+        """Raise `Forked` in a child of that process."""
+        if self._forks != _forks:
+            raise Forked(self._message)
 
 
 class Gate:

@@ -7,11 +7,11 @@ deaf, and what it has missed is in the log.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from runelog.forks import Home
 from runelog.told import Told, marks_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Ear:
     def deaf(self) -> bool:
         """Whether something may be in the log of which nothing was heard."""
         # Nobody tells a child what its parent commits.
-        return self._deaf or not self._stays or os.getpid() != self._news.pid
+        return self._deaf or not self._stays or self._news.home.is_left
 
     # -- the owner ----------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class Ear:
             self._deaf = False
             for told in latest or ():
                 self.hear(told)
-            return latest is not None and not self._deaf and os.getpid() == self._news.pid
+            return latest is not None and not self._deaf and not self._news.home.is_left
 
     def last(self, cursor: int) -> int:
         """Return how far there is something, heard or known of; `cursor` if nothing is behind."""
@@ -239,7 +239,9 @@ class News:
         """Ears that hear no more. They only say so: who drops a follower may hold any lock."""
         self.latest = Latest(codec)
         self._ears: dict[str | None, dict[Ear, None]] = {}
-        self.pid = os.getpid()
+        self.home = Home(
+            "this log was opened before a fork: open it again in the child, with readonly=True"
+        )
 
     def announce(self, position: int, items: Sequence[Item] | None = None) -> None:
         """Say that everything up to `position` is committed, last of all these `items`.

@@ -278,8 +278,15 @@ class Runelog:
         )
 
     def _while_open(self, found: Iterator[_T]) -> Iterator[_T]:
-        """Yield what is found; as long as somebody reads, this log is not dropped."""
-        yield from found
+        """Yield what is found; as long as somebody reads, this log is not dropped.
+
+        A child that goes on with what was begun before the fork is told so, and waits for no lock.
+        """
+        home = self._reader.news.home
+        home.check()
+        for item in found:
+            yield item
+            home.check()
 
     def conversation(self, conversation: str) -> Conversation:
         """Return what the index knows of one conversation, or raise `UnknownConversation`."""

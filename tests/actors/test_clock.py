@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from actors.clock import SECOND, HandClock, SystemClock
 from runelog.errors import Forked
 from tests.actors.players import PATIENCE, Sign, raising
+from tests.crash.guard import survived
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -313,11 +314,15 @@ def test_alarms_armed_and_cancelled_by_many_ring_or_do_not(system: SystemClock) 
     assert far == []
 
 
-def test_a_forked_child_is_told_to_begin_its_own_clock(
-    system: SystemClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forked_child_is_told_to_begin_its_own_clock(system: SystemClock) -> None:
     """The thread that rings stayed behind in the parent."""
-    monkeypatch.setattr(os, "getpid", lambda: -1)
 
-    with pytest.raises(Forked, match="begin your own in the child"):
-        system.at(0, raising(AssertionError()))
+    def child() -> None:
+        with pytest.raises(Forked, match="begin your own in the child"):
+            system.at(0, raising(AssertionError()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        told = survived(child)
+
+    assert told == ""

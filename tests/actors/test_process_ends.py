@@ -6,9 +6,9 @@ import contextlib
 import functools
 import gc
 import logging
-import os
 import threading
 import tracemalloc
+import warnings
 import weakref
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from actors.errors import Crashed, Dead, Overloaded, StartFailed
 from actors.process import KILLED, SHUTDOWN, Answer, Down, Process
 from runelog.errors import Forked
 from tests.actors.players import PATIENCE, Scribe, Sign, raising, rest
+from tests.crash.guard import survived
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -385,12 +386,24 @@ def test_nobody_keeps_the_dead(scheduler: Scheduler) -> None:
     assert [ref() for ref in seen] == [None, None]
 
 
-def test_a_forked_child_is_told_to_start_its_own(
-    threads: ThreadScheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The threads stayed behind in the parent: what is sent there would wait for ever."""
-    ref = Scribe("a", threads.lane("a")).launch()
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+def test_a_forked_child_is_told_to_start_its_own(threads: ThreadScheduler) -> None:
+    """The threads stayed behind in the parent: what is sent there would wait for ever.
 
-    with pytest.raises(Forked, match="start your own in the child"):
-        ref.tell("hello")
+    So it is each time, also on a lane that was busy in the parent.
+    """
+    over = threading.Event()
+    busy = threads.lane("busy")
+    busy.run(lambda: None if over.wait() else None)
+    refs = [Scribe("a", lane).launch() for lane in (threads.lane("a"), busy)]
+
+    def child() -> None:
+        for ref in [*refs, *refs]:
+            with pytest.raises(Forked, match="start your own in the child"):
+                ref.tell("hello")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        told = survived(child)
+    over.set()
+
+    assert told == ""

@@ -273,7 +273,7 @@ def test_nobody_tells_a_child(log: Runelog) -> None:
     """In another process than the writer's one has to look."""
     ear = Ear(news_of(log), A, None)
     assert ear.listen(1)
-    news_of(log).pid += 1
+    news_of(log).home._forks -= 1
 
     assert ear.deaf
     assert not ear.listen(1)
