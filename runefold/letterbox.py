@@ -54,9 +54,12 @@ class Letterbox:
         self._chance = SystemChance()
 
     @classmethod
-    def open(cls, directory: str | Path) -> Self:
-        """Open the log in a directory; `Held` if somebody has it open already."""
-        return cls(Runelog.open(directory, CODEC, create=False))
+    def open(cls, directory: str | Path, errand: str = "a word for a session") -> Self:
+        """Open the log in a directory; `Held` if somebody has it open already.
+
+        An app that is started meanwhile waits for the end of the `errand`.
+        """
+        return cls(Runelog.open(directory, CODEC, create=False, errand=errand))
 
     def close(self) -> None:
         """Let go of the log."""

@@ -9,6 +9,15 @@ comes from outside, a disk or another process, and costs the handle or the call.
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    r"""Return a text that can be encoded: what cannot, as the bytes of a name that are no UTF-8.
+
+    >>> printable("caf\udce9")
+    'caf\\udce9'
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
 class RunefoldError(Exception):
     """Base of every error this project raises on purpose."""
 

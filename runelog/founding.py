@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def acquire(directory: Path, *, create: bool, take_over: bool) -> Lock:
+def acquire(directory: Path, *, create: bool, take_over: bool, errand: str = "") -> Lock:
     """Become the writer of the log in a directory, or of the one that is to be made there."""
     if directory.exists() and not directory.is_dir():
         msg = f"{directory} is a file: name the directory of a log"
@@ -45,7 +45,7 @@ def acquire(directory: Path, *, create: bool, take_over: bool) -> Lock:
             msg = f"{directory} cannot be made: {error.strerror}"
             raise ReadOnly(msg) from error
     lock = Lock(directory)
-    lock.acquire(take_over=take_over)
+    lock.acquire(take_over=take_over, errand=errand)
     return lock
 
 

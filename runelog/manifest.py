@@ -17,13 +17,14 @@ import struct
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
 
 import msgspec
 
 from runelog.decoders import from_json
-from runelog.errors import Corrupt, Held, NewerFormat, NotALog, ReadOnly
+from runelog.errors import Corrupt, Held, NewerFormat, NotALog, ReadOnly, printable
 from runelog.files import NO_ROOM, TEMPORARY, replacing, sync_directory
 
 if TYPE_CHECKING:
@@ -37,8 +38,11 @@ _OURS: Final = frozenset(
         *("segments", "blobs", "archive", "snapshots", "damaged"),
     }
 )
+_MOMENT: Final = "%Y-%m-%d %H:%M:%S UTC"
 _FLOCK: Final = "hhqqi0q"
 _PATIENCE: Final = 0.1
+ERRANDS: Final = 10.0
+"""How many seconds a holder is waited for that said it would let go by itself."""
 _PAUSE: Final = 0.005
 _T = TypeVar("_T")
 
@@ -201,6 +205,25 @@ def foreign(directory: Path) -> Iterable[str]:
     ]
 
 
+class Holder(msgspec.Struct, frozen=True):
+    """Who holds a log for writing, as LOCK says."""
+
+    pid: int
+    host: str
+    since: float = 0.0
+    """Seconds since 1970."""
+    command: str = ""
+    """What the process runs: without its arguments, which may hold anything."""
+    errand: bool = False
+    """Whether it lets go by itself soon."""
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        what = f" ({self.command})" if self.command else ""
+        since = f" since {time.strftime(_MOMENT, time.gmtime(self.since))}" if self.since else ""
+        return f"process {self.pid}{what} on {self.host}{since}"
+
+
 class Lock:
     """The right to write to a log: held by one process at a time, let go of when it dies."""
 
@@ -210,24 +233,30 @@ class Lock:
         self._fd = -1
         _locks.add(self)
 
-    def acquire(self, *, take_over: bool = False) -> None:
+    def acquire(self, *, take_over: bool = False, errand: str = "") -> None:
         """Become the writer, or raise `Held` naming who is.
 
         With `take_over` the present holder is not waited for: it is fenced off by its epoch and
-        finds out at its next append.
+        finds out at its next append. One that runs an errand is waited for, and so is this one if
+        it names its own.
         """
         if take_over:
             self.path.unlink(missing_ok=True)
-        patience = time.monotonic() + _PATIENCE
+        begun = time.monotonic()
         while not self._try():
             held = self._held()
             self._drop()
+            found = _holder(self.path.parent)
+            patience = ERRANDS if found is not None and found.errand else _PATIENCE
             # A child that was just forked keeps the lock until it is told to let go, and where
             # looking is holding, so does whoever looks whether there is a writer.
-            if time.monotonic() > patience:
+            if time.monotonic() > begun + patience:
                 raise Held(held)
             time.sleep(_PAUSE)
-        me = msgspec.json.encode({"pid": os.getpid(), "host": socket.gethostname()})
+        command = errand or PurePath(sys.argv[0] if sys.argv else "").name
+        me = msgspec.json.encode(
+            Holder(os.getpid(), socket.gethostname(), time.time(), printable(command), bool(errand))
+        )
         with contextlib.suppress(OSError):  # without a name it is held all the same
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, me, 0)
@@ -302,11 +331,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def holder(directory: Path) -> str:
     """Say who holds the log for writing, as LOCK names it."""
+    return str(_holder(directory) or "another process")
+
+
+def _holder(directory: Path) -> Holder | None:
     try:
-        found: dict[str, Any] = msgspec.json.decode((directory / "LOCK").read_bytes())
-        return f"process {found['pid']} on {found['host']}"
-    except (msgspec.DecodeError, KeyError, TypeError, OSError):
-        return "another process"
+        return from_json(Holder)((directory / "LOCK").read_bytes())
+    except (msgspec.MsgspecError, ValueError, OSError):
+        return None
 
 
 def writer_alive(directory: Path) -> bool:

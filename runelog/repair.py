@@ -72,7 +72,7 @@ def repair(directory: Path, *, progress: Callable[[int], None] | None = None) ->
         msg = f"{directory} holds neither a MANIFEST nor segments: there is no log to repair"
         raise NotALog(msg)
     lock = Lock(directory)
-    lock.acquire()
+    lock.acquire(errand="runefold log repair")
     try:
         return _Repair(directory, progress).run()
     finally:

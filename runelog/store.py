@@ -102,6 +102,7 @@ class Runelog:
         segment_size: int = SEGMENT_SIZE,
         durability: Durability = "commit",
         take_over: bool = False,
+        errand: str = "",
     ) -> Runelog:
         """Open the log in a directory, making it if there is none.
 
@@ -113,6 +114,10 @@ class Runelog:
         and nothing that it acknowledged is lost. If it hangs in the middle of a write, that may yet
         be acknowledged: then it is waited for, and `Busy` names its process if it is still there
         after some seconds. Killing it ends the wait.
+
+        A program that has the log open for a moment only names its `errand`, such as "nightly
+        archive": one that opens the log meanwhile waits for its end, some seconds, and is then
+        refused with its name.
         """
         # It is this one that is meant, wherever the process goes from here.
         directory = Path(path).absolute()
@@ -124,7 +129,7 @@ class Runelog:
                 if not readonly:
                     if take_over:
                         wait_for_writer(directory)
-                    lock = acquire(directory, create=create, take_over=take_over)
+                    lock = acquire(directory, create=create, take_over=take_over, errand=errand)
                     if not (directory / "MANIFEST").exists():
                         create_log(directory, segment_size)
                 log = cls(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from runelog import frame
-from runelog.errors import Corrupt, RunefoldError
+from runelog.errors import Corrupt, RunefoldError, printable
 from runelog.index import checked
 from runelog.salvage import SalvageView
 from runelog.segment import Environment
@@ -55,15 +55,11 @@ def finding(path: Path, tables: Sequence[str]) -> Finding | None:
         examine(path, tables)
     except (RunefoldError, MemoryError) as error:
         return Finding(
-            _printable(str(error)) or "it takes too much memory",
-            _printable(getattr(error, "conversation", None)),
+            printable(str(error)) or "it takes too much memory",
+            printable(getattr(error, "conversation", None) or "") or None,
             getattr(error, "event_id", None),
         )
     return None
-
-
-def _printable(text: str | None) -> str | None:
-    return text and text.encode(errors="backslashreplace").decode()
 
 
 def knock(path: str) -> None:

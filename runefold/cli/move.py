@@ -9,7 +9,7 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from runefold.cli.options import Directory, Json, has_segments, ids, reading, writing
+from runefold.cli.options import Directory, Json, errand, has_segments, ids, reading, writing
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe, size
 from runelog.errors import NotALog, Refused
@@ -149,7 +149,7 @@ def receive(
             with screen.progress("checking") as progress:
                 check_stream(stream, progress)
             stream.seek(0)
-            Runelog.open(directory).close()
+            Runelog.open(directory, errand=errand()).close()
         with writing(directory) as log:
             with screen.progress("importing") as progress:
                 names = take_in(log, stream, progress=progress)

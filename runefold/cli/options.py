@@ -1,6 +1,7 @@
 """Arguments and options that several commands have, and how they open a log."""
 
 import enum
+import sys
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -52,9 +53,15 @@ def reading(directory: Path, codec: Codec | None = None) -> Runelog:
 def writing(directory: Path, codec: Codec | None = None) -> Runelog:
     """Open a log for writing, as the only one."""
     find(directory)
-    log = Runelog.open(directory, codec, create=False)
+    log = Runelog.open(directory, codec, create=False, errand=errand())
     show_notices(log)
     return log
+
+
+def errand() -> str:
+    """Return the command that runs now by its name: an app that is started waits for its end."""
+    words = sys.argv[1:3] if sys.argv[1:2] == ["log"] else sys.argv[1:2]
+    return " ".join(["runefold", *words])
 
 
 def show_notices(log: Log) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
-from runefold.cli.options import find, show_notices
+from runefold.cli.options import errand, find, show_notices
 from runefold.letterbox import Letterbox
 from runefold.remote import NobodyThere, Remote
 from runelog import manifest
@@ -39,7 +39,7 @@ def deliver(
         with contextlib.suppress(NobodyThere):
             return to_runtime(Remote(directory)), True
         try:
-            with Letterbox.open(directory) as letterbox:
+            with Letterbox.open(directory, errand()) as letterbox:
                 show_notices(letterbox.log)
                 return to_log(letterbox), False
         except Held:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from actors.catalogue import CODEC
 from actors.tool.policy import Clause, Policy
+from runefold import wire
+from runefold.cli.reach import deliver
 from runefold.runtime import Runtime
+from runelog import manifest
 from runelog.errors import Held
 from runelog.rune import Envelope
 from runelog.store import Runelog
@@ -20,6 +25,8 @@ from tests.runefold.control_app import SESSION, charges, options, running, spec
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from runefold.letterbox import Letterbox
 
 
 def told(*arguments: str | Path, feed: str = "") -> tuple[int, str, str]:
@@ -190,9 +197,10 @@ def test_a_second_writer_is_told_who_holds_the_log(place: Path) -> None:
             Runtime.open(place, **options(place, "asks"))
         code, _, err = told("log", "archive", place, SESSION)
 
-    assert f"process {app.told['pid']} on " in str(refused.value)
+    assert f"process {app.told['pid']} (" in str(refused.value)
     assert code == 2
-    assert f"process {app.told['pid']} on " in err
+    assert f"process {app.told['pid']} (" in err
+    assert " since 20" in err
 
 
 def test_it_drains_when_it_is_told_to_end(place: Path) -> None:
@@ -207,6 +215,41 @@ def test_it_drains_when_it_is_told_to_end(place: Path) -> None:
 
 
 # -- nobody runs it ----------------------------------------------------------------------------
+
+
+def test_an_app_that_is_started_waits_for_a_command(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that has the log open for a moment does not make an app fail that starts then."""
+    waiting(place)
+    monkeypatch.setattr(sys, "argv", ["runefold", "send", str(place)])
+    opened: list[Runtime] = []
+    app = threading.Thread(
+        target=lambda: opened.append(Runtime.open(place, **options(place, "asks")))
+    )
+    meets = threading.Event()
+    sleep = time.sleep
+
+    def wait(seconds: float) -> None:
+        meets.set()
+        sleep(seconds)
+
+    def word(letterbox: Letterbox) -> str:
+        monkeypatch.setattr(time, "sleep", wait)
+        app.start()
+        assert meets.wait(30)
+        letterbox.pause(SESSION, "a word")
+        return manifest.holder(place)
+
+    told_in_lock, is_run = deliver(place, lambda remote: remote.ask(wire.Tree()), word)
+    app.join(30)
+    [runtime] = opened
+    phase = runtime.session(SESSION).state.phase.value
+    runtime.close()
+
+    assert not is_run
+    assert "(runefold send)" in told_in_lock
+    assert phase == "paused"
 
 
 def test_an_approval_is_kept_for_whoever_opens_the_log_next(place: Path) -> None:

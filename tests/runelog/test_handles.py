@@ -6,11 +6,14 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import time
+from subprocess import PIPE, Popen
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runelog import manifest
 from runelog.errors import Fenced, Held, ReadOnly
 from runelog.manifest import Lock, writer_alive
 from runelog.rune import Change
@@ -196,3 +199,73 @@ def test_an_environment_opened_to_read_is_not_written(tmp_path: Path) -> None:
     finally:
         reader.close()
         with_writer.close()
+
+
+def test_an_errand_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who opens a log that another program has open for a moment gets it when that is done."""
+    open_ledger(tmp_path).close()
+    holder = Popen(
+        [sys.executable, "-c", _ERRAND, str(tmp_path)], stdin=PIPE, stdout=PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "ready\n"
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        holder.communicate("go\n")
+
+    monkeypatch.setattr(time, "sleep", wait)
+    with open_ledger(tmp_path) as log:
+        book(log, 1)
+
+    assert waits
+    assert holder.returncode == 0
+
+
+def test_an_errand_without_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some seconds the holder is named: its process, what it does, and since when."""
+    open_ledger(tmp_path).close()
+    monkeypatch.setattr(manifest, "ERRANDS", 0.0)
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
+    lock = Lock(tmp_path)
+    lock.acquire(errand="nightly archive")
+    try:
+        with pytest.raises(Held):
+            open_ledger(tmp_path)
+        told = manifest.holder(tmp_path)
+    finally:
+        lock.release()
+
+    assert told.startswith(f"process {os.getpid()} (nightly archive) on ")
+    assert told.endswith(" since 2023-11-14 22:13:20 UTC")
+
+
+def test_who_runs_no_errand_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An app that has the log open keeps it: whoever else wants it is told at once."""
+    monkeypatch.setattr(manifest, "ERRANDS", threading.TIMEOUT_MAX)
+
+    with open_ledger(tmp_path), pytest.raises(Held):
+        open_ledger(tmp_path)
+
+
+def test_a_lock_that_names_nobody_is_held_all_the_same(tmp_path: Path) -> None:
+    """What is in LOCK is for people; whatever is there, a second writer is refused."""
+    with open_ledger(tmp_path):
+        for said in (b"", b"\xff\xfe", b"[]", b'{"pid": "x"}', b'{"pid": 1, "host": 2}'):
+            (tmp_path / "LOCK").write_bytes(said)
+            with pytest.raises(Held):
+                open_ledger(tmp_path)
+
+            assert manifest.holder(tmp_path) == "another process"
+
+
+_ERRAND = """
+import sys
+from runelog.store import Runelog
+with Runelog.open(sys.argv[1], errand="a test"):
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
