@@ -236,6 +236,8 @@ def test_an_app_that_is_started_waits_for_a_command(
 
     def word(letterbox: Letterbox) -> str:
         monkeypatch.setattr(time, "sleep", wait)
+        # Nobody but commands is waited for at all.
+        monkeypatch.setattr(manifest, "_PATIENCE", -1.0)
         app.start()
         assert meets.wait(30)
         letterbox.pause(SESSION, "a word")

@@ -215,6 +215,8 @@ def test_an_errand_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         waits.append(seconds)
         holder.communicate("go\n")
 
+    # Nobody else is waited for at all.
+    monkeypatch.setattr(manifest, "_PATIENCE", -1.0)
     monkeypatch.setattr(time, "sleep", wait)
     with open_ledger(tmp_path) as log:
         book(log, 1)
