@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -11,9 +10,11 @@ import msgspec
 from actors.errors import Unanswered
 from runefold import place, wire
 from runelog.errors import Refused
+from runelog.files import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from runefold.spec import Budget
 
@@ -35,7 +36,7 @@ class Remote:
 
     def __init__(self, directory: str | Path, *, timeout: float = TIMEOUT) -> None:
         """Name the log's directory; nothing is asked yet."""
-        self.directory = Path(directory)
+        self.directory = path_of(directory, "a log")
         self._timeout = timeout
 
     def ask(self, request: wire.AnyRequest) -> Any:  # noqa: ANN401 -- whatever is answered

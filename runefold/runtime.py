@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from actors.album import SNAPSHOT_EVERY
@@ -30,6 +29,7 @@ from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget, checked_budget
 from runefold.watching import Watch
 from runelog.errors import Refused, UnknownConversation
+from runelog.files import path_of
 from runelog.forks import Home
 from runelog.rune import SYSTEM, Gap, check_id
 from runelog.store import Durability, Runelog
@@ -38,6 +38,7 @@ from supervisors.recovery import Recovery
 from supervisors.tree import Tree
 
 if TYPE_CHECKING:
+    import os
     import re
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self, Unpack
@@ -140,7 +141,7 @@ class Runtime:
     @classmethod
     def open(
         cls,
-        directory: str | Path,
+        directory: str | bytes | os.PathLike[str] | os.PathLike[bytes],
         *,
         durability: Durability = "commit",
         **options: Unpack[opening.Options],
@@ -152,7 +153,7 @@ class Runtime:
         """
         opening.check_names(cls, options)
         if (opener := opening.current()) is not None:
-            return cast("Self", opener(cls, Path(directory), {**options}))
+            return cast("Self", opener(cls, path_of(directory, "a log"), {**options}))
         log = Runelog.open(directory, CODEC, durability=durability)
         for notice in log.notices:
             operator.warning("file set aside", directory=str(log.directory), notice=notice)

@@ -7,13 +7,13 @@ import errno
 import itertools
 import os
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from runelog.errors import Fault, LogFailed, LogFull
+from runelog.errors import Fault, LogFailed, LogFull, Refused, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says when a file cannot grow."""
@@ -21,6 +21,31 @@ TEMPORARY: Final = ".new"
 """How the name of a file ends that is still being written. After a crash it is rubbish."""
 
 _serial = itertools.count()
+
+
+def path_of(given: str | bytes | os.PathLike[str] | os.PathLike[bytes], what: str) -> Path:
+    r"""Return the path that a user gives, whatever bytes it has, or refuse what can be none.
+
+    >>> path_of(b"caf\xe9", "a log").name
+    'caf\udce9'
+    >>> path_of(5, "a log")
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: a log is named by a path, not by a int
+    """
+    try:
+        path = Path(os.fsdecode(given))
+        data = os.fsencode(path)
+    except TypeError:
+        msg = f"{what} is named by a path, not by a {type(given).__name__}"
+        raise Refused(msg) from None
+    except UnicodeError:
+        msg = f"{what} cannot be at {printable(str(given))!r}: no file has half a character there"
+        raise Refused(msg) from None
+    if b"\0" in data:
+        msg = f"{what} cannot be at {printable(str(path))!r}: no file has a zero byte there"
+        raise Refused(msg)
+    return path
 
 
 @contextlib.contextmanager

@@ -268,7 +268,7 @@ class _Shared:
         # before this; an unsynced or write-mapped file can be corrupted by a crash, hence neither
         # is on offer. A spare transaction keeps a reader's slot, which a forked child would give
         # back, and its parent still use: there are none.
-        with contextlib.nullcontext(str(path)) if how.lock else by_descriptor(path) as name:
+        with contextlib.nullcontext(os.fsencode(path)) if how.lock else by_descriptor(path) as name:
             self.env = lmdb.open(
                 name,
                 map_size=how.map_size,

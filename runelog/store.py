@@ -12,14 +12,13 @@ import threading
 import time
 import weakref
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from runelog.checks import check_options, check_parts
 from runelog.codec import Codec
 from runelog.commit import Writer
 from runelog.errors import Closed, Fault, Forked, LogFull, ReadOnly, Refused, RunefoldError
-from runelog.files import sound_disk
+from runelog.files import path_of, sound_disk
 from runelog.founding import acquire, create_log
 from runelog.holdings import Holdings, dropped
 from runelog.keeper import Keeper
@@ -28,6 +27,7 @@ from runelog.takeover import wait_for_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
     from typing import Self
 
     from runelog.manifest import Lock
@@ -93,7 +93,7 @@ class Runelog:
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str],
+        path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
         codec: Codec | None = None,
         *,
         readonly: bool = False,
@@ -120,7 +120,7 @@ class Runelog:
         refused with its name.
         """
         # It is this one that is meant, wherever the process goes from here.
-        directory = Path(path).absolute()
+        directory = path_of(path, "a log").absolute()
         check_parts(codec, clock)
         check_options(segment_size, durability, readonly=readonly, take_over=take_over)
         lock = log = None

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from runelog.errors import printable
+
 if TYPE_CHECKING:
     from runelog.codec import Codec
     from runelog.line import Item
@@ -105,5 +107,5 @@ def marks_of(kinds: frozenset[str]) -> Marks:
     """
     if not kinds:
         return re.compile(rb"(?!)")
-    named = b"|".join(re.escape(msgspec.msgpack.encode(kind)) for kind in sorted(kinds))
+    named = b"|".join(re.escape(msgspec.msgpack.encode(printable(kind))) for kind in sorted(kinds))
     return re.compile(re.escape(_KIND) + b"(?:" + named + b")")

@@ -45,6 +45,7 @@ from actors.tool.sandbox.argv import Template, inside
 from actors.tool.sandbox.streams import Streams
 from actors.tool.schema import Parameter, Parameters, Unfit
 from actors.tool.spec import BadTool, ToolSpec
+from runelog.files import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -155,8 +156,9 @@ class CommandTool:
         """
         given: dict[str, Any] = {"network": False, **options}
         _check_types(name, paths=paths, inherit=inherit, env=env, limits=limits, options=options)
-        self._root = Path(root).absolute()
-        self._paths = [self._root / path for path in ([self._root] if paths is None else paths)]
+        self._root = path_of(root, f"the root of tool {name}").absolute()
+        below = [self._root] if paths is None else paths
+        self._paths = [self._root / path_of(path, f"a path of tool {name}") for path in below]
         try:
             self._argv, self._cwd = Template(argv), Template([cwd])
             takes, self._is_path = _declared(argv, parameters or {}, self._argv.names, self._cwd)
