@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 30.0
 """How many seconds an answer may take."""
+
+
+_PAUSE: Final = 0.01
+"""How long to wait at a door where too many wait."""
 
 
 class NobodyThere(Refused):
@@ -60,8 +65,8 @@ class Remote:
         peer.settimeout(self._timeout)
         try:
             with place.short(self.directory) as path:
-                peer.connect(path)
-        except (BlockingIOError, TimeoutError):
+                _connect(peer, path, time.monotonic() + self._timeout)
+        except TimeoutError:
             msg = f"the runtime in {self.directory} is too busy to be asked: try again"
             raise Unanswered(msg) from None
         except PermissionError as error:
@@ -165,3 +170,16 @@ class Remote:
         """Return the tree of actors: id, type, state, restarts and children of each."""
         found: dict[str, Any] = self.ask(wire.Tree())
         return found
+
+
+def _connect(peer: socket.socket, path: str, until: float) -> None:
+    """Connect; where too many wait at the door, wait as well."""
+    while True:
+        try:
+            peer.connect(path)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise TimeoutError from None
+            time.sleep(_PAUSE)
+        else:
+            return

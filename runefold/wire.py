@@ -24,8 +24,8 @@ NAME: Final = "control"
 MAX_REQUEST: Final = 1 << 20
 MAX_ANSWER: Final = 64 << 20
 MAX_DEPTH: Final = 32
-_CHUNK: Final = 1 << 16
-_LENGTH: Final = struct.Struct(">I")
+CHUNK: Final = 1 << 16
+LENGTH: Final = struct.Struct(">I")
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -206,7 +206,7 @@ _KNOWN: Final[dict[str, type[RunefoldError]]] = {
 }
 
 
-def failed(error: Exception) -> Reply:
+def failed(error: BaseException) -> Reply:
     """Return an error as it is answered: by the name of the nearest class that is known."""
     for cls in type(error).__mro__:
         if _KNOWN.get(cls.__name__) is cls:
@@ -232,7 +232,7 @@ def raised(reply: Reply, request: Request) -> RunefoldError:
 def receive(peer: socket.socket, limit: int, seconds: float) -> bytes:
     """Read one frame of at most `limit` bytes, all of it within so many seconds."""
     until = time.monotonic() + seconds
-    (length,) = _LENGTH.unpack(_exactly(peer, _LENGTH.size, until))
+    (length,) = LENGTH.unpack(_exactly(peer, LENGTH.size, until))
     if length > limit:
         msg = f"a frame of {length:,} bytes is too large: at most {limit:,} are taken"
         raise TooLarge(msg)
@@ -244,7 +244,7 @@ def _exactly(peer: socket.socket, length: int, until: float) -> bytes:
     found = bytearray()
     while len(found) < length:
         peer.settimeout(_left(until))
-        chunk = peer.recv(min(_CHUNK, length - len(found)))
+        chunk = peer.recv(min(CHUNK, length - len(found)))
         if not chunk:
             msg = f"the other side ended after {len(found)} of {length} bytes"
             raise Broken(msg)
@@ -259,7 +259,7 @@ def transmit(peer: socket.socket, data: bytes, limit: int, seconds: float) -> No
         raise TooLarge(msg)
     # The time-out of `sendall` is for all of it.
     peer.settimeout(seconds)
-    peer.sendall(_LENGTH.pack(len(data)) + data)
+    peer.sendall(LENGTH.pack(len(data)) + data)
 
 
 def _left(until: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -41,9 +42,9 @@ def place(tmp_path: Path) -> Iterator[Path]:
 def connected(place: Path) -> Iterator[socket.socket]:
     """Connect to the socket, as anybody might who may open it."""
     with socket.socket(socket.AF_UNIX) as peer:
-        peer.settimeout(60)
         with places.short(place) as name:
             peer.connect(name)
+        peer.settimeout(60)
         yield peer
 
 
@@ -156,16 +157,114 @@ def test_a_client_that_says_nothing_is_sent_away(
     assert left == b""
 
 
-def test_those_who_hold_the_door_are_few(place: Path) -> None:
-    """Beyond so many clients others wait, and are served as soon as one leaves."""
+@pytest.mark.parametrize("said", [b"", b"\x00\x00", b"\x00\x01\x00\x00half"])
+def test_slow_clients_hold_nobody_up(
+    place: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    """However many are silent, or let their request drip, and however long: others are served."""
+    monkeypatch.setattr(control, "READING", 3_600.0)
     with contextlib.ExitStack() as stack:
-        silent = [stack.enter_context(connected(place)) for _ in range(control.CLIENTS)]
-        late = stack.enter_context(connected(place))
-        late.sendall(frame({"do": "tree"}))
-        silent[0].close()
-        reply = answer(late)
+        slow = [stack.enter_context(connected(place)) for _ in range(10 * control.CLIENTS)]
+        for peer in slow:
+            peer.sendall(said)
+        found = [Remote(place, timeout=20).tree()["id"]]
+        for peer in slow:
+            peer.sendall(said)
+        Remote(place, timeout=20).send(SESSION, "Hi")
+        found += [Remote(place, timeout=20).tree()["id"]]
 
-    assert reply.value["id"] == "runtime"
+    assert found == ["runtime", "runtime"]
+
+
+def test_a_full_door_is_waited_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where too many wait to be let in, a command waits as well, rather than give up at once."""
+    waits: list[float] = []
+    with socket.socket(socket.AF_UNIX) as door, contextlib.ExitStack() as stack:
+        with places.short(tmp_path) as name:
+            door.bind(name)
+        door.listen(0)
+        stack.enter_context(connected(tmp_path))
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            stack.enter_context(door.accept()[0])
+
+        monkeypatch.setattr(time, "sleep", wait)
+        with pytest.raises(Unanswered, match="it may do what was asked all the same"):
+            Remote(tmp_path, timeout=0.5).tree()
+
+    assert len(waits) == 1
+
+
+def test_clients_that_do_not_take_their_answers_hold_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer waits for its client, and no thread does; others are answered in full."""
+    monkeypatch.setattr(control, "WRITING", 3_600.0)
+    large = "x" * (4 << 20)
+    door = control.Control(tmp_path, lambda _: large)
+    with contextlib.ExitStack() as stack:
+        stack.callback(door.drop)
+        for _ in range(4 * control.CLIENTS):
+            stack.enter_context(connected(tmp_path)).sendall(frame({"do": "tree"}))
+        honest = stack.enter_context(connected(tmp_path))
+        honest.sendall(frame({"do": "tree"}))
+        reply = answer(honest)
+
+    assert reply.value == large
+
+
+def test_of_too_many_slow_clients_the_first_leave(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that there is always room for one that has something to say."""
+    monkeypatch.setattr(control, "READING", 3_600.0)
+    monkeypatch.setattr(control, "CROWD", 2)
+    with contextlib.ExitStack() as stack:
+        first, second, third = (stack.enter_context(connected(place)) for _ in range(3))
+        left = first.recv(1)
+        for peer in (second, third):
+            peer.sendall(frame({"do": "tree"}))
+        replies = [answer(peer).value["id"] for peer in (second, third)]
+
+    assert left == b""
+    assert replies == ["runtime", "runtime"]
+
+
+def test_what_is_kept_for_slow_clients_is_bounded(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half requests take memory: when they are too much together, the first are sent away."""
+    monkeypatch.setattr(control, "READING", 3_600.0)
+    monkeypatch.setattr(control, "HELD", 100_000)
+    half = struct.pack(">I", wire.MAX_REQUEST) + bytes(60_000)
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(connected(place)) for _ in range(2)]
+        for peer in peers:
+            peer.sendall(half)
+        Remote(place, timeout=20).tree()
+        Remote(place, timeout=20).tree()
+        peers[0].settimeout(20)
+
+        assert peers[0].recv(1) == b""
+
+
+def test_a_request_that_ends_its_thread_is_answered(
+    tmp_path: Path,
+) -> None:
+    """Whatever is raised while it is carried out, the client is told, and the next is served."""
+
+    def carry(_: object) -> object:
+        raise SystemExit
+
+    door = control.Control(tmp_path, carry)
+    with contextlib.ExitStack() as stack:
+        stack.callback(door.drop)
+        for _ in range(control.CLIENTS + 1):
+            peer = stack.enter_context(connected(tmp_path))
+            peer.sendall(frame({"do": "tree"}))
+
+            assert answer(peer).error == "Fault"
 
 
 def test_a_runtime_closes_whoever_is_in(place: Path) -> None:
