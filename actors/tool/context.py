@@ -168,7 +168,8 @@ def progress(text: str, stream: str = "progress") -> None:
     What is no text is said as one: a tool does not fail of how it tells what it has done.
     """
     if (call := _current.get()) is not None:
-        call.progress(plain(str(stream)), plain(str(text)))
+        # What takes it in makes it plain: of a text that is not shown there is to be no copy.
+        call.progress(plain(str(stream)), str(text))
 
 
 def cancelled() -> bool:

@@ -75,4 +75,5 @@ def _words(error: BaseException) -> str:
         message = str(error)
     except Exception:  # noqa: BLE001 -- an error that cannot even say what it is
         return name
-    return plain(f"{name}: {message}" if message else name)
+    # Cut before anything else: it may be as long as memory lasts.
+    return plain(f"{name}: {clip(message, MAX_ERROR_BYTES)[0]}" if message else name)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
+
+_STEP: Final = 64 << 10
+"""How many characters are encoded at a time."""
 
 
 def plain(text: str) -> str:
@@ -46,8 +50,11 @@ class Clip:
         """How many bytes were left out so far."""
 
     def feed(self, text: str) -> None:
-        """Take in what comes next."""
-        data = text.encode("utf-8", "backslashreplace")
+        """Take in what comes next: of a long text there is never a copy."""
+        for at in range(0, len(text), _STEP):
+            self._take(text[at : at + _STEP].encode("utf-8", "backslashreplace"))
+
+    def _take(self, data: bytes) -> None:
         if fits := self._room - len(self._head):
             self._head += data[:fits]
             data = data[fits:]

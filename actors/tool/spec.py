@@ -18,8 +18,9 @@ import msgspec
 
 from actors.redaction.redactor import DEFAULT
 from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed, in_words
-from actors.tool.output import clip, plain
+from actors.tool.output import clip
 from actors.tool.schema import MAX_DEPTH
+from actors.tool.weight import outweighs
 from runelog.codec import check_depth
 from runelog.errors import Refused
 
@@ -37,6 +38,8 @@ TIMEOUT: Final = 120.0
 APPROVAL_TIMEOUT: Final = 24 * 3600.0
 """Seconds a human has for an answer unless the tool says otherwise."""
 MAX_OUTPUT_BYTES: Final = 256 << 10
+MOST_RETURNED: Final = 4 << 20
+"""How many bytes a tool may return for its output to be cut to its limit, rather than refused."""
 """What a tool may return unless it says otherwise; more is cut in the middle."""
 
 _MOST_OUTPUT: Final = 32 << 20
@@ -249,8 +252,11 @@ def returned(
     """Make an outcome of what a function returned: as JSON knows it, and within its limit.
 
     What is longer than that and no text is cut as the text of its JSON. Secrets are replaced
-    before that: half of one would not be recognised any more.
+    before that: half of one would not be recognised any more. What is longer by far is refused
+    before there is any copy of it.
     """
+    if (refused := _too_heavy(value, spec)) is not None:
+        return refused
     try:
         if isinstance(value, str):
             # An operating system's names need not be text; the log's must.
@@ -279,6 +285,19 @@ def returned(
     return Outcome("success", cut, truncated=dropped)
 
 
+def _too_heavy(value: object, spec: ToolSpec) -> Outcome | None:
+    """Return what is told of a value that is too large to be looked through; None if it is not."""
+    most = max(MOST_RETURNED, 4 * spec.max_output_bytes)
+    if not outweighs(value, most):
+        return None
+    msg = (
+        f"{spec.name} ran to its end, but what it returned (a {type(value).__name__}) has more "
+        f"than {most:,} bytes and cannot be passed on: return less, such as a part of it, or the "
+        "name of a file that holds it"
+    )
+    return Outcome("error", error=msg)
+
+
 def _check_finite(value: object) -> None:
     """Refuse a number that JSON does not know: it would be passed on as nothing at all."""
     ahead: list[object] = [msgspec.to_builtins(value)]
@@ -299,14 +318,19 @@ def fitted(outcome: Outcome, spec: ToolSpec) -> Outcome:
     >>> fitted(Outcome("success", object()), ToolSpec(name="look")).status
     'error'
     """
+    error = clip(str(outcome.error), MAX_ERROR_BYTES)[0]
+    if (refused := _too_heavy(outcome.output, spec)) is not None:
+        status = refused.status if outcome.status == "success" else outcome.status
+        return Outcome(status, error=" ".join(filter(None, (error, refused.error))))
     with contextlib.suppress(Exception):  # as above
-        encoded = msgspec.msgpack.encode((outcome.output, outcome.error))
+        encoded = msgspec.msgpack.encode((outcome.output, error))
         check_depth(encoded, MAX_DEPTH)
         if outcome.truncated or len(encoded) <= spec.max_output_bytes + _ROOM:
-            return outcome
+            same = error == outcome.error
+            return outcome if same else msgspec.structs.replace(outcome, error=error)
     made = returned(outcome.output, spec)
     status = made.status if outcome.status == "success" else outcome.status
-    error = " ".join(filter(None, (plain(outcome.error), made.error)))
+    error = " ".join(filter(None, (error, made.error)))
     return Outcome(status, made.output, clip(error, MAX_ERROR_BYTES)[0], made.truncated)
 
 

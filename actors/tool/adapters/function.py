@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overl
 from actors.tool import secrets as secret
 from actors.tool.context import CallId, Cancelled, during
 from actors.tool.outcome import Outcome, in_words
+from actors.tool.output import plain
 from actors.tool.schema import Parameter, Parameters, Unfit, described
 from actors.tool.spec import BadTool, ToolSpec, returned
 
@@ -204,6 +205,9 @@ _NO_AWAITABLES: Final = frozenset({str, int, float, bool, list, dict, tuple, typ
 """What functions mostly return: to ask whether that can be awaited takes longer than to run it."""
 
 
+_NOT_SHOWN: Final = "[more is not shown]"
+
+
 class _Voice:
     """What a function says on the way: without secrets, and no more than it may return."""
 
@@ -212,9 +216,14 @@ class _Voice:
 
     def __call__(self, stream: str, chunk: str, /) -> None:
         if self._room > 0:
-            chunk = self._veil.text(chunk)
+            if len(chunk) > self._room:
+                # Not even looked through: it has at least as many bytes.
+                self._room = -1
+                self._progress(stream, _NOT_SHOWN)
+                return
+            chunk = plain(self._veil.text(chunk))
             self._room -= len(chunk.encode())
-            self._progress(stream, chunk if self._room >= 0 else "[more is not shown]")
+            self._progress(stream, chunk if self._room >= 0 else _NOT_SHOWN)
 
 
 class _OutOfTime(BaseException):

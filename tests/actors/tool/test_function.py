@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -396,3 +397,28 @@ def test_an_empty_secret_is_no_secret() -> None:
 
     assert "'EMPTY' is empty" in outcome.error
     assert not seen
+
+
+def test_a_flood_of_progress_is_not_copied() -> None:
+    """What a tool says on the way is bounded like its output, before it is looked through."""
+    heard: list[str] = []
+    size = 64 << 20
+
+    @tool(max_output_bytes=1_000)
+    def flood() -> int:
+        """Say too much."""
+        text = "x" * size
+        tracemalloc.start()
+        progress("ok")
+        progress(text)
+        progress("after that nothing is shown")
+        return tracemalloc.get_traced_memory()[1]
+
+    call = Call(call_id="call_1", arguments={}, progress=lambda _, chunk: heard.append(chunk))
+    try:
+        peak = flood.run(call).output
+    finally:
+        tracemalloc.stop()
+
+    assert heard == ["ok", "[more is not shown]"]
+    assert peak < size // 64

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,10 +12,18 @@ import pytest
 from actors.budget.runes import Amounts
 from actors.model.runes import AskedCall, Completed
 from actors.tool.context import Call
-from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed
+from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed, in_words
 from actors.tool.runes import Called, Result, Rule
 from actors.tool.schema import MAX_DEPTH, check_json
-from actors.tool.spec import BadTool, ToolSpec, asked, digest, fitted, returned
+from actors.tool.spec import (
+    MOST_RETURNED,
+    BadTool,
+    ToolSpec,
+    asked,
+    digest,
+    fitted,
+    returned,
+)
 from runelog.codec import Codec
 from runelog.rune import Change
 
@@ -233,3 +243,82 @@ def test_a_digest_does_not_see_the_order_of_keys() -> None:
     """The same content has the same hash."""
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest({"a": 1}) != digest({"a": 2})
+
+
+# -- too large -----------------------------------------------------------------------------------
+
+HEAVY = 64 << 20
+
+
+@dataclasses.dataclass
+class Report:
+    """What an app's tool may return."""
+
+    text: str
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: "x" * HEAVY,
+        lambda: "\u00e9" * HEAVY,
+        lambda: bytes(HEAVY),
+        lambda: memoryview(bytes(HEAVY)),
+        lambda: ["x" * 1_000] * (HEAVY // 1_000),
+        lambda: {"a": [{"b": ("x" * HEAVY,)}]},
+        lambda: {"x" * HEAVY: 1},
+        lambda: Report("x" * HEAVY),
+        lambda: Happened("x" * HEAVY),
+        lambda: {frozenset({"x" * HEAVY})},
+    ],
+    ids=["text", "wide", "bytes", "view", "list", "nested", "key", "dataclass", "struct", "set"],
+)
+def test_what_is_far_too_large_is_refused_before_it_is_copied(make: Callable[[], object]) -> None:
+    """A tool that returns as much as memory lasts costs no more than what it returns."""
+    value = make()
+    tracemalloc.start()
+    try:
+        made = [returned(value, ToolSpec(name="t"))]
+        made.append(fitted(Outcome("success", value), ToolSpec(name="t")))
+        made.append(fitted(Outcome("timeout", value, "late"), ToolSpec(name="t")))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert [outcome.status for outcome in made] == ["error", "error", "timeout"]
+    assert all("has more than 4,194,304 bytes" in outcome.error for outcome in made)
+    assert made[2].error.startswith("late t ran to its end")
+    assert peak < HEAVY // 64
+
+
+def test_what_is_within_reach_of_its_limit_is_cut() -> None:
+    """A limit of its own that is large is no reason to refuse what is under it, or a bit over."""
+    spec = ToolSpec(name="t", max_output_bytes=MOST_RETURNED)
+
+    assert returned("x" * MOST_RETURNED, spec).output == "x" * MOST_RETURNED
+    assert returned("x" * (MOST_RETURNED + 5), spec).truncated == 5
+    assert returned("x" * (MOST_RETURNED - 2), ToolSpec(name="t")).status == "success"
+
+
+def test_an_error_without_end_is_cut_before_it_is_copied() -> None:
+    """An exception's message may be as long as memory lasts."""
+    error = ValueError("x" * HEAVY)
+    tracemalloc.start()
+    try:
+        told = in_words(error)
+        fitted(Outcome("error", error=error.args[0]), ToolSpec(name="t"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert len(told.encode()) < 2 * MAX_ERROR_BYTES
+    assert "bytes left out" in told
+    assert peak < HEAVY // 64
+
+
+def test_a_circle_is_weighed_and_refused() -> None:
+    """What holds itself has no end: it is looked into so deep, and then refused as JSON."""
+    circle: list[object] = []
+    circle.append(circle)
+
+    assert returned(circle, ToolSpec(name="t")).status == "error"
