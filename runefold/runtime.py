@@ -363,6 +363,7 @@ class Runtime:
         if self._control is not None:
             self._control.close()
         self.tree_of_actors.close(timeout)
+        self._offices.tools.runs.close()
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):
                 part.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from actors.budget import lifecycle as ledger
@@ -32,6 +33,7 @@ from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import ENTITY, is_running
 from actors.tool.moves import cost
 from actors.tool.outcome import Outcome, in_words
+from actors.tool.output import clip
 from actors.tool.runes import Result
 from actors.tool.runs import Run
 from actors.tool.spec import asked, fitted
@@ -83,6 +85,10 @@ def near(state: State) -> int | None:
     waits = state.phase is Phase.AWAITING_APPROVAL
     length = rule.approval_timeout if waits else rule.timeout
     return None if by is None else by - length // NEAR
+
+
+LATE_BYTES: Final = 1_024
+"""How much of an answer that comes too late an operator is told."""
 
 
 class Undone(NamedTuple):
@@ -200,7 +206,10 @@ class ToolActor(Shell):
     def believed(self, rune: Rune) -> None:
         """Tell the operator of an outcome that nobody knows; model and app are told by the rune."""
         if isinstance(rune, Result):
-            self._runs.end(self.hall.conversation, self.me)
+            late = self._runs.end(self.hall.conversation, self.me)
+            if late is not None and _said(late) != rune.status:
+                # It was on its way to us when the call came to another end.
+                self._dropped(late)
         if isinstance(rune, Result) and rune.status == "unknown":
             operator.warning(
                 "outcome_unknown",
@@ -235,7 +244,7 @@ class ToolActor(Shell):
         self._cancellation = Cancellation()
         deadline = self.state.deadline
         redactor = offices.redactor
-        run = Run(attempt, self._cancellation, self.ref.notify)
+        run = Run(attempt, self._cancellation, self.ref.notify, self._dropped)
         voice = Voice(redactor, self.ref.notify if attempt is None else run.say)
         left = None if deadline is None else max(0.0, (deadline - offices.clock.now()) / SECOND)
         call = Call(
@@ -255,25 +264,35 @@ class ToolActor(Shell):
             yield None
             outcome = redactor.value(work(tool, call))
             voice.end()
-            return partial(self._over, run, outcome)
+            return partial(run.over, outcome)
 
         offices.scheduler.work(self.name, steps())
         if attempt is not None:
             # Only now: what could not even begin is not under way.
             self._runs.begin(self.hall.conversation, self.me, run)
 
-    def _over(self, run: Run, outcome: object) -> None:
-        """Pass on how a run came out; if nobody waits for it any more, say at least that it did."""
-        obeyed = isinstance(outcome, Fail) and outcome.status in {"cancelled", "timeout"}
-        if run.is_late and not obeyed:
-            operator.warning(
-                "late_answer_dropped",
-                conversation=self.hall.conversation,
-                call=self.me,
-                tool=self.state.call.tool_name,
-                outcome="success" if isinstance(outcome, Finish) else "error",
-            )
-        run.over(outcome)
+    def _dropped(self, outcome: object) -> None:
+        """Tell the operator of an answer that came too late to be recorded: nobody else is told.
+
+        The call has its result, or is in doubt when the log is opened next, and that stands.
+        """
+        if isinstance(outcome, Finish):
+            said = outcome.output
+        elif isinstance(outcome, Fail) and outcome.status == "error":
+            said = outcome.error
+        else:
+            return  # it stopped as it was told to
+        text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        operator.warning(
+            "late_answer_dropped",
+            conversation=self.hall.conversation,
+            call=self.me,
+            tool=self.state.call.tool_name,
+            outcome="success" if isinstance(outcome, Finish) else "error",
+            recorded=self.state.status or "nothing",
+            idempotent=self.state.call.rule.idempotent,
+            output=clip(text, LATE_BYTES)[0],
+        )
 
     def _ran(self, outcome: Outcome, attempt: int) -> Finish | Fail:
         if outcome.status == "success":
@@ -298,6 +317,10 @@ class ToolActor(Shell):
         else:
             self._runs.warned.pop((self.hall.conversation, self.me), None)
         super().on_stop()
+
+
+def _said(end: object) -> str:
+    return end.status if isinstance(end, Fail) else "success"
 
 
 def _outcome(tool: Tool, call: Call) -> Outcome:

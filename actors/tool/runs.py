@@ -21,12 +21,17 @@ class Run:
     """One run, and whoever is told how it came out."""
 
     def __init__(
-        self, attempt: int | None, cancellation: Cancellation, tell: Callable[[object], None]
+        self,
+        attempt: int | None,
+        cancellation: Cancellation,
+        tell: Callable[[object], None],
+        drop: Callable[[object], None] = lambda _: None,
     ) -> None:
-        """Begin; `tell` is how the one who waits is reached."""
+        """Begin; `tell` is how the one who waits is reached, `drop` what is done if none does."""
         self.attempt = attempt
         self.cancellation = cancellation
         self._tell = tell
+        self._drop = drop
         self._lock = threading.Lock()
         self._words: deque[object] = deque()
         """What it said on the way and nobody has on record yet."""
@@ -58,11 +63,22 @@ class Run:
                 self._words.popleft()
 
     def over(self, outcome: object) -> None:
-        """Be over: whoever waits is told, and whoever comes next."""
+        """Be over: whoever waits is told, and whoever comes next; if nobody will, it is dropped."""
         with self._lock:
             self._outcome = outcome
-            tell = self._tell
+            tell = self._drop if self.is_late else self._tell
         tell(outcome)
+
+    def end(self) -> object:
+        """Take note that nobody waits for it any more; return what it came to by now, or None."""
+        with self._lock:
+            self.is_late = True
+            return self._outcome
+
+    def abandon(self) -> None:
+        """Take note that nobody will wait for it any more, and drop what it came to."""
+        if (outcome := self.end()) is not None:
+            self._drop(outcome)
 
 
 class Runs:
@@ -82,8 +98,12 @@ class Runs:
         """Return the run of a call, under way or just over."""
         return self._runs.get((conversation, call))
 
-    def end(self, conversation: str, call: str) -> None:
-        """Forget a run: how the call came out is recorded."""
+    def end(self, conversation: str, call: str) -> object:
+        """Forget a run: how the call came out is recorded. Return what the run came to by now."""
         run = self._runs.pop((conversation, call), None)
-        if run is not None:
-            run.is_late = True
+        return None if run is None else run.end()
+
+    def close(self) -> None:
+        """Drop what comes from now on: those who waited are gone, and did not record it."""
+        while self._runs:
+            self._runs.popitem()[1].abandon()

@@ -59,7 +59,9 @@ def test_its_result_waits_until_it_has_stopped(tmp_path: Path) -> None:
         turn = session.send("dig")
         next(iter(session.follow(kinds={"tool.started"}, wait=PATIENCE)))
         clock.move_to(clock.now() + round(100 * SECOND))
-        assert slow.told.wait(PATIENCE)
+        while not slow.told.wait(0.01):
+            # The alarm may be set a moment after it was due; this clock rings when it is moved.
+            clock.move_to(clock.now())
         # Answered on the lane on which the time that is up was dealt with.
         running = session.state.running
         runtime.log.flush(session.id)

@@ -14,6 +14,7 @@ from actors.model.provider import Done, Text
 from actors.model.providers.scripted import call
 from actors.session.runes import InputAccepted
 from actors.tool.adapters.function import tool
+from actors.tool.commands import Finish
 from actors.tool.context import cancelled, progress
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
@@ -150,11 +151,82 @@ def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(
         last = [each.kind for each in events]
 
     assert output == "done"
-    assert (told["tool"], told["outcome"]) == ("slow", "success")
+    assert (told["tool"], told["outcome"], told["output"]) == ("slow", "success", "late")
+    assert (told["recorded"], told["idempotent"]) == ("timeout", False)
+    assert len(late_answers.heard) == 1
     assert (told["conversation"], told["call"]) == (session.id, results[0].owner)
     assert last == ["tool.result"]
     assert [each.payload.status for each in results] == ["timeout"]  # type: ignore[attr-defined]  # by its kind
     assert "may still take effect" in model.results[0][1]
+
+
+def test_an_answer_on_its_way_when_the_deadline_was_recorded_is_told(
+    tmp_path: Path, late_answers: Ear
+) -> None:
+    """The answer came in time for nobody: the deadline's result stands, and the operator knows."""
+    begun, go = threading.Event(), threading.Event()
+    clock = HandClock()
+
+    @tool(timeout=5)
+    def slow() -> str:
+        """Take too long."""
+        begun.set()
+        go.wait(LONG)
+        return "done"
+
+    model = Strict([["go ", call("slow")], ["done"]])
+    with Runtime.open(tmp_path, tools=[slow], providers={"demo": model}, clock=clock) as runtime:
+        session = runtime.create_session(AgentSpec(role="r", model="demo", tools=["slow"]))
+        turn = session.send("go")
+        assert begun.wait(LONG)
+        (started,) = session.follow(kinds={"tool.started"}, wait=0.01)
+        run = runtime._offices.tools.runs.find(session.id, started.owner)  # type: ignore[union-attr]  # no gap
+        assert run is not None
+        # In a mailbox that is not read any more.
+        run.take_over(lambda _: None)
+        run.over(Finish("charged"))
+        clock.advance(6)
+        while next(session.follow(kinds={"tool.result"}, wait=0.01), None) is None:
+            clock.advance(0)
+        told = late_answers.must_hear()
+        go.set()
+        turn.result(LONG)
+        (ended,) = session.runes(kinds={"tool.result"})
+
+    assert (told["outcome"], told["output"], told["recorded"]) == ("success", "charged", "timeout")
+    assert ended.payload.status == "timeout"  # type: ignore[attr-defined]  # by its kind
+
+
+def test_an_answer_after_the_runtime_was_closed_is_told(tmp_path: Path, late_answers: Ear) -> None:
+    """It is not recorded: the call is in doubt when the log is opened next, and stays that."""
+    begun, go = threading.Event(), threading.Event()
+
+    @tool
+    def slow() -> str:
+        """Take longer than the runtime is open."""
+        begun.set()
+        go.wait(LONG)
+        return "charged ghp_" + "a" * 36
+
+    options: dict[str, Any] = {
+        "tools": [slow],
+        "providers": {"demo": Strict([["go ", call("slow")], ["done"]])},
+    }
+    with Runtime.open(tmp_path, **options) as runtime:
+        session = runtime.create_session(AgentSpec(role="r", model="demo", tools=["slow"]))
+        session.send("go", message_id="first")
+        assert begun.wait(LONG)
+    go.set()
+    told = late_answers.must_hear()
+    with Runtime.open(tmp_path, **options) as runtime:
+        again = runtime.session(session.id)
+        again.send("go", message_id="first").result(LONG)
+        results = [each.payload for each in again.runes(kinds={"tool.result"})]
+
+    assert (told["outcome"], told["recorded"]) == ("success", "nothing")
+    assert told["output"].startswith("charged ")
+    assert "a" * 36 not in told["output"]
+    assert [each.status for each in results] == ["unknown"]  # type: ignore[attr-defined]  # by its kind
 
 
 def test_an_interrupt_does_not_wait_for_a_function_that_blocks(

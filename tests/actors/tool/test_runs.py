@@ -72,3 +72,38 @@ def test_of_a_run_that_is_late_nothing_is_kept() -> None:
     run.take_over(successor := Listener())
 
     assert successor.heard == []
+
+
+def test_an_outcome_after_the_end_is_dropped_and_not_told() -> None:
+    """How the call came out is recorded: what the run comes to then goes to whoever drops it."""
+    listener, dropped, runs = Listener(), Listener(), Runs()
+    run = Run(0, Cancellation(), listener, dropped)
+    runs.begin("conv_a", "call_1", run)
+
+    assert runs.end("conv_a", "call_1") is None
+    run.over("late")
+    assert (listener.heard, dropped.heard) == ([], ["late"])
+
+
+def test_the_end_tells_what_was_on_its_way() -> None:
+    """Whoever records how a call came out finds out that its run came to something meanwhile."""
+    runs, run = Runs(), begun(Listener())
+    runs.begin("conv_a", "call_1", run)
+    run.over("done")
+
+    assert runs.end("conv_a", "call_1") == "done"
+    assert runs.end("conv_a", "call_1") is None
+
+
+def test_a_close_drops_all_there_is_and_all_that_comes() -> None:
+    """Those who waited are gone: neither what is over nor what is under way is lost in silence."""
+    dropped, runs = Listener(), Runs()
+    over, under_way = (Run(0, Cancellation(), Listener(), dropped) for _ in range(2))
+    runs.begin("conv_a", "call_1", over)
+    runs.begin("conv_a", "call_2", under_way)
+    over.over("first")
+    runs.close()
+    under_way.over("second")
+
+    assert dropped.heard == ["first", "second"]
+    assert runs.find("conv_a", "call_1") is None
