@@ -422,3 +422,18 @@ def test_a_flood_of_progress_is_not_copied() -> None:
 
     assert heard == ["ok", "[more is not shown]"]
     assert peak < size // 64
+
+
+def test_progress_is_counted_in_bytes() -> None:
+    """A character may take four of them: what is shown on the way is within the limit in bytes."""
+    heard: list[str] = []
+
+    @tool(max_output_bytes=10)
+    def tell() -> None:
+        "Say a little in another alphabet."
+        progress("\u6f22" * 3)
+        progress("\u6f22")
+
+    tell.run(Call(call_id="call_1", arguments={}, progress=lambda _, chunk: heard.append(chunk)))
+
+    assert heard == ["\u6f22" * 3, "[more is not shown]"]
