@@ -120,6 +120,8 @@ class Offices:
     """Gives the value of a secret by its name, or raises."""
     redactor: Redactor = DEFAULT
     """Keeps out of the log what must not be in it."""
+    hidden: tuple[str, ...] = ()
+    """Directories that programs must not see: the log's."""
     door: Door = field(default_factory=Door)
     """Whether turns may still begin."""
     snapshot_every: int = SNAPSHOT_EVERY

@@ -140,6 +140,8 @@ class Call:
     turn_id: str = ""
     redactor: Redactor = DEFAULT
     """Keeps secrets out of what it says. Whatever an adapter lets through is looked at again."""
+    hidden: tuple[str, ...] = ()
+    """Directories that a program must not see: the log's."""
 
     def saying(self, progress: Progress) -> Self:
         """Return the same call, with what it says going to `progress`."""

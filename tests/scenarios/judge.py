@@ -10,7 +10,7 @@ from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runelog.rune import State
 from tests.scenarios.app import BESIDE, NAME
-from tests.scenarios.labour import HAULED, PROCESSES, written
+from tests.scenarios.labour import HAULED, written
 from tests.scenarios.world import is_charge
 
 if TYPE_CHECKING:
@@ -99,15 +99,15 @@ def misprints(log: Log, place: Path) -> Iterator[str]:
         yield f"something was said to be written that was not: {done}, and there is {lines}"
     if not set(lines) <= set(asked.values()):
         yield f"something was written that was called off: {lines}"
-    path = place / PROCESSES
-    for line in path.read_text("utf-8").split() if path.exists() else []:
-        if _runs(Path("/proc") / line / "stat"):
-            yield f"the process {line} is still there"
+    for process in Path("/proc").glob("[0-9]*"):
+        if _is_in(process, place):
+            yield f"the process {process.name} is still there"
 
 
-def _runs(path: Path) -> bool:
+def _is_in(process: Path, place: Path) -> bool:
+    """Return True if a process runs in a directory; its own ids may be of another namespace."""
     try:
-        return path.read_text("utf-8").rpartition(")")[2].split()[0] not in {"X", "Z"}
+        return (process / "cwd").readlink() == place.resolve()
     except OSError:
         return False
 

@@ -44,8 +44,6 @@ HAULED: Final = ("I lift. ", "I carry. ", "I put it down.")
 """What is said on the way."""
 RECEIPTS: Final = "receipts"
 """Where programs write what they did."""
-PROCESSES: Final = "processes"
-"""Where they write who they are."""
 
 EXPERT: Final = AgentSpec(role="expert", model="clerk", tools=("charge", "dig"), retries=5)
 
@@ -172,8 +170,8 @@ def labours(till: Till) -> list[Tool]:
     return [digging, haul, refund_soon, expert, HandOver(), *programs(till.place)]
 
 
-_WRITE: Final = f'echo $$ >>{PROCESSES}; echo "$1" >>{RECEIPTS}; echo done'
-_CHURN: Final = f'echo $$ >>{PROCESSES}; echo go; sleep {LONG}; echo "$1" >>{RECEIPTS}'
+_WRITE: Final = f'echo "$1" >>{RECEIPTS}; echo done'
+_CHURN: Final = f'echo go; sleep {LONG}; echo "$1" >>{RECEIPTS}'
 
 
 def programs(place: Path) -> list[Tool]:

@@ -11,18 +11,23 @@
 
 What holds for the program, and how:
 
-* **Arguments** fill places of the command line, each as one entry, with no shell in between.
+* **Arguments** fill places of the command line, each as one entry, with no shell in between. None
+  is taken for an option: what would begin an entry with `-` is refused, unless `--` comes before.
 * **Paths** (parameters of type `Path`) are followed to where they really lead and must end up in
-  `paths`, the working directory in `root`. This holds for arguments; the program's own code can
-  open whatever the user can that runs us, and is trusted not to.
-* **Processes**: it runs in a session of its own below a *guard* process (`sandbox/guard.py`). When
-  the program ends, is out of time (SIGTERM, then SIGKILL after `grace`), is cancelled, or when we
-  die (the guard's socket to us closes), everything it started is killed with it.
-* **Limits**: CPU time, address space, file size, open files, no core dumps; see `Limits`.
-* **Network**: unless `network=True` it runs where there is none (a network namespace of Linux, with
-  privileges or in a user namespace of its own). Where that cannot be had it runs nevertheless and
-  says so on the stream `sandbox`; with `strict=True` it does not run. Sockets that are files can
-  still be reached.
+  `paths`, the working directory in `root`. A path has its entry to itself, but for fixed text.
+* **Isolation**: where bubblewrap works (`bwrap`, 0.7 or later, on Linux), the program has its own
+  processes, its own network without a way out unless `network=True`, and sees only the system's
+  files and `reads`, both read-only, `root` and `paths`, and an empty `/tmp` of its own. It never
+  sees the log's directory, nor the control socket in it. Elsewhere the network is taken away if it
+  can be, and the program sees what the user sees that runs us. `CommandTool.isolation` says which
+  of it holds; with `strict=True` a tool for which not all of it holds cannot be declared.
+* **Privileges**: it has none and gets none, also as root: it can use files as their owner, and
+  those of others only as their permissions allow everybody.
+* **Its end**: a *guard* process (`sandbox/guard.py`) runs it. When the program ends, takes more
+  than its limits, is out of time or cancelled (SIGTERM, then SIGKILL after `grace`), or when we
+  die, everything it started is killed with it.
+* **Limits**: CPU time, address space, open files, processes, bytes per file and in all, no core
+  dumps; see `Limits`.
 * **Environment**: only the variables listed in `inherit`, and those in `env`. Standard input is
   empty. Secrets are given through `env`, never on the command line, which others can read.
 """
@@ -31,6 +36,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +46,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Union, get_args, get_or
 
 from actors.tool import secrets as secret
 from actors.tool.outcome import Outcome, in_words
-from actors.tool.sandbox import leash
+from actors.tool.sandbox import isolation, leash
 from actors.tool.sandbox.argv import Template, inside
 from actors.tool.sandbox.streams import Streams
 from actors.tool.schema import Parameter, Parameters, Unfit
@@ -70,22 +76,32 @@ _LAST_WORDS = 4 << 10
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one process of a program may use; None is no limit of ours.
+    """What a program may use; None is no limit of ours.
 
     >>> Limits(memory=1 << 30).files
     256
     """
 
     cpu: int | None = None
-    """Seconds of CPU time; if not said, the tool's time limit."""
+    """Seconds of CPU time of one process; if not said, the tool's time limit."""
     memory: int | None = 4 << 30
-    """Bytes of address space, which some runtimes reserve far more of than they use."""
+    """Bytes of address space of one process; some runtimes reserve far more than they use."""
     file_size: int | None = 1 << 30
-    """Bytes of any file that it writes."""
+    """Bytes of any one file that it writes."""
+    written: int | None = 2 << 30
+    """Bytes that all of it writes to disks and to its own `/tmp`, as the kernel counts them.
+
+    Looked at many times a second: a program that writes fast gets somewhat further.
+    """
     files: int | None = 256
-    """Files open at a time."""
-    processes: int | None = None
-    """Processes of the user that runs us, all taken together; not enforced for root."""
+    """Files open at a time in one process."""
+    processes: int | None = 512
+    """Processes of all of it at a time.
+
+    An ordinary user's program in namespaces of its own cannot start more; its threads count there
+    too. Elsewhere a program that is found to be more is killed, and is looked at many times a
+    second. As root and without bubblewrap, one that forks without end can be faster than that.
+    """
 
     def __post_init__(self) -> None:
         """Refuse what is not positive."""
@@ -95,13 +111,13 @@ class Limits:
                 raise BadTool(msg)
 
     def listed(self, timeout: float) -> dict[str, int]:
-        """Return them by the names that the operating system has for them."""
+        """Return those of one process by the names that the operating system has for them."""
+        largest = [size for size in (self.file_size, self.written) if size]
         limits = {
             "RLIMIT_CPU": self.cpu or math.ceil(timeout),
             "RLIMIT_AS": self.memory,
-            "RLIMIT_FSIZE": self.file_size,
+            "RLIMIT_FSIZE": min(largest, default=None),
             "RLIMIT_NOFILE": self.files,
-            "RLIMIT_NPROC": self.processes,
         }
         return {"RLIMIT_CORE": 0} | {key: value for key, value in limits.items() if value}
 
@@ -140,6 +156,7 @@ class CommandTool:
         parameters: Mapping[str, Any] | None = None,
         cwd: str = ".",
         paths: Sequence[str | Path] | None = None,
+        reads: Sequence[str | Path] = (),
         env: Mapping[str, str] | None = None,
         inherit: Sequence[str] = INHERITED,
         limits: Limits | None = None,
@@ -151,17 +168,21 @@ class CommandTool:
         """Declare a program.
 
         `parameters` gives each place of `argv` and `cwd` its type, or (type, default); one that is
-        left out is text. `cwd` is seen from `root`, `paths` are `root` unless given. Values of
-        `env` may be `secret:NAME`. Exit codes in `success` are no errors.
+        left out is text. `cwd` is seen from `root`, `paths` are `root` unless given. The program
+        may read `reads` as well. Values of `env` may be `secret:NAME`. Exit codes in `success` are
+        no errors. With `strict`, it cannot be declared where it cannot be isolated in full.
         """
         given: dict[str, Any] = {"network": False, **options}
-        _check_types(name, paths=paths, inherit=inherit, env=env, limits=limits, options=options)
+        lists = {"paths": paths, "reads": reads, "inherit": inherit}
+        _check_types(name, lists, env=env, limits=limits, options=options)
         self._root = path_of(root, f"the root of tool {name}").absolute()
         below = [self._root] if paths is None else paths
         self._paths = [self._root / path_of(path, f"a path of tool {name}") for path in below]
+        read = [path_of(path, f"a path that tool {name} reads") for path in reads]
+        self._reads = [self._root / path.expanduser() for path in read]
         try:
             self._argv, self._cwd = Template(argv), Template([cwd])
-            takes, self._is_path = _declared(argv, parameters or {}, self._argv.names, self._cwd)
+            takes, self._is_path = _declared(argv, parameters or {}, self._argv, self._cwd)
             self._parameters: Final = Parameters(takes)
             if not self._cwd.names:
                 inside("cwd", self._cwd.fill({})[0], self._root, [self._root])
@@ -174,7 +195,7 @@ class CommandTool:
         if not grace > 0:
             msg = f"tool {name}: grace is {grace!r}: give a positive number of seconds"
             raise BadTool(msg)
-        self._grace, self._strict = grace, strict
+        self._grace = grace
         named = (secret.named(value) for value in self._env.values())
         self.spec: Final = ToolSpec(
             name=name,
@@ -184,10 +205,33 @@ class CommandTool:
             grace=grace + REAPED,
             **given,
         )
+        self.isolation: Final = isolation.found(network=self.spec.network)
+        """What the program is kept from on this machine."""
+        if strict and self.isolation.missing:
+            missing = " and ".join(self.isolation.missing)
+            msg = (
+                f"tool {name} is strict, and its {missing} cannot be isolated here, as "
+                f"{self.isolation.reason}: {isolation.INSTALL}, or declare it without strict=True"
+            )
+            raise BadTool(msg)
+        self._bubblewrap = shutil.which("bwrap") if self.isolation.by == "bubblewrap" else None
 
     def __repr__(self) -> str:
         """Name the tool."""
         return f"<tool {self.spec.name}>"
+
+    def keep_out_of(self, directory: Path) -> None:
+        """Refuse to work in the directory of a log, which no program sees.
+
+        >>> CommandTool("list", ["ls"], root="/srv/texts").keep_out_of(Path("/srv/log"))
+        """
+        for path in [self._root, *self._paths, *self._reads]:
+            if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory)):
+                msg = (
+                    f"tool {self.spec.name} works in {path}, a part of the log's {directory}: "
+                    "give it another directory"
+                )
+                raise BadTool(msg)
 
     def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as the program gets them, or raise `Unfit`."""
@@ -217,21 +261,39 @@ class CommandTool:
                 cwd=cwd,
                 env=env,
                 limits=self._limits.listed(timeout),
-                network=self.spec.network,
-                strict=self._strict,
+                processes=self._limits.processes,
+                written=self._limits.written,
+                bubblewrap=self._bubblewrap,
+                world=self._world(argv[0], env, call.hidden),
+                block=self._bubblewrap is None and self.isolation.network and not self.spec.network,
                 timeout=timeout,
                 grace=self._grace,
             )
+            if not self.isolation.network:
+                call.progress(SANDBOX, "network access could not be blocked here")
             veil, most = secret.Veil(known), self.spec.max_output_bytes
             streams = Streams(most, call.progress, veil, call.redactor)
             ended = leash.run(order, call.cancellation, streams)
-            if ended.network == "not blocked":
-                call.progress(SANDBOX, "network access could not be blocked here")
         except Unfit as unfit:
             return Outcome("error", error=f"the arguments do not fit: {unfit}")
         except BaseException as error:  # noqa: BLE001 -- nothing may end the thread it runs on
             return Outcome("error", error=in_words(error))
         return self._outcome(ended, streams, timeout)
+
+    def _world(
+        self, program: str, env: Mapping[str, str], hidden: Sequence[str]
+    ) -> isolation.World:
+        """Return what the program sees, its own file included."""
+        own = shutil.which(program, path=env.get("PATH"))
+        tmp = env.get("TMPDIR", "")
+        return isolation.World(
+            writable=[self._root, *self._paths],
+            reads=[*self._reads, *([] if own is None else [Path(own).absolute()])],
+            hidden=[Path(path) for path in hidden],
+            scratch=[Path(tmp)] if tmp.startswith("/") else [],
+            room=self._limits.written,
+            network=self.spec.network,
+        )
 
     def _environment(self, call: Call) -> tuple[dict[str, str], dict[str, str]]:
         env = {name: os.environ[name] for name in self._inherit if name in os.environ}
@@ -250,6 +312,9 @@ class CommandTool:
             if ended.failed:
                 error += f"; {ended.failed}"
             return Outcome(ended.stopped, output, error=error, truncated=dropped)
+        if ended.excess:
+            error = f"it was killed: over its limit of {ended.excess}"
+            return Outcome("error", output, error=error, truncated=dropped)
         if ended.failed or ended.code is None:
             return Outcome("error", output or None, error=ended.failed, truncated=dropped)
         if ended.code in self._success:
@@ -264,9 +329,8 @@ class CommandTool:
 
 def _check_types(
     name: str,
+    lists: Mapping[str, object],
     *,
-    paths: object,
-    inherit: object,
     env: object,
     limits: object,
     options: Mapping[str, object],
@@ -276,7 +340,7 @@ def _check_types(
         known = ", ".join(Options.__annotations__)
         msg = f"tool {name} takes no option {unknown[0]!r}; beside those of a program: {known}"
         raise BadTool(msg)
-    for what, value in (("paths", paths), ("inherit", inherit)):
+    for what, value in lists.items():
         # The letters of one string would be so many paths, and its slashes all there is.
         if isinstance(value, str | Path):
             msg = f"tool {name}: {what} is {str(value)!r:.80}: give a list"
@@ -305,17 +369,17 @@ def _signal(number: int) -> str:
 
 
 def _declared(
-    argv: Sequence[str], types: Mapping[str, Any], places: set[str], cwd: Template
+    argv: Sequence[str], types: Mapping[str, Any], line: Template, cwd: Template
 ) -> tuple[list[Parameter], list[str]]:
     """Return the parameters, and the names of those that are paths."""
     if isinstance(argv, str) or not argv or not argv[0] or Template(argv[:1]).names:
         msg = f"argv is {argv!r:.80}: give a list that begins with the program, ['wc', '{{file}}']"
         raise ValueError(msg)
-    if unused := sorted(types.keys() - places - cwd.names):
+    if unused := sorted(types.keys() - line.names - cwd.names):
         msg = f"the parameter {unused[0]} has no place: write {{{unused[0]}}} in argv"
         raise ValueError(msg)
     takes, paths = [], []
-    for name in sorted(places | cwd.names):
+    for name in sorted(line.names | cwd.names):
         declared = types.get(name, str)
         kind, *default = declared if isinstance(declared, tuple) else (declared,)
         plain, is_path = _without_path(kind)
@@ -324,6 +388,12 @@ def _declared(
         if default and isinstance(default[0], Path):
             default = [str(default[0])]
         takes.append(Parameter(name, plain, *default))
+    for entry, names in zip(argv, line.together, strict=True):
+        # Whatever is put before or behind a path makes it another, that was not looked at.
+        if len(names) > 1 and (found := names & set(paths)):
+            name = min(found)
+            msg = f"{entry!r} joins the path {name} to another place: give {{{name}}} its own entry"
+            raise ValueError(msg)
     return takes, paths
 
 

@@ -7,7 +7,7 @@ and never taken for an option.
 from __future__ import annotations
 
 import string
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -16,6 +16,8 @@ from actors.tool.schema import Unfit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+_DASH: Final = "begins with '-', which would be taken for an option"
 
 
 class Template:
@@ -28,6 +30,9 @@ class Template:
 
     An argument that is None takes its whole entry away; one that is a list, alone in its entry,
     makes an entry of each of its items. `{{` and `}}` stand for braces.
+
+    An entry that begins with a place must not begin with `-` once it is filled in, unless an entry
+    `--` comes before: write `--lines={n}` for a number that may be negative.
     """
 
     def __init__(self, entries: Iterable[str]) -> None:
@@ -35,6 +40,8 @@ class Template:
         self._entries = [list(_parts(entry)) for entry in entries]
         self.names = {name for entry in self._entries for _, name in entry if name is not None}
         """The places that there are."""
+        self.together = [{name for _, name in entry if name is not None} for entry in self._entries]
+        """The same, entry by entry."""
 
     def fill(self, values: Mapping[str, Any]) -> list[str]:
         """Return the command line; raise `Unfit` at a value that would be more than an argument."""
@@ -49,9 +56,11 @@ class Template:
             else:
                 rows = [values]
             for row in rows:
-                if options and entry and not entry[0][0] and names:
-                    _check_dash(names[0], row[names[0]])
-                filled.append("".join(text + _text(row, name) for text, name in entry))
+                line = "".join(text + _text(row, name) for text, name in entry)
+                if options and names and not entry[0][0] and line.startswith("-"):
+                    # Whatever made it so: a value, a number, or one that is empty before another.
+                    raise Unfit([f"{' and '.join(names)}: {_DASH}"])
+                filled.append(line)
             options = options and filled[-1:] != ["--"]
         return filled
 
@@ -72,11 +81,6 @@ def _text(values: Mapping[str, Any], name: str | None) -> str:
     if "\0" in text:
         raise Unfit([f"{name}: contains a NUL character, which no program can be given"])
     return text
-
-
-def _check_dash(name: str, value: object) -> None:
-    if isinstance(value, str) and value.startswith("-"):
-        raise Unfit([f"{name}: begins with '-', which would be taken for an option"])
 
 
 def inside(name: str, path: str, base: Path, allowed: Sequence[Path]) -> Path:

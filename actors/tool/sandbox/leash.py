@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from actors.tool.sandbox import guard
+from actors.tool.sandbox.isolation import World, counts_processes, interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 _READ: Final = 64 << 10
 _LAST_READS: Final = 32
 """How often a stream is read after the end: one who escaped may hold it open and never be quiet."""
+_LAST_WORDS: Final = 1 << 10
 _PATIENCE: Final = 5.0
 """Seconds that a guard gets beyond the program's own."""
 
@@ -39,9 +39,16 @@ class Order:
     env: Mapping[str, str]
     limits: Mapping[str, int]
     """By the names of the `resource` module."""
-    network: bool
-    strict: bool
-    """Whether not to run at all where the network cannot be blocked."""
+    processes: int | None
+    """How many processes it may be at a time."""
+    written: int | None
+    """How many bytes it may write in all."""
+    bubblewrap: str | None
+    """What isolates it; None if only the guard does."""
+    world: World
+    """What it sees inside that."""
+    block: bool
+    """Whether the guard takes the network away."""
     timeout: float
     grace: float
     """Seconds between asking a program to end and killing it."""
@@ -57,8 +64,8 @@ class Ended:
     """Why it was made to end, if it was."""
     failed: str = ""
     """Why it could not be run, if so."""
-    network: str = ""
-    """Whether the network was open, blocked, or not blocked although it should have been."""
+    excess: str = ""
+    """What it took too much of, so that it was killed."""
 
 
 def run(order: Order, cancellation: Cancellation, streams: Streams) -> Ended:
@@ -79,25 +86,52 @@ def run(order: Order, cancellation: Cancellation, streams: Streams) -> Ended:
 
 
 def _started(order: Order, control: int) -> subprocess.Popen[bytes]:
-    settings = {
-        "control": control,
-        "limits": dict(order.limits),
-        "network": order.network,
-        "strict": order.strict,
-        "grace": order.grace,
-    }
     return subprocess.Popen(  # noqa: S603 -- no shell, and the program is the declaration's
-        # Isolated from whatever the environment or the directory would make Python load.
-        [sys.executable, "-I", "-S", guard.__file__, json.dumps(settings), *order.argv],
+        [*_walls(order), *interpreter(), guard.__file__, *_settings(order, control), *order.argv],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
-        cwd=order.cwd,
+        cwd="/",
         env=dict(order.env),
         pass_fds=(control,),
         start_new_session=True,
     )
+
+
+def _walls(order: Order) -> list[str]:
+    if order.bubblewrap is None:
+        return []
+    return [order.bubblewrap, *order.world.arguments(), "--"]
+
+
+def _settings(order: Order, control: int) -> Iterator[str]:
+    """Yield what the guard is told: each as one entry of its command line, up to `--`."""
+    inside = order.bubblewrap is not None
+    limits = dict(order.limits)
+    apart = inside or (order.block and os.geteuid() != 0)
+    if apart and order.processes is not None and counts_processes():
+        # Only in a user namespace of its own: else it would count all processes of the user.
+        limits["RLIMIT_NPROC"] = order.processes + 1  # the guard is one of them
+    way_out = "install it, or mend PATH"
+    if inside:
+        way_out += "; what it needs outside the system's directories has to be in reads"
+    told = {
+        "control": control,
+        "cwd": order.cwd,
+        "grace": order.grace,
+        "isolate": "yes" if order.block else "",
+        "missing": way_out,
+        "processes": order.processes or "",
+        "written": order.written or "",
+        "scratch": "\n".join(order.world.empty_places()) if inside else "",
+        "places": "\n".join(str(path) for path in order.world.writable),
+        **limits,
+    }
+    if "PWD" in order.env:
+        told["PWD"] = order.env["PWD"]
+    yield from (f"{name}={value}" for name, value in told.items())
+    yield "--"
 
 
 @dataclass
@@ -196,15 +230,21 @@ class _Leash:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        told: dict[str, Any] = {}
-        for line in self._told.splitlines():
-            told |= json.loads(line)
-        self.ended.code = told.get("code")
-        self.ended.network = told.get("network", "")
+        lines = self._told.decode(errors="replace").splitlines()
+        told = dict(line.split("=", 1) for line in lines if "=" in line)
+        self.ended.code = int(told["code"]) if "code" in told else None
+        self.ended.excess = told.get("excess", "")
         self.ended.failed = told.get("failed", "")
         if self.ended.code is None and not self.ended.failed:
-            self.ended.failed = "its guard was killed"
+            self.ended.failed = self._unguarded()
             if pid := told.get("pid"):
                 # The program died with its guard; those it had started did not.
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(pid, signal.SIGKILL)
+                    os.killpg(int(pid), signal.SIGKILL)
+
+    def _unguarded(self) -> str:
+        """Say why there is no word of how it ended."""
+        if self.order.bubblewrap is None or self.ended.stopped or self.process.returncode < 0:
+            return "its guard was killed"
+        said = self.streams.kept.tail(_LAST_WORDS).strip()
+        return f"bubblewrap ended with code {self.process.returncode}: {said}"

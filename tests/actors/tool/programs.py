@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -22,8 +23,8 @@ def python(script: str, **options: Any) -> CommandTool:  # noqa: ANN401 -- passe
     return CommandTool("t", [sys.executable, "-c", escaped], **options)
 
 
-def cancelled_when_ready(tool: CommandTool) -> tuple[Outcome, list[int]]:
-    """Run a program, cancel it from another thread once it says `ready`; tell its numbers too."""
+def cancelled_when_ready(tool: CommandTool) -> Outcome:
+    """Run a program, and cancel it from another thread once it says `ready`."""
     cancellation, ready = Cancellation(), threading.Event()
     said: list[str] = []
 
@@ -41,7 +42,40 @@ def cancelled_when_ready(tool: CommandTool) -> tuple[Outcome, list[int]]:
     outcome = tool.run(Call(call_id="c", progress=hear, cancellation=cancellation))
     ready.set()
     other.join()
-    return outcome, [int(word) for word in "".join(said).split() if word.isdigit()]
+    return outcome
+
+
+class Held:
+    """A pipe named `held` in a directory, which the processes of a program hold open.
+
+    Their ids are no help: inside bubblewrap they have others.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Make the pipe, and open our end."""
+        os.mkfifo(directory / "held")
+        self._end = os.open(directory / "held", os.O_RDONLY | os.O_NONBLOCK)
+
+    def close(self) -> None:
+        """Close our end."""
+        os.close(self._end)
+
+    def heard(self) -> str:
+        """Return what was written; wait until no process holds the other end any more."""
+        os.set_blocking(self._end, True)
+        found = b""
+        while chunk := os.read(self._end, 4096):
+            found += chunk
+        return found.decode()
+
+    def is_held(self) -> bool:
+        """Return True if a process still holds the other end; what was written is dropped."""
+        try:
+            while os.read(self._end, 4096):
+                pass
+        except BlockingIOError:
+            return True
+        return False
 
 
 def open_files() -> int:

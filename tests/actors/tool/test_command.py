@@ -51,7 +51,46 @@ def test_an_argument_is_not_taken_for_an_option() -> None:
     )
     assert run(python(SAY_ARGS, "--", "{it}"), it="-x").output == "['--', '-x']\n"
     assert run(python(SAY_ARGS, "--it={it}"), it="-x").output == "['--it=-x']\n"
-    assert run(python(SAY_ARGS, "{it}", parameters={"it": int}), it=-5).output == "['-5']\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "kinds", "values"),
+    [
+        ("{a}{b}", {}, {"a": "", "b": "-n"}),
+        ("{a}{b}", {}, {"a": "-", "b": "n"}),
+        ("{a}-n", {}, {"a": ""}),
+        ("{a}", {"a": int}, {"a": -1}),
+        ("{a}", {"a": float}, {"a": -0.5}),
+        ("{a}", {"a": list[int]}, {"a": [1, -1]}),
+    ],
+)
+def test_no_entry_becomes_an_option_however_it_is_made(
+    entry: str, kinds: dict[str, Any], values: dict[str, Any]
+) -> None:
+    """Joined from several, by one that is empty, or as a number: what counts is the whole entry."""
+    bare = python(SAY_ARGS, entry, parameters=kinds)
+    after = python(SAY_ARGS, "--", entry, parameters=kinds)
+    named = python(SAY_ARGS, "--it=" + entry, parameters=kinds)
+
+    assert "begins with '-', which would be taken for an option" in run(bare, **values).error
+    assert run(after, **values).status == "success"
+    assert run(named, **values).status == "success"
+
+
+@pytest.mark.parametrize(
+    "entry", ["{file}{text}", "{file}/{text}", "{text}{file}", "{file}:{file2}"]
+)
+def test_a_path_is_joined_to_nothing_that_varies(entry: str, tmp_path: Path) -> None:
+    """What is put before or behind it would lead elsewhere; fixed text may be."""
+    kinds = {"file": Path} | ({"file2": Path} if "file2" in entry else {})
+    with pytest.raises(
+        BadTool, match=r"joins the path file to another place: give \{file\} its own"
+    ):
+        CommandTool("t", ["cat", entry], root=tmp_path, parameters=kinds)
+
+    (tmp_path / "a.txt").write_text("found")
+    fixed = CommandTool("t", ["cat", "{file}.txt"], root=tmp_path, parameters={"file": Path})
+    assert run(fixed, file="a").output == "found"
 
 
 def test_lists_spread_and_nothing_goes_away() -> None:
@@ -298,7 +337,9 @@ def test_a_program_that_is_not_there_is_named() -> None:
     missing = run(CommandTool("t", ["no-such-program"], root="/"))
     barred = run(CommandTool("t", ["/etc/hostname"], root="/"))
 
-    assert missing.error == "there is no program 'no-such-program': install it, or mend PATH"
+    assert missing.error.startswith(
+        "there is no program 'no-such-program': install it, or mend PATH"
+    )
     assert "'/etc/hostname' cannot be started: " in barred.error
 
 

@@ -8,13 +8,17 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from actors.tool.adapters.command import CommandTool
 from actors.tool.context import Call, Cancellation
 from actors.tool.outcome import Outcome
-from tests.actors.tool.programs import cancelled_when_ready, open_files, python
+from tests.actors.tool.programs import Held, cancelled_when_ready, open_files, python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 STUBBORN = """
 import os, signal, sys
@@ -25,22 +29,31 @@ print("ready", flush=True)
 while True:
     signal.pause()
 """
+HOLD = (
+    STUBBORN
+    + """
+held = open("held", "w")
+held.write("begun ")
+held.flush()
+"""
+)
 LEAVE_ONE_BEHIND = """
 if os.fork() == 0:
     LEAVING
-    print(os.getpid(), "ready", flush=True)
+    held.write("left ")
+    held.flush()
+    print("ready", flush=True)
     while True:
         signal.pause()
 """
 
 
-def is_there(pid: int) -> bool:
-    """Tell whether a process is there, even as a zombie."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
+    """Give a pipe that programs in this directory hold."""
+    pipe = Held(tmp_path)
+    yield pipe
+    pipe.close()
 
 
 def children() -> str:
@@ -48,6 +61,7 @@ def children() -> str:
     return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
 
 
+@pytest.mark.usefixtures("way")
 def test_a_program_out_of_time_is_stopped() -> None:
     """However long it would go on, and whether it got to say anything or not."""
     script = "import signal; print('here', flush=True); signal.pause()"
@@ -64,6 +78,7 @@ def test_the_time_left_counts_and_not_the_tools_own() -> None:
     assert outcome.status == "timeout"
 
 
+@pytest.mark.usefixtures("way")
 def test_a_program_may_say_good_bye() -> None:
     """SIGTERM comes first, and what it does then is waited for."""
     script = """
@@ -72,11 +87,12 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit("bye"))
 print("ready", flush=True)
 signal.pause()
 """
-    outcome, _ = cancelled_when_ready(python(script, grace=30))
+    outcome = cancelled_when_ready(python(script, grace=30))
 
     assert outcome == Outcome("cancelled", "ready\nbye\n", error="it was cancelled, and stopped")
 
 
+@pytest.mark.usefixtures("way")
 def test_a_program_that_is_stopped_hears_it_too() -> None:
     """One that sleeps by SIGSTOP is woken in order to end: its parent waits for just that."""
     script = (
@@ -93,11 +109,12 @@ os.waitpid(child, 0)
 print("bye")
 """
     )
-    outcome, _ = cancelled_when_ready(python(script, grace=300))
+    outcome = cancelled_when_ready(python(script, grace=300))
 
     assert outcome.output == "ready\nbye\n"
 
 
+@pytest.mark.usefixtures("way")
 def test_a_program_dies_with_its_parent_and_gains_no_privileges() -> None:
     """The kernel sees to both, should nobody of us be left to do it."""
     script = """
@@ -111,40 +128,44 @@ print(word.value, re.search("NoNewPrivs:.*([01])", open("/proc/self/status").rea
     assert outcome.output == "9 1\n"
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     "leaving", ["pass", "os.setsid()", "os.setsid(); os.fork() and os._exit(0)"]
 )
-def test_grandchildren_that_ignore_every_word_are_killed(leaving: str) -> None:
+def test_grandchildren_that_ignore_every_word_are_killed(
+    leaving: str, held: Held, tmp_path: Path
+) -> None:
     """Whether they stay in the group, leave it, or leave their parents as well."""
-    script = STUBBORN + LEAVE_ONE_BEHIND.replace("LEAVING", leaving)
-    script += "\nprint(os.getpid(), flush=True)\nwhile True: signal.pause()"
-    outcome, pids = cancelled_when_ready(python(script))
+    script = HOLD + LEAVE_ONE_BEHIND.replace("LEAVING", leaving)
+    script += "\nwhile True: signal.pause()"
+    outcome = cancelled_when_ready(python(script, root=tmp_path))
 
     assert outcome.status == "cancelled"
-    assert len(pids) >= 1
-    assert not [pid for pid in pids if is_there(pid)]
+    assert not held.is_held()
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("leaving", ["pass", "os.setsid()"])
-def test_what_a_program_leaves_behind_ends_with_it(leaving: str) -> None:
+def test_what_a_program_leaves_behind_ends_with_it(
+    leaving: str, held: Held, tmp_path: Path
+) -> None:
     """Its own end is the end of the call; nobody stays to hold its output open."""
-    reading = "r, w = os.pipe()"
     script = (
-        STUBBORN
-        + reading
+        HOLD
+        + "r, w = os.pipe()"
         + LEAVE_ONE_BEHIND.replace("LEAVING", leaving).replace(
             "flush=True)\n", "flush=True); os.write(w, b'x')\n", 1
         )
     )
     script += "\nos.read(r, 1)"
-    tool = python(script)
-    outcome = tool.run(Call(call_id="c"))
-    pid = int(outcome.output.split()[0])
+    outcome = python(script, root=tmp_path).run(Call(call_id="c"))
 
     assert outcome.status == "success"
-    assert not is_there(pid)
+    assert outcome.output == "ready\n"
+    assert not held.is_held()
 
 
+@pytest.mark.usefixtures("way")
 def test_nothing_is_left_of_us_either() -> None:
     """No zombie, no open file, no thread: however it ended."""
     scripts = ["pass", "1/0", "import signal; signal.pause()", "import os; os.abort()"]
@@ -169,7 +190,7 @@ def test_calls_on_many_threads_do_not_meet() -> None:
         outcomes = list(pool.map(tool.run, calls))
 
     assert [outcome.output for outcome in outcomes] == [f"{str(n) * 1000}\n" for n in range(16)]
-    assert stopped.result()[0].status == "cancelled"
+    assert stopped.result().status == "cancelled"
 
 
 def test_a_call_cancelled_before_it_began_does_not_begin() -> None:
@@ -185,36 +206,39 @@ RUNTIME = """
 import sys
 from actors.tool.adapters.command import CommandTool
 from actors.tool.context import Call
-script, fifo = sys.argv[1:]
-tool = CommandTool("t", [sys.executable, "-c", script, "{fifo}"], root="/", grace=0.1)
-tool.run(Call(call_id="c", arguments={"fifo": fifo}))
+script, root = sys.argv[1:]
+tool = CommandTool("t", [sys.executable, "-c", script], root=root, grace=3600)
+tool.run(Call(call_id="c"))
 """
 HOLDERS = (
-    STUBBORN
+    HOLD
     + """
-held = open(sys.argv[1], "w")
 if os.fork() == 0:
     os.setsid()
 if os.fork() == 0:
     pass
 held.write("x")
 held.flush()
+print("ready", flush=True)
 while True:
     signal.pause()
 """
 )
 
 
+@pytest.mark.usefixtures("way")
 def test_a_program_does_not_outlive_the_runtime(tmp_path: Path) -> None:
-    """Killed without a word, we leave nobody behind: all who held the pipe open are gone."""
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
+    """Killed without a word, we leave nobody behind, and at once, whatever its grace is.
+
+    The next runtime may run it again, and nothing is to run beside that.
+    """
+    os.mkfifo(tmp_path / "held")
     root = Path(__file__).parents[3]
-    runtime = subprocess.Popen([sys.executable, "-c", RUNTIME, HOLDERS, str(fifo)], cwd=root)
-    with fifo.open("rb", buffering=0) as reading:
+    runtime = subprocess.Popen([sys.executable, "-c", RUNTIME, HOLDERS, str(tmp_path)], cwd=root)
+    with (tmp_path / "held").open("rb", buffering=0) as reading:
         heard = b""
-        while len(heard) < 4:
-            heard += reading.read(4)
+        while heard.count(b"x") < 4:
+            heard += reading.read(64)
         runtime.kill()
         runtime.wait()
 
@@ -222,16 +246,50 @@ def test_a_program_does_not_outlive_the_runtime(tmp_path: Path) -> None:
         assert reading.read() == b""
 
 
-def test_a_program_does_not_outlive_its_guard(tmp_path: Path) -> None:
-    """If the guard is killed the program goes, and those it started: the call says so."""
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    script = """
-import os, signal, sys
-held = open("fifo", "w")
+KILL_PARENTS = (
+    HOLD
+    + """
+import time
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    parents = [int(line.split()[1]) for line in open("/proc/%d/status" % os.getppid())
+               if line.startswith("PPid")]
+    for pid in {*parents, 1}:
+        try:
+            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGSTOP)
+        except OSError:
+            pass
+    held.write("tried ")
+    held.flush()
+    print("ready", flush=True)
+    while True:
+        signal.pause()
+while True:
+    signal.pause()
+"""
+)
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_grandchild_cannot_kill_its_guard(held: Held, tmp_path: Path) -> None:
+    """It is process 1 there: neither killed nor stopped, and it ends the grandchild too."""
+    outcome = cancelled_when_ready(python(KILL_PARENTS, root=tmp_path))
+
+    assert outcome.status == "cancelled"
+    assert outcome.error == "it was cancelled, and stopped"
+    assert not held.is_held()
+
+
+@pytest.mark.usefixtures("guard_alone")
+def test_a_program_does_not_outlive_its_guard(held: Held, tmp_path: Path) -> None:
+    """If the guard is killed the program goes, and those in its group: the call says so."""
+    script = (
+        HOLD
+        + """
 reading, writing = os.pipe()
 if os.fork() == 0:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.write(writing, b"x")
     while True:
         signal.pause()
@@ -240,10 +298,8 @@ os.kill(os.getppid(), signal.SIGKILL)
 while True:
     signal.pause()
 """
-    with open(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as reading:  # noqa: PTH123 -- a descriptor, not a path
-        outcome = python(script, root=tmp_path).run(Call(call_id="c"))
-        os.set_blocking(reading.fileno(), True)
+    )
+    outcome = python(script, root=tmp_path).run(Call(call_id="c"))
 
-        # Comes back at the end of the last one that holds the other end.
-        assert reading.read() == b""
+    assert held.heard() == "begun "
     assert outcome == Outcome("error", error="its guard was killed")

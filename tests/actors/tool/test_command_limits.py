@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
-import socket
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.tool.adapters.command import CommandTool, Limits
+from actors.tool.adapters.command import Limits
 from actors.tool.context import Call
-from tests.actors.tool.programs import cancelled_when_ready, python
+from tests.actors.tool.programs import Held, cancelled_when_ready, python
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # -- limits ---------------------------------------------------------------------------------------
 
@@ -32,6 +31,7 @@ from tests.actors.tool.programs import cancelled_when_ready, python
     ],
     ids=["cpu", "memory", "files", "file size"],
 )
+@pytest.mark.usefixtures("way")
 def test_a_program_that_takes_too_much_is_told_apart(
     limits: Limits, script: str, words: str, tmp_path: Path
 ) -> None:
@@ -42,6 +42,7 @@ def test_a_program_that_takes_too_much_is_told_apart(
     assert words in outcome.error
 
 
+@pytest.mark.usefixtures("way")
 def test_a_crash_leaves_no_core(tmp_path: Path) -> None:
     """Neither in its directory nor in its limits."""
     script = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE), flush=True)\n"
@@ -55,113 +56,104 @@ def test_a_crash_leaves_no_core(tmp_path: Path) -> None:
 BOMB = """
 import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-while True:
-    try:
+held = open("held", "w")
+held.write("begun")
+held.flush()
+try:
+    for _ in range(FUSE):
         if os.fork() == 0:
             os.setsid()
-    except BlockingIOError:
-        print("ready", flush=True)
-        while True:
-            signal.pause()
+except BlockingIOError:
+    print("ready", flush=True)
+while True:
+    signal.pause()
 """
+FUSE = 8
+"""How often each process forks: a bomb without an end would take the machine with it if it won."""
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None,
-    reason="needs a user of its own, as the limit counts all processes of one",
-)
-def test_a_fork_bomb_is_bounded_and_ends() -> None:
-    """It gets no further than its limit, and each of its many is killed."""
-    nobody = 54_321
-    tool = CommandTool(
-        "bomb",
-        ["setpriv", f"--reuid={nobody}", "--clear-groups", sys.executable, "-c", BOMB],
-        root="/",
-        grace=0.1,
-        limits=Limits(processes=30),
-    )
-    outcome, _ = cancelled_when_ready(tool)
-    owners = [
-        path
-        for path in Path("/proc").glob("[0-9]*")
-        if path.exists() and path.stat().st_uid == nobody
-    ]
+@pytest.mark.usefixtures("way")
+def test_a_fork_bomb_is_bounded_and_ends(tmp_path: Path) -> None:
+    """It does not get to all that it would be, and each of its many is killed.
 
-    assert outcome.status == "cancelled"
-    assert not owners
+    Where the kernel counts them it cannot start more, and is there until it is stopped; else it is
+    killed for it.
+    """
+    held = Held(tmp_path)
+    script = BOMB.replace("FUSE", str(FUSE))
+    tool = python(script, root=tmp_path, limits=Limits(processes=30), timeout=60)
+    outcome = cancelled_when_ready(tool)
+    left = held.is_held()
+    held.close()
 
-
-# -- network --------------------------------------------------------------------------------------
-
-KNOCK = """
-import socket, sys
-try:
-    socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5).close()
-    print("open")
-except OSError:
-    print("closed")
-"""
-
-
-def knocking(*, network: bool = False, strict: bool = False) -> tuple[str, list[str]]:
-    """Have a program knock at a door of ours; tell what it found and what the sandbox said."""
-    notes: list[str] = []
-
-    def hear(stream: str, chunk: str, /) -> None:
-        if stream == "sandbox":
-            notes.append(chunk)
-
-    script = KNOCK.replace("{", "{{").replace("}", "}}")
-    tool = CommandTool(
-        "t",
-        [sys.executable, "-c", script, "{port}"],
-        root="/",
-        parameters={"port": int},
-        network=network,
-        strict=strict,
-    )
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        outcome = tool.run(Call(call_id="c", arguments={"port": port}, progress=hear))
-    return str(outcome.output or outcome.error).strip(), notes
-
-
-def test_the_network_is_there_only_if_asked_for() -> None:
-    """Where it cannot be blocked that is said, and a strict tool does not run."""
-    found, notes = knocking()
-    strict, _ = knocking(strict=True)
-
-    assert knocking(network=True) == ("open", [])
-    if notes:
-        assert found == "open"
-        assert "cannot be blocked here" in strict
+    assert not left
+    if outcome.status == "cancelled":
+        assert os.geteuid() != 0
+        assert tool.isolation.network
     else:
-        assert found == strict == "closed"
+        assert outcome.error == "it was killed: over its limit of processes"
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs privileges to give up"
-)
-def test_the_network_is_blocked_without_privileges_too() -> None:
-    """The guard of a plain user finds its own way, and the user stays who it is."""
-    root = Path(__file__).parents[3]
-    script = f"""
-import sys; sys.path.insert(0, {str(root)!r})
-from actors.tool.sandbox import guard
-import os
-if not guard._can_isolate():
-    sys.exit(3)
-guard._isolate()
-print(os.getuid(), os.listdir("/sys/class/net") and open("/proc/net/dev").read().count(":"))
+@pytest.mark.usefixtures("way")
+def test_a_program_may_be_many_processes_within_its_limit() -> None:
+    """There is a limit unless it is said otherwise, and it leaves room."""
+    script = """
+import subprocess, sys
+running = [subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+           for _ in range(20)]
+print(len(running))
+for each in running:
+    each.communicate(b"go")
 """
-    plain = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "--inh-caps=-all"]
-    done = subprocess.run(
-        [*plain, sys.executable, "-S", "-c", script],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode == 3:
-        pytest.skip("no user namespaces here")
 
-    assert done.stdout.split() == ["54321", "1"]
+    assert python(script).run(Call(call_id="c")).output == "20\n"
+    assert Limits().processes is not None
+    assert Limits().written is not None
+
+
+FILL = """
+import itertools, os, sys
+block = bytes(1 << 20)
+for number in itertools.count():
+    with open(os.path.join("PLACE", str(number)), "wb") as file:
+        for _ in range(8):
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+"""
+BY_CHILDREN = """
+import ctypes, os
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+for _ in range(1000):
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+        for number in range(4):
+            with open(f"{os.getpid()}-{number}", "wb") as file:
+                file.write(bytes(8 << 20))
+                os.fsync(file.fileno())
+        os._exit(0)
+    os.wait()
+"""
+TOTAL = 48 << 20
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("script", [FILL.replace("PLACE", "."), BY_CHILDREN], ids=["one", "many"])
+def test_what_all_files_take_is_bounded(script: str, tmp_path: Path) -> None:
+    """Each of them is small, and by one process or by many, together they are too much."""
+    tool = python(script, root=tmp_path, limits=Limits(written=TOTAL), timeout=60)
+    outcome = tool.run(Call(call_id="c"))
+
+    assert outcome.error == "it was killed: over its limit of bytes written"
+
+
+@pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
+def test_what_is_not_on_a_disk_counts_too(place: str, tmp_path: Path) -> None:
+    """What a program writes into its own empty directories is memory, and as bounded."""
+    script = FILL.replace("PLACE", place)
+    tool = python(script, root=tmp_path, limits=Limits(written=TOTAL), timeout=60)
+    outcome = tool.run(Call(call_id="c"))
+
+    assert outcome.status == "error"
+    assert "over its limit of bytes written" in outcome.error or "No space left" in outcome.error
