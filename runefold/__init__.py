@@ -25,6 +25,7 @@ from actors.tool.adapters.function import tool
 from actors.tool.context import CallId, cancelled, progress, stop_if_cancelled
 from actors.tool.outcome import Happened
 from actors.tool.policy import Policy
+from actors.tool.sandbox.isolation import Isolation
 from actors.tool.secrets import Secret
 from actors.tool.spec import ToolSpec
 from runefold.agents import AgentTool, HandOver
@@ -108,6 +109,7 @@ __all__ = [
     "Happened",
     "Held",
     "IllegalTransition",
+    "Isolation",
     "Lifecycle",
     "Limits",
     "LogFailed",

@@ -21,7 +21,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from actors.report import log as operator
-from runefold import place, wire
+from runefold import peers, place, wire
 from runefold.clients import Client
 from runefold.requests import carried_out
 from runelog.errors import Closed, RunefoldError, TooLarge
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from runefold.runtime import Runtime
 
-    Carry = Callable[[wire.AnyRequest], Any]
+    Carry = Callable[[wire.AnyRequest, str], Any]
 
 MODE: Final = 0o600
 CLIENTS: Final = 16
@@ -151,7 +151,7 @@ class Control:
                 self._selector.unregister(self._listener)
                 self._rests_until = time.monotonic() + _BREATH
                 return
-            if not wire.trusts(peer):
+            if not peers.trusts(peer):
                 operator.warning("control_client_refused", reason="it is another user's")
                 peer.close()
                 continue
@@ -220,13 +220,14 @@ class Control:
             self._busy += 1
 
     def _serve(self, client: Client, data: bytes) -> None:
-        reply = self._reply(data)
+        reply = self._reply(client, data)
         self._replies.append((client, reply))
         self._ring()
 
-    def _reply(self, data: bytes) -> bytes:
+    def _reply(self, client: Client, data: bytes) -> bytes:
         try:
-            reply = wire.encode(wire.Reply(self._carry(wire.request_from(data))))
+            request = wire.request_from(data)
+            reply = wire.encode(wire.Reply(self._carry(request, peers.process_of(client.peer))))
         except RunefoldError as error:
             return wire.encode(wire.failed(error))
         except BaseException as error:  # noqa: BLE001 -- whoever asked has to be told something
@@ -321,11 +322,11 @@ def carrier(runtime: Runtime) -> Carry:
     """Return what does for a runtime as it is asked, and does not keep it alive."""
     found = weakref.ref(runtime)
 
-    def carry(request: wire.AnyRequest) -> object:
+    def carry(request: wire.AnyRequest, process: str) -> object:
         alive = found()
         if alive is None:
             msg = "this runtime has been closed: open it again"
             raise Closed(msg)
-        return carried_out(alive, request)
+        return carried_out(alive, request, process)
 
     return carry

@@ -15,7 +15,10 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 from actors.model.provider import Price
+from actors.report import log as operator
+from actors.tool.adapters.command import CommandTool
 from actors.tool.policy import Policy
+from actors.tool.toolbox import Toolbox
 from runefold import checks
 from runelog.errors import Refused
 
@@ -84,6 +87,23 @@ def _check_price(name: str, price: object) -> None:
         raise Refused(msg)
     for what in ("input", "output"):
         checks.number(getattr(price, what), f"the {what} price of {name!r}", zero=True)
+
+
+def toolbox(tools: Iterable[Tool], directory: Path | None) -> Toolbox:
+    """Return the tools there are; say of programs what they cannot be kept from here."""
+    found = Toolbox(checks.several(tools, "tools", "tools"))
+    for tool in found:
+        if isinstance(tool, CommandTool):
+            if directory is not None:
+                tool.keep_out_of(directory)
+            if tool.isolation.missing:
+                operator.warning(
+                    "tool_not_isolated",
+                    tool=tool.spec.name,
+                    missing=tool.isolation.missing,
+                    reason=tool.isolation.reason,
+                )
+    return found
 
 
 _FULL_ACCESS: Final = Policy(mode="full_access")

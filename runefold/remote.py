@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from actors.errors import Unanswered
-from runefold import place, wire
+from runefold import peers, place, wire
 from runelog.errors import Refused
 from runelog.files import path_of
 
@@ -76,7 +76,7 @@ class Remote:
             # Not there, or left behind by a process that is gone.
             msg = f"no runtime takes commands in {self.directory}"
             raise NobodyThere(msg) from None
-        if not wire.trusts(peer):
+        if not peers.trusts(peer):
             msg = f"the socket in {self.directory} belongs to another user: nothing was sent"
             raise Refused(msg)
 

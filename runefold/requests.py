@@ -17,8 +17,8 @@ PATIENCE: Final = 20.0
 MOST_LISTED: Final = 10_000
 
 
-def carried_out(runtime: Runtime, request: wire.AnyRequest) -> Any:  # noqa: ANN401 -- the answer
-    """Do what is asked, and return the answer, in plain values."""
+def carried_out(runtime: Runtime, request: wire.AnyRequest, process: str) -> Any:  # noqa: ANN401 -- the answer
+    """Do what a process asks, and return the answer, in plain values."""
     match request:
         case wire.Sessions(after=after, limit=limit):
             most = max(0, min(limit, MOST_LISTED))
@@ -26,7 +26,7 @@ def carried_out(runtime: Runtime, request: wire.AnyRequest) -> Any:  # noqa: ANN
         case wire.Tree():
             return drawn(runtime.tree())
         case wire.Approve() | wire.Deny() | wire.Answer():
-            return _said(runtime, request)
+            return _said(runtime, request, process)
         case wire.Send() | wire.Interrupt() | wire.State():
             return _talked(runtime, request)
         case wire.Pause() | wire.Resume() | wire.Unsuspend() | wire.Replenish() | wire.Close():
@@ -49,15 +49,15 @@ def _talked(runtime: Runtime, request: wire.Send | wire.Interrupt | wire.State) 
             assert_never(request)
 
 
-def _said(runtime: Runtime, request: wire.Approve | wire.Deny | wire.Answer) -> None:
+def _said(runtime: Runtime, request: wire.Approve | wire.Deny | wire.Answer, process: str) -> None:
     session = runtime.session(request.session)
     match request:
         case wire.Approve(call=call, approver=approver):
-            session.approve(call, approver=approver)
+            session.approve(call, approver=approver, process=process)
         case wire.Deny(call=call, approver=approver, reason=reason):
-            session.deny(call, approver=approver, reason=reason)
+            session.deny(call, approver=approver, reason=reason, process=process)
         case wire.Answer(call=call, verdict=verdict, approver=approver, output=output):
-            session.answer(call, verdict, approver=approver, output=output)
+            session.answer(call, verdict, approver=approver, output=output, process=process)
         case _:
             assert_never(request)
 

@@ -17,7 +17,6 @@ from actors.report import log as operator
 from actors.session import commands as ask
 from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
-from actors.tool.toolbox import Toolbox
 from runefold import checks, draining, opening
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
@@ -106,15 +105,17 @@ class Runtime:
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or ThreadScheduler(self.clock)
         self._chance = chance or SystemChance()
+        directory = log.directory.absolute() if isinstance(log, Runelog) else None
         self._offices = Offices(
             clock=self.clock,
             chance=self._chance,
             scheduler=self.scheduler,
             models=opening.models(providers or {}),
-            tools=Toolbox(checks.several(tools, "tools", "tools")),
+            tools=opening.toolbox(tools, directory),
             policy=opening.policy(policy),
             secret=opening.secrets(secret),
             redactor=self.redactor,
+            hidden=() if directory is None else (str(directory),),
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
         )
         self._closed = False

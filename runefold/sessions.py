@@ -243,13 +243,13 @@ class Session:
         deadline = known.deadline / SECOND
         return Approval(known.call_id, known.reason, deadline, known.tool_name, known.arguments)
 
-    def approve(self, call_id: str, *, approver: str) -> None:
-        """Let a call run that waits for a human."""
-        self._say(call_id, Word("approve", approver))
+    def approve(self, call_id: str, *, approver: str, process: str = "") -> None:
+        """Let a call run that waits for a human; `process` is the other one that passed it on."""
+        self._say(call_id, Word("approve", approver, process=process))
 
-    def deny(self, call_id: str, *, reason: str, approver: str = "user") -> None:
-        """Have a call not run that waits for a human."""
-        self._say(call_id, Word("deny", approver, reason))
+    def deny(self, call_id: str, *, reason: str, approver: str = "user", process: str = "") -> None:
+        """Deny a call that waits for a human; `process` is the other one that passed it on."""
+        self._say(call_id, Word("deny", approver, reason, process=process))
 
     def answer(
         self,
@@ -258,9 +258,10 @@ class Session:
         *,
         approver: str,
         output: object = None,
+        process: str = "",
     ) -> None:
         """Say of a call in doubt that it is to run again, that it happened, or to give it up."""
-        self._say(call_id, Word(verdict, approver, output=output))
+        self._say(call_id, Word(verdict, approver, output=output, process=process))
 
     def _say(self, call_id: str, word: Word) -> None:
         check_id(call_id, "call id")
@@ -268,6 +269,7 @@ class Session:
             msg = "an approver has a name: say who answers, such as approver='ada'"
             raise Refused(msg)
         checks.reason(word.reason)
+        checks.reason(word.process)
         self._ask(Forward("tool", call_id, "", word))
 
     def in_doubt(self) -> list[str]:

@@ -6,11 +6,9 @@ how long it may be and how long it may take, so that half a frame, or a hostile 
 
 from __future__ import annotations
 
-import os
-import socket
 import struct
 import time
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -19,6 +17,9 @@ from runelog import errors as log_errors
 from runelog.codec import check_depth
 from runelog.errors import Fault, Refused, RunefoldError, TooLarge
 
+if TYPE_CHECKING:
+    import socket
+
 NAME: Final = "control"
 """The socket's name in the log's directory."""
 MAX_REQUEST: Final = 1 << 20
@@ -26,7 +27,6 @@ MAX_ANSWER: Final = 64 << 20
 MAX_DEPTH: Final = 32
 CHUNK: Final = 1 << 16
 LENGTH: Final = struct.Struct(">I")
-_CREDENTIALS: Final = struct.Struct("3i")
 
 
 class Broken(Fault):
@@ -267,14 +267,3 @@ def _left(until: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
-
-
-def trusts(peer: socket.socket) -> bool:
-    """Tell whether the other side of a socket is our own user, or root, where the system says."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        # Then the socket's permissions alone keep others out.
-        return True
-    found = peer.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
-    user: int = _CREDENTIALS.unpack(found)[1]
-    return user == os.geteuid() or 0 in {user, os.geteuid()}

@@ -33,6 +33,8 @@ class Approved(Moved, frozen=True, tag="approval.approved"):
 
     approval_id: str
     approver: str
+    process: str = ""
+    """The other process through which the human said so; empty if the app itself passed it on."""
 
 
 class Rejected(Moved, frozen=True, tag="approval.rejected"):
@@ -41,6 +43,8 @@ class Rejected(Moved, frozen=True, tag="approval.rejected"):
     approval_id: str
     approver: str
     reason: str = ""
+    process: str = ""
+    """The other process through which the human said so; empty if the app itself passed it on."""
 
 
 class Executed(Moved, frozen=True, tag="approval.executed"):

@@ -59,6 +59,8 @@ class Word(NamedTuple):
     approver: str
     reason: str = ""
     output: Any = None
+    process: str = ""
+    """The other process through which it was said; empty if the app itself says it."""
 
 
 def meant_by(word: Word, state: State, budget: ledger.State, now: int) -> HumanWord:
@@ -66,11 +68,11 @@ def meant_by(word: Word, state: State, budget: ledger.State, now: int) -> HumanW
     approval = state.approval_id
     match word.verdict:
         case "approve":
-            return Approve(approval, word.approver, now, _afford(state, budget))
+            return Approve(approval, word.approver, now, _afford(state, budget), word.process)
         case "deny":
-            return Deny(approval, word.approver, word.reason, now)
+            return Deny(approval, word.approver, word.reason, now, word.process)
         case verdict:
-            return Answer(approval, word.approver, verdict, now, word.output)
+            return Answer(approval, word.approver, verdict, now, word.output, word.process)
 
 
 def _afford(state: State, budget: ledger.State) -> Exhausted | None:
@@ -258,6 +260,7 @@ class ToolActor(Shell):
             agent_id=what.agent_id,
             turn_id=what.turn_id,
             redactor=redactor,
+            hidden=offices.hidden,
         )
 
         def steps() -> Steps:

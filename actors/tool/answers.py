@@ -41,9 +41,7 @@ def answered(state: State, word: HumanWord) -> list[Rune]:
         case Approve():
             return [
                 _approved(state, word, "approve"),
-                approval.Approved(
-                    approval_id=word.approval_id, approver=word.approver, actor="user"
-                ),
+                _agreed(word),
             ]
         case Deny(reason=reason) if not state.started:
             return _denied(state, word, reason)
@@ -100,16 +98,30 @@ def _approved(state: State, word: HumanWord, trigger: str) -> Approved:
         approver=word.approver,
         at=word.now,
         afford=word.afford if isinstance(word, Approve) else None,
+        process=word.process,
         trigger=trigger,
         actor="user",
     )
 
 
+def _agreed(word: HumanWord) -> approval.Approved:
+    return approval.Approved(
+        approval_id=word.approval_id, approver=word.approver, process=word.process, actor="user"
+    )
+
+
 def _denied(state: State, word: Deny, reason: str) -> list[Rune]:
-    call_id, approver = state.call.call_id, word.approver
+    denied = Denied(
+        call_id=state.call.call_id,
+        reason=reason,
+        approver=word.approver,
+        process=word.process,
+        trigger="deny",
+        actor="user",
+    )
     return [
-        Denied(call_id=call_id, reason=reason, approver=approver, trigger="deny", actor="user"),
-        *result(state, "denied", error=f"denied by {approver}: {reason}", actor="user"),
+        denied,
+        *result(state, "denied", error=f"denied by {word.approver}: {reason}", actor="user"),
         *_rejected(word, reason),
     ]
 
@@ -126,11 +138,14 @@ def _given_up(state: State, word: Deny | Answer, reason: str) -> list[Rune]:
 
 
 def _rejected(word: HumanWord, reason: str) -> list[Rune]:
-    approval_id, approver = word.approval_id, word.approver
-    return [
-        approval.Rejected(approval_id=approval_id, approver=approver, reason=reason, actor="user"),
-        approval.Aborted(approval_id=approval_id, reason=reason, actor="user"),
-    ]
+    rejected = approval.Rejected(
+        approval_id=word.approval_id,
+        approver=word.approver,
+        reason=reason,
+        process=word.process,
+        actor="user",
+    )
+    return [rejected, approval.Aborted(approval_id=word.approval_id, reason=reason, actor="user")]
 
 
 def _settled(state: State, word: Answer) -> list[Rune]:
@@ -142,7 +157,7 @@ def _settled(state: State, word: Answer) -> list[Rune]:
         follows = result(state, "success", output=word.output, trigger="happened", actor="user")
     return [
         _approved(state, word, word.verdict),
-        approval.Approved(approval_id=word.approval_id, approver=word.approver, actor="user"),
+        _agreed(word),
         *follows,
         approval.Executed(approval_id=word.approval_id),
     ]

@@ -35,6 +35,8 @@ class Approve(msgspec.Struct, frozen=True):
     now: int
     afford: Exhausted | None = None
     """What the budget says against it by now; None if it fits."""
+    process: str = ""
+    """The other process through which it was said, if it was."""
 
 
 class Deny(msgspec.Struct, frozen=True):
@@ -44,6 +46,8 @@ class Deny(msgspec.Struct, frozen=True):
     approver: str
     reason: str
     now: int
+    process: str = ""
+    """The other process through which it was said, if it was."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -55,6 +59,8 @@ class Answer(msgspec.Struct, frozen=True):
     now: int
     output: Any = None
     """What came out of it, if it happened."""
+    process: str = ""
+    """The other process through which it was said, if it was."""
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -97,6 +97,8 @@ class Approved(Moved, frozen=True, tag="tool.approved"):
     """When, in nanoseconds: its deadline counts from here."""
     afford: Exhausted | None = None
     """What the budget said against it by then; None if it fits."""
+    process: str = ""
+    """The other process through which the human said so; empty if the app itself passed it on."""
 
 
 class Denied(Moved, frozen=True, tag="tool.denied"):
@@ -106,6 +108,8 @@ class Denied(Moved, frozen=True, tag="tool.denied"):
     reason: str
     approver: str = ""
     """The human who said so; nobody if the policy did."""
+    process: str = ""
+    """The other process through which the human said so; empty if the app itself passed it on."""
 
 
 class Started(Moved, frozen=True, tag="tool.started"):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runefold import peers, wire
 from runefold import place as places
-from runefold import wire
 from runefold.remote import NobodyThere, Remote
 from runefold.runtime import Runtime
 from runefold.testing.stage import Stage
@@ -173,7 +173,7 @@ def test_another_user_is_not_served(
     runtime: Runtime, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the permissions of a directory are, the system says who has come."""
-    monkeypatch.setattr(wire, "trusts", lambda _: False)
+    monkeypatch.setattr(peers, "trusts", lambda _: False)
     with socket.socket(socket.AF_UNIX) as peer, places.short(place) as name:
         peer.connect(name)
         answer = peer.recv(1)
@@ -195,11 +195,11 @@ def test_oneself_and_root_are_trusted(
 
     class Peer:
         def getsockopt(self, *_: object) -> bytes:
-            return wire._CREDENTIALS.pack(1, other, 1)
+            return peers._CREDENTIALS.pack(1, other, 1)
 
     monkeypatch.setattr(os, "geteuid", lambda: me)
 
-    assert wire.trusts(Peer()) is trusted  # type: ignore[arg-type]  # all that is looked at
+    assert peers.trusts(Peer()) is trusted  # type: ignore[arg-type]  # all that is looked at
 
 
 # -- what can be asked -------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def test_clients_that_do_not_take_their_answers_hold_nobody_up(
     """An answer waits for its client, and no thread does; others are answered in full."""
     monkeypatch.setattr(control, "WRITING", 3_600.0)
     large = "x" * (4 << 20)
-    door = control.Control(tmp_path, lambda _: large)
+    door = control.Control(tmp_path, lambda _request, _process: large)
     with contextlib.ExitStack() as stack:
         stack.callback(door.drop)
         for _ in range(4 * control.CLIENTS):
@@ -254,7 +254,7 @@ def test_a_request_that_ends_its_thread_is_answered(
 ) -> None:
     """Whatever is raised while it is carried out, the client is told, and the next is served."""
 
-    def carry(_: object) -> object:
+    def carry(_request: object, _process: str) -> object:
         raise SystemExit
 
     door = control.Control(tmp_path, carry)

@@ -40,6 +40,7 @@ PUBLIC = {
     "Happened",
     "Held",
     "IllegalTransition",
+    "Isolation",
     "Lifecycle",
     "Limits",
     "LogFailed",

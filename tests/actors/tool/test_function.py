@@ -430,7 +430,7 @@ def test_progress_is_counted_in_bytes() -> None:
 
     @tool(max_output_bytes=10)
     def tell() -> None:
-        "Say a little in another alphabet."
+        """Say a little in another alphabet."""
         progress("\u6f22" * 3)
         progress("\u6f22")
 
