@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from actors.redaction.patterns import Move, Net, read
+from actors.redaction import escapes
+from actors.redaction.patterns import Move, Net, read, spelt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from actors.redaction.patterns import Read
 
-    Prefix: TypeAlias = tuple[str, ...]
-
-PREFIX: Final = 4
+PREFIX: Final = 8
 """So many characters of a pattern are looked for at once, before it is run."""
-MOST_PREFIXES: Final = 200
-APART: Final = r"(?<!\w[\s\S])"
-"""Fits behind a character before which there is no letter, digit or underscore.
-
-Behind the first character of a pattern, not before it: those are what is found quickly.
-"""
+MOST_PREFIXES: Final = 64
+"""Of one pattern: with more of them, they are shorter."""
 NOTHING: Final = "(?!)"
 """Fits nowhere."""
 MOST_KNOWN: Final = 20_000
 """So many steps are remembered; then they are found out anew."""
+_SELDOM_FIRST: Final = (
+    "\x1b`~^|@$&!?;+*<>{}[]%#\\-_.:=/(),'\"JQZXVKYIGUWHBOFPDNMLRSTECA"
+    "zqjx9876543210kvbypgwfmculdrhsnioate\t\n "
+)
+"""Characters by how often texts have them, roughly; those that keys have and words have not first."""
+_CHARACTERS: Final = tuple(map(chr, range(128)))
 
 
 class Spot:
     """Where the machine stands: what may become a match, and whether there is one."""
 
-    __slots__ = ("is_idle", "is_match", "is_open", "known", "moves")
+    __slots__ = ("is_idle", "is_match", "is_open", "known", "moves", "seen")
 
-    def __init__(self, moves: list[Move], *, is_idle: bool, is_open: bool, is_match: bool) -> None:
+    def __init__(
+        self, seen: frozenset[int], moves: list[Move], *, is_open: bool, is_match: bool
+    ) -> None:
         """Stand somewhere; `moves` are all that lead on from there."""
+        self.seen = seen
         self.moves = moves
-        self.is_idle = is_idle
+        self.is_idle = not seen
         """Whether nothing of what was seen can belong to a match."""
         self.is_open = is_open
         """Whether more characters may make a match of what was seen, or a longer one."""
@@ -44,8 +49,15 @@ class Spot:
         self.known: dict[str, Spot] = {}
 
 
+class Prefix(NamedTuple):
+    """The first characters of something that is looked for, each as an expression."""
+
+    sources: tuple[str, ...]
+    bounded: bool
+
+
 class Machine:
-    """Several patterns as one.
+    """Several patterns as one, and texts that are looked for as they are.
 
     At each character a match may begin that was not there before. So a machine is walked in two
     ways: on the lookout (`looks`), where whatever has begun since it was last idle goes on beside
@@ -53,49 +65,58 @@ class Machine:
     far the match reaches that begins there.
     """
 
-    def __init__(self, patterns: Iterable[str | re.Pattern[str]]) -> None:
+    def __init__(
+        self, patterns: Iterable[str | re.Pattern[str]] = (), texts: Iterable[str] = ()
+    ) -> None:
         """Read the patterns, or refuse one that cannot be run."""
         self._net = net = Net()
         found = [read(net, pattern) for pattern in patterns]
+        found += [spelt(net, text) for text in texts]
         self._ends = frozenset(each.ends for each in found)
         self._spots: dict[tuple[frozenset[int], frozenset[int] | None], Spot] = {}
         self._steps = 0
-        self._characters: dict[str, re.Pattern[str]] = {}
         anywhere = {each.begins for each in found if not each.bounded}
         self._within = net.closed(anywhere)
-        """What may begin behind a letter, a digit or an underscore."""
+        """What may begin behind a letter or a digit."""
         self._apart = net.closed({each.begins for each in found})
         """What may begin otherwise."""
         shorter, prefixes = self._prefixes(found)
-        self.search = re.compile(_either(prefixes)).search
-        """Finds where a match may begin: quick, and too often rather than too seldom."""
-        self.depth = PREFIX if shorter else 1
-        """Of so many characters at the end of a text, `tail` is to look at all but one."""
-        self.tail = re.compile(rf"(?:{_either(shorter)})\Z").search
+        self.searches = tuple(re.compile(each).search for each in _candidates(prefixes))
+        """Each finds what a match may begin with: quick, and too often rather than too seldom.
+
+        The match itself begins there or up to `PREFIX` characters before. It may be that one of its
+        characters is written as an escape.
+        """
+        beginnings = _beginnings(shorter)
+        self.tail = re.compile(rf"(?:{beginnings})\Z").search
         """Finds, at the end of a text, what is too short for `search`."""
+        self.tail_of_escapes = re.compile(escapes.unfinished(beginnings)).search
+        """Finds that where there may be escapes too."""
+
+    def finds(self, text: str) -> bool:
+        """Tell whether there may be a match in a text."""
+        return any(search(text) is not None for search in self.searches)
 
     def _prefixes(self, patterns: Sequence[Read]) -> tuple[set[Prefix], set[Prefix]]:
         """Return the first characters of everything that is looked for: fewer, and some."""
         shorter: set[Prefix] = set()
-        ahead: dict[Prefix, frozenset[int]] = {}
+        found: set[Prefix] = set()
         for each in patterns:
-            for state in self._net.closed({each.begins}):
-                for source, to in self._net.moves[state]:
-                    first = (source + APART if each.bounded else source,)
-                    ahead[first] = ahead.get(first, frozenset()) | self._net.closed({to})
-        for _ in range(PREFIX - 1):
-            if any(states & self._ends for states in ahead.values()):
-                break
-            longer: dict[Prefix, set[int]] = {}
-            for prefix, states in ahead.items():
-                for state in states:
-                    for source, to in self._net.moves[state]:
-                        longer.setdefault((*prefix, source), set()).add(to)
-            if len(longer) > MOST_PREFIXES:
-                break
-            shorter.update(ahead)
-            ahead = {prefix: self._net.closed(states) for prefix, states in longer.items()}
-        return shorter, set(ahead)
+            ahead: dict[tuple[str, ...], frozenset[int]] = {(): self._net.closed({each.begins})}
+            for _ in range(PREFIX):
+                if any(states & self._ends for states in ahead.values()):
+                    break
+                longer: dict[tuple[str, ...], set[int]] = {}
+                for prefix, states in ahead.items():
+                    for state in states:
+                        for source, to in self._net.moves[state]:
+                            longer.setdefault((*prefix, source), set()).add(to)
+                if len(longer) > MOST_PREFIXES and () not in ahead:
+                    break
+                shorter.update(Prefix(prefix, each.bounded) for prefix in ahead if prefix)
+                ahead = {prefix: self._net.closed(states) for prefix, states in longer.items()}
+            found.update(Prefix(prefix, each.bounded) for prefix in ahead)
+        return shorter, found
 
     # -- walking --------------------------------------------------------------------------------
 
@@ -106,6 +127,10 @@ class Machine:
     def going(self, before: str) -> Spot:
         """Return where it stands before a match that begins behind a character."""
         return self._spot(self._begins(before), None)
+
+    def apart(self, spot: Spot) -> Spot:
+        """Return where it stands, on the lookout, if a word ends here that has not been seen to."""
+        return self._spot(spot.seen, self._apart)
 
     def looks(self, spot: Spot, character: str) -> Spot:
         """Return where a character leads on the lookout."""
@@ -131,7 +156,7 @@ class Machine:
             self._spots = {}
             spot.known = {}
         self._steps += 1
-        to = {move.to for move in spot.moves if self._fits(move.source, character)}
+        to = {move.to for move in spot.moves if _fits(move.source, character)}
         found = spot.known[character] = self._spot(self._net.closed(to), begins)
         return found
 
@@ -142,27 +167,111 @@ class Machine:
             moves = self._net.moves
             goes_on = [move for state in seen for move in moves[state]]
             spot = self._spots[seen, begins] = Spot(
+                seen,
                 goes_on
                 + [move for state in (begins or frozenset()) - seen for move in moves[state]],
-                is_idle=not seen,
                 is_open=bool(goes_on),
                 is_match=bool(seen & self._ends),
             )
         return spot
 
-    def _fits(self, source: str, character: str) -> bool:
-        compiled = self._characters.get(source)
-        if compiled is None:
-            compiled = self._characters[source] = re.compile(source)
-        return compiled.fullmatch(character) is not None
+
+_IN_WORD: Final = re.compile(r"[^\W_]").match
 
 
-_IN_WORD: Final = re.compile(r"\w").match
+@functools.lru_cache(maxsize=1_000)
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source)
 
 
-def _either(prefixes: Collection[Prefix]) -> str:
+def _fits(source: str, character: str) -> bool:
+    return _compiled(source).fullmatch(character) is not None
+
+
+@functools.lru_cache(maxsize=1_000)
+def _alphabet(source: str) -> frozenset[str]:
+    """Return which of the simple characters an expression for one character fits."""
+    return frozenset(each for each in _CHARACTERS if _fits(source, each))
+
+
+# -- what is searched for ------------------------------------------------------------------------------
+
+
+def _candidates(prefixes: Collection[Prefix]) -> list[str]:
+    """Return expressions that fit where one of these is, as it is or written as escapes.
+
+    One for the characters that texts have least of, which looks back from there: a text is searched
+    about as fast as it has few of them. One for each character that escapes begin with: what begins
+    with one certain character is found several times as fast.
+    """
+    if not prefixes:
+        return []
+    by_anchor: dict[str, dict[str, dict[Prefix, set[tuple[str, ...]]]]] = {}
+    for sources, bounded in prefixes:
+        at = min(range(len(sources)), key=lambda number: _how_common(sources[number]))
+        before = sources[at - 1] if at else ""
+        upto = Prefix(sources[: at + 1], bounded)
+        around = by_anchor.setdefault(sources[at], {}).setdefault(before, {})
+        around.setdefault(upto, set()).add(sources[at + 1 :])
+    plain = "|".join(
+        anchor + _guard(anchor, each) + "(?:" + "|".join(_guarded(anchor, each)) + ")"
+        for anchor, each in sorted(by_anchor.items())
+    )
+    every = {source for prefix in prefixes for source in prefix.sources}
+    characters = frozenset[str]().union(*map(_alphabet, every))
+    before = _class(source for prefix in prefixes for source in prefix.sources[:-1])
+    after = _class(source for prefix in prefixes for source in prefix.sources[1:])
+    return [
+        plain,
+        escapes.by_percent(characters),
+        escapes.by_backslash(characters, after),
+        escapes.by_order(before, after),
+    ]
+
+
+def _beginnings(prefixes: Collection[Prefix]) -> str:
+    """Return an expression that fits any of these, where it may begin."""
+    firsts: dict[Prefix, set[tuple[str, ...]]] = {}
+    for (first, *rest), bounded in prefixes:
+        firsts.setdefault(Prefix((first,), bounded), set()).add(tuple(rest))
+    return "|".join(
+        first + (escapes.behind(first) if bounded else "") + _either(rest)
+        for ((first,), bounded), rest in sorted(firsts.items())
+    ) or NOTHING
+
+
+def _guard(anchor: str, befores: Collection[str]) -> str:
+    """Return an expression for what all of these have before an anchor, to be looked at first."""
+    return "" if "" in befores else f"(?<={_class(befores)}{anchor})"
+
+
+def _guarded(
+    anchor: str, by_before: dict[str, dict[Prefix, set[tuple[str, ...]]]]
+) -> Iterator[str]:
+    """Yield what may stand around an anchor, what it has before it looked at first."""
+    for before, around in sorted(by_before.items()):
+        found = []
+        for (sources, bounded), rest in sorted(around.items()):
+            upto = "".join(sources)
+            apart = escapes.behind(upto) if bounded else ""
+            found.append((f"(?<={upto})" if before else "") + apart + _either(rest))
+        yield (f"(?<={before}{anchor})" if before else "") + f"(?:{'|'.join(found)})"
+
+
+def _class(sources: Iterable[str]) -> str:
+    """Return an expression for any one character that one of these fits."""
+    found = frozenset[str]().union(*map(_alphabet, sources))
+    return f"[{''.join(re.escape(each) for each in sorted(found))}\x80-\U0010ffff]"
+
+
+def _how_common(source: str) -> int:
+    """Return about how often a text has what an expression fits: only the order counts."""
+    return sum(max(_SELDOM_FIRST.find(each), 0) + 1 for each in _alphabet(source))
+
+
+def _either(prefixes: Collection[tuple[str, ...]]) -> str:
     """Return an expression that fits any of them, what they have in common written once."""
-    following: dict[str, list[Prefix]] = {}
+    following: dict[str, list[tuple[str, ...]]] = {}
     for prefix in prefixes:
         if prefix:
             following.setdefault(prefix[0], []).append(prefix[1:])

@@ -4,7 +4,8 @@ Text comes from models and tools, in pieces, and may be hostile. So a pattern is
 that takes one character after the other, in a time that nobody can stretch, and that knows at any
 point whether what it has seen may still become a match. What such an automaton cannot tell is
 refused where the pattern is registered: look-around, back references, and anchors, except for `\b`
-at either end.
+at either end. At the beginning it means "not behind a letter or a digit": an underscore is apart,
+as in `TOKEN_ghp_…`.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ class Net:
         """Begin with none."""
         self.moves: list[list[Move]] = []
         self.skips: list[list[int]] = []
+        self.most = MOST_STATES
+        """So many states there may be, with those of the pattern that is read."""
 
     def state(self) -> int:
         """Return a new one."""
-        if len(self.moves) >= MOST_STATES:
+        if len(self.moves) >= self.most:
             msg = "it counts too far: a repetition such as {1000} stands for a thousand states"
             raise BadPattern(msg)
         self.moves.append([])
@@ -67,7 +70,7 @@ class Read(NamedTuple):
     begins: int
     ends: int
     bounded: bool
-    r"""Whether it must not follow on a letter, a digit or an underscore: it began with `\b`."""
+    r"""Whether it must not follow on a letter or a digit: it began with `\b`."""
 
 
 def read(net: Net, pattern: str | re.Pattern[str]) -> Read:
@@ -77,12 +80,24 @@ def read(net: Net, pattern: str | re.Pattern[str]) -> Read:
         msg = f"a pattern is a text, not a {type(source).__name__}"
         raise BadPattern(msg)
     folds = isinstance(pattern, re.Pattern) and bool(pattern.flags & re.IGNORECASE)
+    net.most = len(net.moves) + MOST_STATES
     try:
         re.compile(source)
         return _Reader(net, source, folds=folds).read()
     except (BadPattern, re.error) as error:
         msg = f"the pattern {source!r:.80} cannot be looked for: {error}"
         raise BadPattern(msg) from None
+
+
+def spelt(net: Net, text: str) -> Read:
+    """Read a text that is looked for as it is, however long."""
+    net.most = len(net.moves) + len(text) + 1
+    begins = at = net.state()
+    for character in text:
+        ends = net.state()
+        net.moves[at].append(Move(re.escape(character), ends))
+        at = ends
+    return Read(begins, at, bounded=False)
 
 
 class _Reader:

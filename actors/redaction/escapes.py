@@ -1,0 +1,125 @@
+r"""Characters that are written in another way: by URLs, JSON, Python's `repr`, and terminals.
+
+A key can be hidden from a pattern by how it is written: `%67hp_…`, `\u0067hp_…`, or by what stands
+before it: the `n` of a `\n`, the `m` of a colour. So a text is also read as what it stands for.
+Escapes of escapes are read to the end, `%253D` as `%3D` and that as `=`: a few levels of them.
+
+>>> [found[0] for found in ESCAPE.finditer(r"a%3Db\u003dc\\nd%5Cte")]
+['%3D', '\\u003d', '\\\\n', '%5Ct']
+>>> decoded(r"a%3Db\u003dc")
+'a=b=c'
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+INTRODUCE: Final = frozenset("%\\\x1b")
+"""Characters that an escape begins with."""
+introduces: Final = re.compile(r"[%\\\x1b]").search
+LONGEST: Final = 48
+"""No escape is longer than that."""
+_PERCENT: Final = "%(?:25){0,2}"
+_SLASHES: Final = rf"(?:\\{{1,4}}|(?:{_PERCENT}5[Cc]){{1,4}})"
+"""How many there are depends on how often it was written as a string in a string."""
+_ESC: Final = rf"(?:\x1b|{_SLASHES}(?:u001[bB]|x1[bB]|033|e))"
+_PARAMETERS: Final = r"\[[0-?]{0,16}[ -/]{0,2}"
+_COLOUR: Final = rf"{_ESC}{_PARAMETERS}[@-~]"
+_HEX: Final = "[0-9A-Fa-f]"
+
+ESCAPE: Final = re.compile(
+    rf"{_COLOUR}"
+    rf"|{_SLASHES}(?:u(?P<u>{_HEX}{{4}})|x(?P<x>{_HEX}{{2}})|(?P<c>[nrtbfv\"'/]))"
+    rf"|{_PERCENT}(?P<p>{_HEX}{{2}})"
+)
+"""One character that is written in another way, or an order to a terminal, which is none."""
+ESCAPE_ENDS: Final = re.compile(rf"(?:{ESCAPE.pattern})\Z")
+_PART: Final = (
+    rf"(?:{_PERCENT}{_HEX}?"
+    rf"|{_SLASHES}(?:{_PERCENT}{_HEX}?|u{_HEX}{{0,3}}|x{_HEX}?|03?)?"
+    rf"|{_ESC}(?:{_PARAMETERS})?)"
+)
+PART: Final = re.compile(rf"{_PART}\Z")
+"""The end of a text from where on it may be an escape, or a longer one, once more has come."""
+_ORDINARY: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"}
+_ASCII: Final = 0x80
+NO_LETTER: Final = "\ufffd"
+"""Stands for bytes that are a part of some character only."""
+
+
+def meaning(found: re.Match[str]) -> str:
+    """Return the character that an escape stands for; none if it is an order to a terminal."""
+    kind = found.lastgroup
+    if kind is None:
+        return ""
+    code = found[kind]
+    if kind == "c":
+        return _ORDINARY.get(code, code)
+    number = int(code, 16)
+    return chr(number) if kind == "u" or number < _ASCII else NO_LETTER
+
+
+def decoded(text: str) -> str:
+    """Return what a text stands for."""
+    return ESCAPE.sub(meaning, text)
+
+
+# -- expressions that find where something may be hidden ---------------------------------------------
+
+
+def by_percent(characters: Collection[str]) -> str:
+    """Return an expression for any of these characters, written as URLs do."""
+    codes = _codes(characters)
+    escape = rf"(?:u00(?:{codes})|x(?:{codes}))"
+    deeper = rf"(?:25)?(?:{codes}|5[Cc]{escape})"
+    return "%(?:" + _codes(characters, {"5c": escape, "25": deeper}) + ")"
+
+
+def by_backslash(characters: Collection[str], after: str) -> str:
+    """Return an expression for any of these written as strings do, or orders before `after`."""
+    codes = _codes(characters)
+    orders = rf"{_PARAMETERS}[@-~]{after}"
+    return rf"\\(?:u00(?:{codes}|1[bB]{orders})|x(?:{codes}|1[bB]{orders})|(?:033|e){orders})"
+
+
+def by_order(before: str, after: str) -> str:
+    """Return an expression for orders to a terminal between two characters."""
+    return rf"\x1b(?<={before}\x1b){_PARAMETERS}[@-~](?:{_COLOUR}){{0,2}}{after}"
+
+
+def _codes(characters: Collection[str], more: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return an expression for codes in two hex digits: of these, or more if that follows on them.
+
+    The first digit decides: most of what this is held against is no more than a `%20`.
+    """
+    found = {f"{ord(each):02x}": "" for each in characters if ord(each) < _ASCII} | dict(more)
+    by_first: dict[str, dict[str, str]] = {}
+    for (first, second), rest in sorted(found.items()):
+        seconds = by_first.setdefault(first, {})
+        seconds[rest] = seconds.get(rest, "") + second + (second.upper() if second > "9" else "")
+    return "|".join(
+        first + "(?:" + "|".join(f"[{each}]{rest}" for rest, each in seconds.items()) + ")"
+        for first, seconds in by_first.items()
+    ) or "(?!)"
+
+
+def unfinished(beginnings: str) -> str:
+    """Return an expression for the end of a text where one of these, or an escape, has begun."""
+    return rf"(?:(?:{beginnings})(?:{_COLOUR}){{0,2}}(?:{_PART})?|{_PART})\Z"
+
+
+def behind(text: str) -> str:
+    r"""Return an expression for `text`, at its end, where it is not a part of a word.
+
+    A letter or a digit before it is, unless that ends an escape, as in `\n`, `%3D` or `ESC[31m`.
+    """
+    return (
+        rf"(?:(?<![^\W_]{text})|(?<=\\[nrtbfv]{text})|(?<=5[Cc][nrtbfv]{text})"
+        rf"|(?<=%{_HEX}{_HEX}{text})|(?<=25{_HEX}{_HEX}{text})|(?<=x{_HEX}{_HEX}{text})"
+        rf"|(?<=u{_HEX}{_HEX}{_HEX}{_HEX}{text})|(?<=[0-?\[][@-~]{text}))"
+    )
