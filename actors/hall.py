@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from actors.entity import Entity
     from actors.ports import Chance, Clock, Lane, Scheduler
     from actors.redaction.redactor import Redactor
+    from runelog.lifecycle import Lifecycle
     from runelog.log import Log
     from runelog.rune import Change, Rune
 
@@ -119,13 +120,22 @@ class Offices:
     secret: Callable[[str], str]
     """Gives the value of a secret by its name, or raises."""
     redactor: Redactor = DEFAULT
-    """Keeps out of the log what must not be in it."""
+    """Keeps out of the log what must not be in it: see `decided`."""
     hidden: tuple[str, ...] = ()
     """Directories that programs must not see: the log's."""
     door: Door = field(default_factory=Door)
     """Whether turns may still begin."""
     snapshot_every: int = SNAPSHOT_EVERY
     """After how many runes of a conversation the states of its entities are kept."""
+
+    def decided(self, law: Lifecycle[Any, Any, Any], state: object, command: object) -> list[Rune]:
+        """Have a law decide on a command, without the secrets that are in it.
+
+        Everything that gets into the log comes through here, whoever wants it there, except for
+        what a model says while it says it: all runes are decided on commands, or on what runes
+        said before.
+        """
+        return [*law.decide(state, self.redactor.value(command))]
 
 
 class Hall:

@@ -23,6 +23,8 @@ LOGGER: Final = "runefold"
 _logger: Final = logging.getLogger(LOGGER)
 _logger.addHandler(logging.NullHandler())
 _format: Final = logging.Formatter()
+_PLAIN: Final = (str, int, float, dict, list, tuple, set, frozenset)
+"""What is looked through piece by piece, and keeps its type."""
 
 
 class _Watch:
@@ -46,11 +48,19 @@ class _Watch:
                 value = redactor.value(value)
         return value
 
+    def told(self, value: Any) -> Any:  # noqa: ANN401 -- whatever is logged
+        """Return a field as it may be told: what is no plain value is written by its handler."""
+        if value is None or isinstance(value, _PLAIN):
+            return self.value(value)
+        text = str(value)
+        discreet = self.value(text)
+        return value if discreet == text else discreet
+
     def fields(
         self, _logger: object, _method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
         for field, value in event.items():
-            event[field] = self.value(value)
+            event[field] = self.told(value)
         return event
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -60,6 +70,8 @@ class _Watch:
             discreet = self.value(text)
             if discreet != text:
                 record.exc_text, record.exc_info = discreet, None
+        if record.stack_info:
+            record.stack_info = self.value(record.stack_info)
         return True
 
 

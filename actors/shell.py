@@ -253,7 +253,7 @@ class Shell(Process):
         """Decide, and make it so; return the refusal if the law does not allow it here."""
         for _ in range(MAX_TRIES):
             try:
-                runes = self.entity.lifecycle.decide(self.state, command)
+                runes = self.hall.offices.decided(self.entity.lifecycle, self.state, command)
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal

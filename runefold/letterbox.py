@@ -90,7 +90,7 @@ class Letterbox:
         hall = self._hall(session)
         command = ask.Accept(
             message_id=name,
-            content=DEFAULT.text(content),
+            content=content,
             now=self._clock.now(),
             mode=mode,
             to=to,
@@ -152,7 +152,7 @@ class Letterbox:
 
     def _steer(self, session: str, command: object) -> None:
         clerk = _Clerk(self._hall(session), SESSION, SESSION.name)
-        clerk.record(DEFAULT.value(command), at_once=True)
+        clerk.record(command, at_once=True)
 
     def _say(self, session: str, call: str, word: Word) -> None:
         check_id(call, "call id")
@@ -162,7 +162,7 @@ class Letterbox:
             msg = f"there is no call {call} in {session}"
             raise Refused(msg)
         budget = hall.ward("budget").state
-        command = meant_by(DEFAULT.value(word), clerk.state, budget, self._clock.now())
+        command = meant_by(word, clerk.state, budget, self._clock.now())
         # What follows from it is to follow where the call can be run, and at that time.
         clerk.record(command, at_once=False)
 
@@ -217,7 +217,7 @@ class _Clerk:
     def record(self, command: object, *, at_once: bool) -> None:
         """Write down what a command leads to, on disk; `at_once`, what is due inward as well."""
         kind, before = self._kind, self.state
-        runes = list(kind.lifecycle.decide(before, command))
+        runes = self._hall.offices.decided(kind.lifecycle, before, command)
         if not runes:
             # It was said before.
             return

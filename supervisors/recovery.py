@@ -97,9 +97,10 @@ class Recovery:
         """Record that a session cannot be kept alive, without an actor of its own."""
         try:
             state, _, version = self._session(conversation)
+            # Cut last: half of a secret would not be known for one.
             told = self._offices.redactor.text(repr(error))
-            reason = f"error_threshold: {told}"[:500]
-            runes = ENTITY.lifecycle.decide(state, ask.Suspend(reason))
+            suspend = ask.Suspend(f"error_threshold: {told}"[:500])
+            runes = self._offices.decided(ENTITY.lifecycle, state, suspend)
             if runes:
                 change = Change(SESSION, version, runes, open=False)
                 self._log.append(conversation, [change])

@@ -196,12 +196,6 @@ class AgentActor(Shell):
             self._equip()
         return super().on_receive(message)
 
-    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
-        """Understand a wish to end it, without the secrets that may be in the reason."""
-        if isinstance(message, Terminate):
-            return self.hall.offices.redactor.value(message)
-        return super().understand(message)
-
     def _equip(self) -> None:
         self.catch_up()
         kit = self._kit

@@ -229,7 +229,7 @@ class Stream:
             message = self._words(str(error), MAX_WORDS)
         except Exception:  # noqa: BLE001 -- as above, an error's own words included
             message = ""
-        return Fail(type(error).__name__[:MAX_NAME], message, usage=self.usage)
+        return Fail(self._words(type(error).__name__, MAX_NAME), message, usage=self.usage)
 
     def _words(self, text: str, most: int) -> str:
         """Return a text as it may be kept: without secrets, and not without end."""
@@ -255,7 +255,8 @@ class Stream:
                 reason = self._words(stop_reason, MAX_NAME)
                 return Finish(tuple(self._calls), self.usage, reason)
             case _:
-                message = f"the provider gave a {type(event).__name__} that is no proper event"
+                kind = self._words(type(event).__name__, MAX_NAME)
+                message = f"the provider gave a {kind} that is no proper event"
                 return Fail(BAD_RESPONSE, message, usage=self.usage)
         return None
 

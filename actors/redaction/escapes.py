@@ -102,10 +102,13 @@ def _codes(characters: Collection[str], more: Mapping[str, str] = MappingProxyTy
     for (first, second), rest in sorted(found.items()):
         seconds = by_first.setdefault(first, {})
         seconds[rest] = seconds.get(rest, "") + second + (second.upper() if second > "9" else "")
-    return "|".join(
-        first + "(?:" + "|".join(f"[{each}]{rest}" for rest, each in seconds.items()) + ")"
-        for first, seconds in by_first.items()
-    ) or "(?!)"
+    return (
+        "|".join(
+            first + "(?:" + "|".join(f"[{each}]{rest}" for rest, each in seconds.items()) + ")"
+            for first, seconds in by_first.items()
+        )
+        or "(?!)"
+    )
 
 
 def unfinished(beginnings: str) -> str:

@@ -40,6 +40,7 @@ class Part(NamedTuple):
 
     length: int
     shown: str
+    is_mark: bool = False
 
 
 class _Match:
@@ -146,7 +147,7 @@ class Flow:
 
     def _replace(self, begins: int, upto: int, secret: str) -> None:
         self._let(begins)
-        self._done.append(Part(upto - begins, self._mark(secret)))
+        self._done.append(Part(upto - begins, self._mark(secret), is_mark=True))
         self._at = upto
 
     # -- looking --------------------------------------------------------------------------------
@@ -298,7 +299,7 @@ class Flow:
         assert match is not None
         is_over = self._walk(match, last=last) or last
         if match.is_shown:
-            self._done.append(Part(match.at - self._at, ""))
+            self._done.append(Part(match.at - self._at, "", is_mark=True))
             self._at = match.at
             if is_over:
                 self._match = None
@@ -342,7 +343,9 @@ class Flow:
                 plain = goes(plain, character)
                 if plain.is_match:
                     match.reaches, match.reads_further = at, False
-                read = plain = None if plain.is_idle or (at > limit and match.reaches < at) else plain
+                read = plain = (
+                    None if plain.is_idle or (at > limit and match.reaches < at) else plain
+                )
                 continue
             token = self._token(at, last=last)
             if token is None:

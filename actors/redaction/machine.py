@@ -80,6 +80,8 @@ class Machine:
         """What may begin behind a letter or a digit."""
         self._apart = net.closed({each.begins for each in found})
         """What may begin otherwise."""
+        self.shortest = min((self._shortest(each) for each in found), default=0)
+        """No match is shorter than that."""
         shorter, prefixes = self._prefixes(found)
         self.searches = tuple(re.compile(each).search for each in _candidates(prefixes))
         """Each finds what a match may begin with: quick, and too often rather than too seldom.
@@ -95,7 +97,20 @@ class Machine:
 
     def finds(self, text: str) -> bool:
         """Tell whether there may be a match in a text."""
-        return any(search(text) is not None for search in self.searches)
+        if len(text) >= self.shortest:
+            for search in self.searches:
+                if search(text) is not None:
+                    return True
+        return False
+
+    def _shortest(self, pattern: Read) -> int:
+        """Return how many characters a match has at least."""
+        length, states = 0, self._net.closed({pattern.begins})
+        while pattern.ends not in states:
+            moves = self._net.moves
+            states = self._net.closed({move.to for state in states for move in moves[state]})
+            length += 1
+        return length
 
     def _prefixes(self, patterns: Sequence[Read]) -> tuple[set[Prefix], set[Prefix]]:
         """Return the first characters of everything that is looked for: fewer, and some."""
@@ -234,10 +249,13 @@ def _beginnings(prefixes: Collection[Prefix]) -> str:
     firsts: dict[Prefix, set[tuple[str, ...]]] = {}
     for (first, *rest), bounded in prefixes:
         firsts.setdefault(Prefix((first,), bounded), set()).add(tuple(rest))
-    return "|".join(
-        first + (escapes.behind(first) if bounded else "") + _either(rest)
-        for ((first,), bounded), rest in sorted(firsts.items())
-    ) or NOTHING
+    return (
+        "|".join(
+            first + (escapes.behind(first) if bounded else "") + _either(rest)
+            for ((first,), bounded), rest in sorted(firsts.items())
+        )
+        or NOTHING
+    )
 
 
 def _guard(anchor: str, befores: Collection[str]) -> str:

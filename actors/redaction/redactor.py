@@ -38,13 +38,16 @@ def mark(secret: str) -> str:
     return f'{{"redacted": "{found[:_SHOWN]}"}}'
 
 
-class Redactor:
-    """Replaces what fits one of its patterns."""
+class Replacer:
+    """Replaces what a machine finds."""
 
-    def __init__(self, patterns: Iterable[str | re.Pattern[str]] = ()) -> None:
-        """Look for these patterns, and for the keys of providers; refuse one that cannot be."""
-        self._machine = Machine([*PROVIDER_KEYS, *patterns])
-        self._mark: Callable[[str], str] = mark
+    numbers = False
+    """Whether whole numbers in lists and mappings are looked at as well."""
+
+    def __init__(self, machine: Machine, mark: Callable[[str], str]) -> None:
+        """Replace each match by what `mark` says of it."""
+        self._machine = machine
+        self._mark = mark
 
     def flow(self) -> Flow:
         """Return what takes in a text piece by piece."""
@@ -63,7 +66,7 @@ class Redactor:
     def value(self, value: Any) -> Any:  # noqa: ANN401 -- whatever JSON knows, and commands
         """Return a value with every match replaced, wherever in it a text is; keys as well."""
         if value is None or type(value) in _NO_TEXT:
-            return value
+            return self._number(value) if self.numbers and type(value) is int else value
         match value:
             case str():
                 return self.text(value)
@@ -71,6 +74,8 @@ class Redactor:
                 return {self.value(key): self.value(each) for key, each in value.items()}
             case list():
                 return [self.value(each) for each in value]
+            case set() | frozenset():
+                return type(value)(self.value(each) for each in value)
             case tuple():
                 found = [self.value(each) for each in value]
                 return type(value)(*found) if hasattr(value, "_fields") else tuple(found)
@@ -84,6 +89,18 @@ class Redactor:
                 return msgspec.structs.replace(value, **new) if new else value
             case _:
                 return value
+
+    def _number(self, number: int) -> int | str:
+        shown = self.text(str(number))
+        return number if shown == str(number) else shown
+
+
+class Redactor(Replacer):
+    """Replaces keys of providers, and what fits one of its patterns."""
+
+    def __init__(self, patterns: Iterable[str | re.Pattern[str]] = ()) -> None:
+        """Look for these patterns, and for the keys of providers; refuse one that cannot be."""
+        super().__init__(Machine([*PROVIDER_KEYS, *patterns]), mark)
 
 
 DEFAULT: Final = Redactor()

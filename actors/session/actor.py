@@ -147,15 +147,12 @@ class SessionActor(Shell):
     # -- messages -----------------------------------------------------------------------------
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
-        """Understand a message to an agent; whether it came before is asked of the log.
-
-        Secrets are replaced before anything is decided: what is decided is kept.
-        """
+        """Understand a message to an agent; whether it came before is asked of the log."""
         match message:
             case Send(message_id, content, mode, to, own_id, asked_in):
                 return ask.Accept(
                     message_id=message_id,
-                    content=self.hall.offices.redactor.text(content),
+                    content=content,
                     now=self.hall.offices.clock.now(),
                     mode=mode,
                     to=to,
@@ -165,11 +162,11 @@ class SessionActor(Shell):
                 )
             case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
                 known = self._is_there(agent_id)
-                return self.hall.offices.redactor.value(replace(message, known=known))
+                return replace(message, known=known)
             case Await() | Look() | Interrupt() | Forward() | Wake():
                 return None
             case _:
-                return self.hall.offices.redactor.value(message)
+                return message
 
     def _is_known(self, message_id: str) -> bool:
         return self._is_there(message_entity(message_id))
@@ -279,7 +276,7 @@ class SessionActor(Shell):
 
     def _interrupt(self, wish: Interrupt, *, again: bool = False) -> list[str]:
         """Stop turns that run, said `again` only those not told yet; return their messages."""
-        stop = Stop(self.hall.offices.redactor.text(wish.reason), wish.actor)
+        stop = Stop(wish.reason, wish.actor)
         only, state = wish.turns, self.state
         running = [each for each in state.running if not only or each.turn_id in only]
         for each in running:

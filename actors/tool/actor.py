@@ -151,8 +151,7 @@ class ToolActor(Shell):
                 return self._ended_as_told(message)
             case Word():
                 now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
-                word = self.hall.offices.redactor.value(message)
-                return meant_by(word, self.state, budget, now)
+                return meant_by(message, self.state, budget, now)
             case Undone(outcome):
                 # It may be that we want it stopped since: then that is what it came to.
                 if self._why is not None:
@@ -265,7 +264,7 @@ class ToolActor(Shell):
 
         def steps() -> Steps:
             yield None
-            outcome = redactor.value(work(tool, call))
+            outcome = work(tool, call)
             voice.end()
             return partial(run.over, outcome)
 
@@ -331,8 +330,8 @@ def _outcome(tool: Tool, call: Call) -> Outcome:
     try:
         found: object = tool.run(call)
     except BaseException as error:  # noqa: BLE001 -- an app's own code: nobody else would hear of it
-        return Outcome("error", error=in_words(error))
+        return Outcome("error", error=in_words(error, call.redactor))
     if not isinstance(found, Outcome):
         return Outcome("error", error=f"the tool gave a {type(found).__name__} and no outcome")
     # To look at a long output twice takes time.
-    return found if getattr(tool, "is_plain", False) else fitted(found, tool.spec)
+    return found if getattr(tool, "is_plain", False) else fitted(found, tool.spec, call.redactor)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from actors.tool.output import clip, plain
+
+if TYPE_CHECKING:
+    from actors.redaction.redactor import Replacer
 
 Ending: TypeAlias = Literal["success", "error", "timeout", "cancelled"]
 """How a run can end. That a call was denied, or its outcome is unknown, is not for a run to say."""
@@ -47,13 +50,18 @@ class Probed(msgspec.Struct, frozen=True):
     """Why nothing is known, if so."""
 
 
-def in_words(error: BaseException) -> str:
-    """Say what an error is: its type and its message.
+def in_words(error: BaseException, *hiding: Replacer) -> str:
+    """Say what an error is: its type and its message, without what is to be hidden.
+
+    It is cut last: half of a secret would not be known for one.
 
     >>> in_words(ValueError("no such city"))
     'ValueError: no such city'
     """
-    return clip(" / ".join(_words(leaf) for leaf in _leaves(error)), MAX_ERROR_BYTES)[0]
+    words = " / ".join(_words(leaf) for leaf in _leaves(error))
+    for each in hiding:
+        words = each.text(words)
+    return clip(words, MAX_ERROR_BYTES)[0]
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from actors.redaction.machine import Machine
+from actors.redaction.redactor import Replacer
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -50,50 +52,25 @@ def revealed(name: str, secret: Callable[[str], str]) -> str:
     return value
 
 
-class Veil:
+class Veil(Replacer):
     """Hides the values of secrets in whatever a tool says: their names are shown instead.
 
-    >>> veil = Veil({"GITHUB_TOKEN": "s3cr3t"})
-    >>> veil.text("denied for s3cr3t")
-    'denied for secret:GITHUB_TOKEN'
+    >>> veil = Veil({"GITHUB_TOKEN": "s3cr3t/1"})
+    >>> veil.text("denied for s3cr3t/1: https://example.org/?token=s3cr3t%2F1")
+    'denied for secret:GITHUB_TOKEN: https://example.org/?token=secret:GITHUB_TOKEN'
     """
+
+    numbers = True
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """Hide the values of `secrets`, which are listed by name."""
-        # The longest first: one value may be a part of another.
-        byte_values = sorted(
-            ((value.encode(), (PREFIX + name).encode()) for name, value in secrets.items()),
-            key=lambda pair: -len(pair[0]),
-        )
-        self._values = byte_values
+        self._names = {value: PREFIX + name for name, value in secrets.items()}
+        super().__init__(Machine(texts=self._names), self._name)
 
     def __bool__(self) -> bool:
         """Whether there is anything to hide."""
-        return bool(self._values)
+        return bool(self._names)
 
-    def text(self, text: str) -> str:
-        """Return `text` with every value replaced."""
-        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
-
-    def data(self, data: bytes) -> bytes:
-        """Return `data` with every value replaced."""
-        for value, name in self._values:
-            data = data.replace(value, name)
-        return data
-
-    def json(self, encoded: bytes) -> bytes:
-        """Return JSON with every value replaced, also where JSON writes it with escapes."""
-        for value, name in self._values:
-            encoded = encoded.replace(msgspec.json.encode(value.decode())[1:-1], name)
-        return encoded
-
-    def split(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return what can be shown of a stream by now, and what the rest of a value may follow."""
-        data = self.data(data)
-        held = 0
-        for value, _ in self._values:
-            for size in range(min(len(value) - 1, len(data)), held, -1):
-                if data.endswith(value[:size]):
-                    held = size
-                    break
-        return (data[:-held], data[-held:]) if held else (data, b"")
+    def _name(self, value: str) -> str:
+        # What is replaced as a whole may be two values that overlap.
+        return self._names.get(value) or next(iter(self._names.values()))

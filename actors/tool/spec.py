@@ -27,7 +27,7 @@ from runelog.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actors.redaction.redactor import Redactor
+    from actors.redaction.redactor import Redactor, Replacer
     from actors.tool.context import Call
     from actors.tool.runes import InDoubt
 
@@ -230,14 +230,14 @@ def asked(spec: ToolSpec, call: Call) -> Probed:
     try:
         answer = spec.probe(call.call_id, call.arguments)
     except BaseException as error:  # noqa: BLE001 -- an app's function must not end our thread
-        return Probed("unknown", error=f"the probe failed: {in_words(error)}")
+        return Probed("unknown", error=f"the probe failed: {in_words(error, call.redactor)}")
     if answer is None:
         return Probed("not_happened")
     if not isinstance(answer, Happened):
         kind = type(answer).__name__
         why = f"the probe returned a {kind}: it must return Happened(output) or None"
         return Probed("unknown", error=why)
-    outcome = returned(answer.output, spec)
+    outcome = returned(answer.output, spec, call.redactor)
     if outcome.status == "error":
         return Probed("unknown", error=outcome.error)
     return Probed("happened", outcome)
@@ -246,8 +246,7 @@ def asked(spec: ToolSpec, call: Call) -> Probed:
 def returned(
     value: object,
     spec: ToolSpec,
-    hide: Callable[[bytes], bytes] | None = None,
-    redactor: Redactor = DEFAULT,
+    *hiding: Replacer,
 ) -> Outcome:
     """Make an outcome of what a function returned: as JSON knows it, and within its limit.
 
@@ -262,12 +261,13 @@ def returned(
             # An operating system's names need not be text; the log's must.
             value = value.encode("utf-8", "backslashreplace").decode()
         encoded = msgspec.json.encode(value)
-        if hide is not None:
-            encoded = hide(encoded)
         bare = msgspec.json.decode(encoded)
         if b"null" in encoded:
             _check_finite(value)
-        if (discreet := redactor.value(bare)) != bare:
+        discreet = bare
+        for each in hiding or (DEFAULT,):
+            discreet = each.value(discreet)
+        if discreet != bare:
             value, encoded = discreet, msgspec.json.encode(discreet)
         if len(encoded) <= spec.max_output_bytes + 2 * isinstance(value, str):
             output = msgspec.json.decode(encoded)
@@ -312,13 +312,13 @@ def _check_finite(value: object) -> None:
             raise ValueError(msg)
 
 
-def fitted(outcome: Outcome, spec: ToolSpec) -> Outcome:
+def fitted(outcome: Outcome, spec: ToolSpec, redactor: Redactor = DEFAULT) -> Outcome:
     """Return an outcome that can be kept: as it is, unless an app's own adapter made it otherwise.
 
     >>> fitted(Outcome("success", object()), ToolSpec(name="look")).status
     'error'
     """
-    error = clip(str(outcome.error), MAX_ERROR_BYTES)[0]
+    error = _within(str(outcome.error), redactor)
     if (refused := _too_heavy(outcome.output, spec)) is not None:
         status = refused.status if outcome.status == "success" else outcome.status
         return Outcome(status, error=" ".join(filter(None, (error, refused.error))))
@@ -328,10 +328,19 @@ def fitted(outcome: Outcome, spec: ToolSpec) -> Outcome:
         if outcome.truncated or len(encoded) <= spec.max_output_bytes + _ROOM:
             same = error == outcome.error
             return outcome if same else msgspec.structs.replace(outcome, error=error)
-    made = returned(outcome.output, spec)
+    made = returned(outcome.output, spec, redactor)
     status = made.status if outcome.status == "success" else outcome.status
     error = " ".join(filter(None, (error, made.error)))
     return Outcome(status, made.output, clip(error, MAX_ERROR_BYTES)[0], made.truncated)
+
+
+def _within(error: str, redactor: Redactor) -> str:
+    """Return an error cut to its limit: without secrets first, as half of one is not recognised."""
+    if len(error.encode(errors="replace")) <= MAX_ERROR_BYTES:
+        return plain(error)
+    # What lies around this cut goes with the next one.
+    shorter = clip(plain(error), 16 * MAX_ERROR_BYTES)[0]
+    return clip(redactor.text(shorter), MAX_ERROR_BYTES)[0]
 
 
 _ROOM: Final = 64 + MAX_ERROR_BYTES

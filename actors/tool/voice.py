@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from actors.redaction.strands import Strands
 from actors.tool.commands import Report
 from actors.tool.output import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from actors.redaction.redactor import Flow, Redactor
+    from actors.redaction.redactor import Redactor
 
 
 class Voice:
@@ -22,23 +23,19 @@ class Voice:
         self._redactor = redactor
         self._tell = tell
         self._lock = threading.Lock()
-        self._flows: dict[str, Flow] = {}
+        self._strands = Strands(redactor)
 
     def say(self, stream: str, chunk: str, /) -> None:
         """Pass on what came on one stream, except for what may be a part of a secret."""
         name = self._redactor.text(plain(stream))
         with self._lock:
-            flow = self._flows.get(name)
-            if flow is None:
-                flow = self._flows[name] = self._redactor.flow()
-            self._pass_on(name, flow.feed(plain(chunk)))
+            self._pass_on(self._strands.feed(name, plain(chunk)))
 
     def end(self) -> None:
         """Pass on what was held back: nothing more will come."""
         with self._lock:
-            for name, flow in self._flows.items():
-                self._pass_on(name, flow.end())
+            self._pass_on(self._strands.end())
 
-    def _pass_on(self, name: str, text: str) -> None:
-        if text:
+    def _pass_on(self, pieces: Iterable[tuple[str, str]]) -> None:
+        for name, text in pieces:
             self._tell(Report(name, text))

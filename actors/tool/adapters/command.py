@@ -277,7 +277,7 @@ class CommandTool:
         except Unfit as unfit:
             return Outcome("error", error=f"the arguments do not fit: {unfit}")
         except BaseException as error:  # noqa: BLE001 -- nothing may end the thread it runs on
-            return Outcome("error", error=in_words(error))
+            return Outcome("error", error=in_words(error, call.redactor))
         return self._outcome(ended, streams, timeout)
 
     def _world(

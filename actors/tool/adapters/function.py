@@ -19,9 +19,11 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import threading
 import typing
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
+from actors.redaction.strands import Strands
 from actors.tool import secrets as secret
 from actors.tool.context import CallId, Cancelled, during
 from actors.tool.outcome import Outcome, in_words
@@ -165,7 +167,10 @@ class FunctionTool(Generic[P, R]):
                 kwargs[self._call_id] = CallId(call.call_id)
             # In a context of its own: what the function sets there ends with the call.
             voice = _Voice(call.progress, veil, self.spec.max_output_bytes)
-            value = contextvars.copy_context().run(self._called, kwargs, call, voice)
+            try:
+                value = contextvars.copy_context().run(self._called, kwargs, call, voice)
+            finally:
+                voice.end()
         except Unfit as unfit:
             return Outcome("error", error=f"the arguments do not fit: {unfit}")
         except _OutOfTime:
@@ -175,8 +180,8 @@ class FunctionTool(Generic[P, R]):
             asked = isinstance(error, Cancelled | asyncio.CancelledError)
             if asked and call.cancellation.cancelled:
                 return Outcome("cancelled", error="it was cancelled")
-            return Outcome("error", error=veil.text(in_words(error)))
-        return returned(value, self.spec, veil.json if veil else None, call.redactor)
+            return Outcome("error", error=in_words(error, veil, call.redactor))
+        return returned(value, self.spec, veil, call.redactor)
 
     def _limit(self, call: Call) -> float:
         return self.spec.timeout if call.timeout is None else max(call.timeout, 0)
@@ -212,16 +217,34 @@ class _Voice:
     """What a function says on the way: without secrets, and no more than it may return."""
 
     def __init__(self, progress: Progress, veil: secret.Veil, limit: int) -> None:
-        self._progress, self._veil, self._room = progress, veil, limit
+        self._progress, self._room = progress, limit
+        self._strands = Strands(veil) if veil else None
+        self._lock = threading.Lock()
 
     def __call__(self, stream: str, chunk: str, /) -> None:
+        if len(chunk) > self._room > 0:
+            # Not even looked through: it has at least as many bytes.
+            self._room = -1
+            self._progress(stream, _NOT_SHOWN)
+        if self._room <= 0:
+            return
+        chunk = plain(chunk)
+        if self._strands is None:
+            self._pass_on(stream, chunk)
+            return
+        with self._lock:
+            for name, text in self._strands.feed(stream, chunk):
+                self._pass_on(name, text)
+
+    def end(self) -> None:
+        """Pass on what may have become a secret and has not."""
+        if self._strands is not None:
+            with self._lock:
+                for name, text in self._strands.end():
+                    self._pass_on(name, text)
+
+    def _pass_on(self, stream: str, chunk: str) -> None:
         if self._room > 0:
-            if len(chunk) > self._room:
-                # Not even looked through: it has at least as many bytes.
-                self._room = -1
-                self._progress(stream, _NOT_SHOWN)
-                return
-            chunk = plain(self._veil.text(chunk))
             self._room -= len(chunk.encode())
             self._progress(stream, chunk if self._room >= 0 else _NOT_SHOWN)
 

@@ -7,9 +7,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from actors.redaction.redactor import DEFAULT
+from actors.redaction.strands import Strands
 from actors.tool.output import Clip
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from actors.redaction.redactor import Redactor
     from actors.tool.context import Progress
     from actors.tool.secrets import Veil
@@ -25,7 +28,7 @@ class Streams:
     """Takes in the bytes of a program's streams.
 
     Bytes that are no UTF-8 become replacement characters. The values of secrets are hidden, and
-    what looks like one, also where they come in two pieces.
+    what looks like one, also where they come in two pieces, or in part on another stream.
     """
 
     def __init__(
@@ -35,19 +38,24 @@ class Streams:
         self.kept: Final = Clip(limit)
         self._room = limit
         self._progress = progress
-        self._veil = veil
-        self._redactor = redactor
+        self._veiled = Strands(veil)
+        self._redacted = Strands(redactor)
         self._streams: dict[str, _Stream] = {}
 
     def feed(self, name: str, data: bytes) -> None:
         """Take in what came on one stream."""
         stream = self._streams.get(name)
         if stream is None:
-            stream = self._streams[name] = _Stream(self._redactor)
-        shown, stream.held = self._veil.split(stream.held + data)
-        self._take(name, stream, stream.flow.feed(stream.decoder.decode(shown)))
+            stream = self._streams[name] = _Stream()
+        self._hide(self._veiled.feed(name, stream.decoder.decode(data)))
 
-    def _take(self, name: str, stream: _Stream, text: str) -> None:
+    def _hide(self, pieces: Iterable[tuple[str, str]]) -> None:
+        for name, piece in pieces:
+            for each, text in self._redacted.feed(name, piece):
+                self._take(each, text)
+
+    def _take(self, name: str, text: str) -> None:
+        stream = self._streams[name]
         self.kept.feed(text)
         if self._room > 0:
             stream.pending += text
@@ -79,16 +87,16 @@ class Streams:
     def finish(self) -> None:
         """Take in what was held back, and show the rest: nothing more will come."""
         for name, stream in self._streams.items():
-            rest = stream.decoder.decode(self._veil.data(stream.held), final=True)
-            stream.held = b""
-            self._take(name, stream, stream.flow.feed(rest) + stream.flow.end())
+            self._hide(self._veiled.feed(name, stream.decoder.decode(b"", final=True)))
+        self._hide(self._veiled.end())
+        for name, text in self._redacted.end():
+            self._take(name, text)
+        for name, stream in self._streams.items():
             self._show(name, stream)
 
 
 class _Stream:
-    def __init__(self, redactor: Redactor) -> None:
-        self.flow = redactor.flow()
+    def __init__(self) -> None:
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.held = b""
         self.pending = ""
         self.due = 0.0
