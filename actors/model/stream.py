@@ -19,7 +19,7 @@ from actors.clock import SECOND
 from actors.model.lifecycle import BAD_RESPONSE, Fail, Finish
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.runes import AskedCall, AssistantDelta
-from actors.redaction.flow import MOST_HELD
+from actors.redaction.machine import MOST_HELD
 from actors.redaction.redactor import DEFAULT
 from actors.tray import Tray
 from runelog.codec import MAX_DEPTH, MAX_INLINE

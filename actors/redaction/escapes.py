@@ -46,7 +46,9 @@ _PART: Final = (
 )
 PART: Final = re.compile(rf"{_PART}\Z")
 """The end of a text from where on it may be an escape, or a longer one, once more has come."""
-_ORDINARY: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"}
+_SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"} | {
+    each: each for each in "\"'/"
+}
 _ASCII: Final = 0x80
 NO_LETTER: Final = "\ufffd"
 """Stands for bytes that are a part of some character only."""
@@ -59,7 +61,7 @@ def meaning(found: re.Match[str]) -> str:
         return ""
     code = found[kind]
     if kind == "c":
-        return _ORDINARY.get(code, code)
+        return _SIMPLE[code]
     number = int(code, 16)
     return chr(number) if kind == "u" or number < _ASCII else NO_LETTER
 
@@ -84,7 +86,11 @@ def by_backslash(characters: Collection[str], after: str) -> str:
     """Return an expression for any of these written as strings do, or orders before `after`."""
     codes = _codes(characters)
     orders = rf"{_PARAMETERS}[@-~]{after}"
-    return rf"\\(?:u00(?:{codes}|1[bB]{orders})|x(?:{codes}|1[bB]{orders})|(?:033|e){orders})"
+    letters = "".join(each for each, meant in _SIMPLE.items() if meant in characters)
+    simple = f"|[{letters}]" if letters else ""
+    return (
+        rf"\\(?:u00(?:{codes}|1[bB]{orders})|x(?:{codes}|1[bB]{orders})|(?:033|e){orders}{simple})"
+    )
 
 
 def by_order(before: str, after: str) -> str:

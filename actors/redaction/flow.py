@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from actors.redaction.machine import Machine, Spot
 
-MOST_HELD: Final = 8_192
-"""So many characters are held back at most, unless all of them are a secret."""
 MOST_TRIED: Final = 256
 """At so many places it is tried where a match begins; then all that is held back is replaced."""
 _NEAR: Final = 2 * LONGEST
@@ -281,7 +279,7 @@ class Flow:
                 self._plain = None
                 return True
         self._plain, self._read, self._seen = plain, read, at
-        self._let(size if last else max(self._at, size - MOST_HELD))
+        self._let(size if last else max(self._at, size - machine.most_held))
         return False
 
     # -- a match --------------------------------------------------------------------------------
@@ -299,13 +297,14 @@ class Flow:
         assert match is not None
         is_over = self._walk(match, last=last) or last
         if match.is_shown:
-            self._done.append(Part(match.at - self._at, "", is_mark=True))
-            self._at = match.at
+            upto = match.reaches if is_over else match.at
+            self._done.append(Part(upto - self._at, "", is_mark=True))
+            self._at = upto
             if is_over:
                 self._match = None
             return is_over
         if match.reaches >= self._ends:
-            too_long = match.at - match.begins > MOST_HELD
+            too_long = match.at - match.begins > self._machine.most_held
             if not is_over and not too_long:
                 self._let(match.begins)
                 return False
@@ -335,7 +334,7 @@ class Flow:
         """
         text, goes = self._text, self._machine.goes
         plain, read, at = match.plain, match.read, match.at
-        size, limit = len(text), match.begins + MOST_HELD
+        size, limit = len(text), match.begins + self._machine.most_held
         while at < size and (plain is not None or read is not None):
             character = text[at]
             if plain is read and plain is not None and character not in INTRODUCE:
@@ -343,9 +342,8 @@ class Flow:
                 plain = goes(plain, character)
                 if plain.is_match:
                     match.reaches, match.reads_further = at, False
-                read = plain = (
-                    None if plain.is_idle or (at > limit and match.reaches < at) else plain
-                )
+                goes_on = plain.is_open and not (at > limit and match.reaches < at)
+                read = plain = plain if goes_on else None
                 continue
             token = self._token(at, last=last)
             if token is None:
@@ -358,7 +356,7 @@ class Flow:
                     plain = goes(plain, text[number])
                     if plain.is_match:
                         match.reaches, match.reads_further = number + 1, False
-                    if plain.is_idle:
+                    if not plain.is_open:
                         plain = None
                         break
             if read is not None and not character and at == match.begins:
@@ -368,7 +366,7 @@ class Flow:
                 read = goes(read, character)
                 if read.is_match and match.reaches < ends:
                     match.reaches, match.reads_further = ends, True
-                if read.is_idle:
+                if not read.is_open:
                     read = None
             at = ends
             if at > limit and match.reaches < at:

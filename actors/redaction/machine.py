@@ -18,6 +18,8 @@ PREFIX: Final = 8
 """So many characters of a pattern are looked for at once, before it is run."""
 MOST_PREFIXES: Final = 64
 """Of one pattern: with more of them, they are shorter."""
+MOST_HELD: Final = 8_192
+"""So many characters are held back at most, unless all of them are a secret."""
 NOTHING: Final = "(?!)"
 """Fits nowhere."""
 MOST_KNOWN: Final = 20_000
@@ -71,7 +73,10 @@ class Machine:
         """Read the patterns, or refuse one that cannot be run."""
         self._net = net = Net()
         found = [read(net, pattern) for pattern in patterns]
-        found += [spelt(net, text) for text in texts]
+        spelt_out = [*texts]
+        found += [spelt(net, text) for text in spelt_out]
+        self.most_held = max(MOST_HELD, escapes.LONGEST * max(map(len, spelt_out), default=0))
+        """So many characters are held back at most."""
         self._ends = frozenset(each.ends for each in found)
         self._spots: dict[tuple[frozenset[int], frozenset[int] | None], Spot] = {}
         self._steps = 0

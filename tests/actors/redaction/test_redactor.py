@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.redaction.patterns import BadPattern
-from actors.redaction.flow import MOST_HELD
+from actors.redaction.machine import MOST_HELD
 from actors.redaction.keys import PROVIDER_KEYS
 from actors.redaction.redactor import DEFAULT, Redactor, mark
 from actors.tool.actor import Word
