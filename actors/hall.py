@@ -128,7 +128,9 @@ class Offices:
     snapshot_every: int = SNAPSHOT_EVERY
     """After how many runes of a conversation the states of its entities are kept."""
 
-    def decided(self, law: Lifecycle[Any, Any, Any], state: object, command: object) -> list[Rune]:
+    def decided(
+        self, law: Lifecycle[Any, Any, Any, Any], state: object, command: object
+    ) -> list[Rune]:
         """Have a law decide on a command, without the secrets that are in it.
 
         Everything that gets into the log comes through here, whoever wants it there, except for

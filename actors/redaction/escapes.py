@@ -71,7 +71,7 @@ def decoded(text: str) -> str:
     return ESCAPE.sub(meaning, text)
 
 
-# -- expressions that find where something may be hidden ---------------------------------------------
+# -- expressions that find where something may be hidden -------------------------------------------
 
 
 def by_percent(characters: Collection[str]) -> str:
@@ -105,8 +105,9 @@ def _codes(characters: Collection[str], more: Mapping[str, str] = MappingProxyTy
     """
     found = {f"{ord(each):02x}": "" for each in characters if ord(each) < _ASCII} | dict(more)
     by_first: dict[str, dict[str, str]] = {}
-    for (first, second), rest in sorted(found.items()):
-        seconds = by_first.setdefault(first, {})
+    for code, rest in sorted(found.items()):
+        second = code[1]
+        seconds = by_first.setdefault(code[0], {})
         seconds[rest] = seconds.get(rest, "") + second + (second.upper() if second > "9" else "")
     return (
         "|".join(

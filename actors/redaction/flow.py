@@ -199,10 +199,10 @@ class Flow:
             if search(piece) is not None:
                 return False
         near = len(piece) - _NEAR
-        if introduces(piece, near if near > 0 else 0) is not None:
-            return machine.tail_of_escapes(piece, near if near > 0 else 0) is None
+        if introduces(piece, max(0, near)) is not None:
+            return machine.tail_of_escapes(piece, max(0, near)) is None
         near = len(piece) - PREFIX
-        return machine.tail(piece, near if near > 0 else 0) is None
+        return machine.tail(piece, max(0, near)) is None
 
     def _next(self, text: str, at: int) -> re.Match[str] | None:
         """Return the first of what is searched for; none is searched for twice in one text."""
@@ -332,44 +332,46 @@ class Flow:
         One that is longer than all that is held back goes on for as long as every character of it
         makes a match.
         """
-        text, goes = self._text, self._machine.goes
-        plain, read, at = match.plain, match.read, match.at
+        text, goes, at = self._text, self._machine.goes, match.at
         size, limit = len(text), match.begins + self._machine.most_held
-        while at < size and (plain is not None or read is not None):
-            character = text[at]
-            if plain is read and plain is not None and character not in INTRODUCE:
+        while at < size and (match.plain is not None or match.read is not None):
+            spot, character = match.plain, text[at]
+            if spot is not None and spot is match.read and character not in INTRODUCE:
+                # As nearly always: both walks are at one.
                 at += 1
-                plain = goes(plain, character)
-                if plain.is_match:
+                spot = goes(spot, character)
+                if spot.is_match:
                     match.reaches, match.reads_further = at, False
-                goes_on = plain.is_open and not (at > limit and match.reaches < at)
-                read = plain = plain if goes_on else None
-                continue
-            token = self._token(at, last=last)
-            if token is None:
+                match.plain = match.read = spot if spot.is_open else None
+            elif (token := self._token(at, last=last)) is None:
                 break
-            ends, character = token
-            if read is None:
-                ends = at + 1
-            if plain is not None:
-                for number in range(at, ends):
-                    plain = goes(plain, text[number])
-                    if plain.is_match:
-                        match.reaches, match.reads_further = number + 1, False
-                    if not plain.is_open:
-                        plain = None
-                        break
-            if read is not None and not character and at == match.begins:
-                # No match begins with an order to a terminal.
-                read = None
-            if read is not None and character:
-                read = goes(read, character)
-                if read.is_match and match.reaches < ends:
-                    match.reaches, match.reads_further = ends, True
-                if not read.is_open:
-                    read = None
-            at = ends
+            else:
+                at = self._stride(match, at, *token)
             if at > limit and match.reaches < at:
-                plain = read = None
-        match.plain, match.read, match.at = plain, read, at
-        return plain is None and read is None
+                match.plain = match.read = None
+        match.at = at
+        return match.plain is None and match.read is None
+
+    def _stride(self, match: _Match, at: int, ends: int, character: str) -> int:
+        """Walk over one character, or over an escape that is read as one; return where it ends."""
+        text, goes = self._text, self._machine.goes
+        if match.read is None:
+            ends = at + 1
+        elif not character and at == match.begins:
+            # No match begins with an order to a terminal.
+            match.read = None
+        elif character:
+            match.read = goes(match.read, character)
+        for number in range(at, ends):
+            if match.plain is not None:
+                match.plain = goes(match.plain, text[number])
+                if match.plain.is_match:
+                    match.reaches, match.reads_further = number + 1, False
+                if not match.plain.is_open:
+                    match.plain = None
+        if match.read is not None:
+            if match.read.is_match and match.reaches < ends:
+                match.reaches, match.reads_further = ends, True
+            if not match.read.is_open:
+                match.read = None
+        return ends

@@ -11,14 +11,14 @@ from typing import Final
 
 _HYPHENS: Final = "-----"
 _BEGIN: Final = rf"{_HYPHENS}BEGIN[ +][A-Z0-9 +]{{0,30}}PRIVATE[ +]KEY(?:[ +]BLOCK)?{_HYPHENS}"
+_END: Final = rf"{_HYPHENS}END[ +][A-Z0-9 +]{{0,30}}PRIVATE[ +]KEY(?:[ +]BLOCK)?{_HYPHENS}"
 _BETWEEN: Final = r"""[\s\\"'+,#>|*]"""
 """What may stand between the lines of a key that is quoted, indented, or part of a program."""
 _HEADERS: Final = rf"(?:{_BETWEEN}*[A-Z][A-Za-z-]+:[^\n]+\n)*"
 
 PRIVATE_KEYS: Final = (
     # Whole ones, whatever is in them; and those of which the end is missing.
-    rf"{_BEGIN}(?:-{{0,4}}[^-])+{_HYPHENS}END[ +][A-Z0-9 +]{{0,30}}PRIVATE[ +]KEY(?:[ +]BLOCK)?"
-    rf"{_HYPHENS}",
+    rf"{_BEGIN}(?:-{{0,4}}[^-])+{_END}",
     rf"{_BEGIN}{_HEADERS}{_BETWEEN}*[A-Za-z0-9+/=]{{24}}(?:[A-Za-z0-9/=]|{_BETWEEN})*",
 )
 MODEL_KEYS: Final = (

@@ -28,7 +28,7 @@ _SELDOM_FIRST: Final = (
     "\x1b`~^|@$&!?;+*<>{}[]%#\\-_.:=/(),'\"JQZXVKYIGUWHBOFPDNMLRSTECA"
     "zqjx9876543210kvbypgwfmculdrhsnioate\t\n "
 )
-"""Characters by how often texts have them, roughly; those that keys have and words have not first."""
+"""Characters by how often texts have them, roughly; those of keys and not of words come first."""
 _CHARACTERS: Final = tuple(map(chr, range(128)))
 
 
@@ -214,7 +214,7 @@ def _alphabet(source: str) -> frozenset[str]:
     return frozenset(each for each in _CHARACTERS if _fits(source, each))
 
 
-# -- what is searched for ------------------------------------------------------------------------------
+# -- what is searched for ------------------------------------------------------------------------
 
 
 def _candidates(prefixes: Collection[Prefix]) -> list[str]:

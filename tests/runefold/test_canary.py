@@ -1,4 +1,4 @@
-"""A canary in every form goes through every door; no byte of the log, and no word to operators, has it.
+"""A canary in every form goes through every door: neither the log nor operators get to see it.
 
 Held against the files themselves, and against all that a handler is given of a record.
 """
@@ -20,6 +20,7 @@ from actors.tool.secrets import Secret
 from runefold.letterbox import Letterbox
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
+from runelog.rune import Envelope
 from tests.actors.redaction.forms import FORMS, KEYS
 from tests.runefold.talks import Raw
 
@@ -78,11 +79,11 @@ class Canary:
             """Pay."""
             return "paid"
 
-        self.tools = [returns, says, raises, knows, pay]
+        self.tools: list[Any] = [returns, says, raises, knows, pay]
         self.answers: Iterator[list[Event] | None] = iter(
             [
                 [*map(Text, pieces), Done(text)],
-                [ToolCall(each.spec.name) for each in self.tools[:-1]] + [Done()],
+                [*(ToolCall(each.spec.name) for each in self.tools[:-1]), Done()],
                 [ToolCall(text, text), ToolCall("returns", f'{{"{text}'), Done()],
                 [Done()],
                 [Failure(f"No_{text}", text)],
@@ -101,7 +102,7 @@ class Canary:
             raise self.worse(self.text)
         return iter(found)
 
-    def judge(self, name: str, _arguments: object, _spec: object) -> object:
+    def judge(self, name: str, _arguments: object, _spec: object) -> Any:  # noqa: ANN401 -- a policy's
         """Deny one tool, with a reason."""
         return ("deny", f"no {self.text}") if name == "returns" else None
 
@@ -136,7 +137,11 @@ def _visit(canary: Canary, directory: Path, **options: Any) -> None:  # noqa: AN
 def _waiting(session: Session) -> str:
     """Wait until a call waits for a human; return it."""
     for envelope in session.follow(wait=30):
-        if envelope.kind == "approval.requested" and session.approvals():
+        if (
+            isinstance(envelope, Envelope)
+            and envelope.kind == "approval.requested"
+            and session.approvals()
+        ):
             return session.approvals()[0].call_id
     raise AssertionError
 
@@ -153,7 +158,7 @@ def _everything(directory: Path) -> str:
 def test_a_canary_is_seen_nowhere(
     form: str, whose: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Through every door, online and offline: neither the log nor operators are told a part of it."""
+    """Through every door, online and offline: no part is kept, and operators are told none."""
     canary = Canary(f"see {FORMS[form](KEYS[whose])} ok.")
     with caplog.at_level(logging.DEBUG, logger="runefold"):
         _visit(canary, tmp_path / "log")

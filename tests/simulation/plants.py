@@ -16,7 +16,7 @@ from actors.hall import Hall
 from actors.model import lifecycle as model_law
 from actors.model.actor import ModelActor
 from actors.page import Page
-from actors.redaction.redactor import Flow
+from actors.redaction.flow import Flow
 from actors.session import decide as session_decides
 from actors.session import lifecycle as session_law
 from actors.session import state as session_state
@@ -284,7 +284,7 @@ def nothing_held_back(patch: pytest.MonkeyPatch) -> None:
     feed, end = Flow.feed, Flow.end
 
     def hasty(self: Flow, piece: str) -> str:
-        alone = Flow(self._machine)
+        alone = Flow(self._machine, self._mark)
         return feed(alone, piece) + end(alone)
 
     patch.setattr(Flow, "feed", hasty)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.redaction.patterns import BadPattern
-from actors.redaction.machine import MOST_HELD
 from actors.redaction.keys import PROVIDER_KEYS
+from actors.redaction.machine import MOST_HELD
+from actors.redaction.patterns import BadPattern
 from actors.redaction.redactor import DEFAULT, Redactor, mark
 from actors.tool.actor import Word
 from actors.tool.commands import Fail
