@@ -14,6 +14,7 @@ from bench import (
     idle,
     open,  # noqa: A004 -- named after what it measures
     read,
+    redaction,
     simulation,
     size,
     table,
@@ -22,7 +23,7 @@ from bench import (
 from bench.measure import FULL, QUICK
 
 HERE = Path(__file__).parent
-THEMES = ("append", "read", "open", "size", "turns", "idle", "simulation")
+THEMES = ("append", "read", "open", "size", "turns", "idle", "redaction", "simulation")
 
 
 def main() -> int:
@@ -43,7 +44,7 @@ def main() -> int:
                 rows += {"append": append, "turns": turns}[theme].rows(place, sizes, settings)
             else:
                 themes = {"read": read, "open": open, "size": size, "idle": idle}
-                themes["simulation"] = simulation
+                themes |= {"simulation": simulation, "redaction": redaction}
                 rows += themes[theme].rows(place, sizes)
         print(f"{theme}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
     table.show(rows, settings)
