@@ -12,6 +12,7 @@ from actors.redaction.strands import Strands
 from actors.tool.context import Call, Cancellation, cancelled, progress, stop_if_cancelled
 from actors.tool.outcome import in_words
 from actors.tool.output import Clip, clip
+from actors.tool.sandbox.streams import Streams
 from actors.tool.secrets import Veil
 from runelog.errors import Refused
 
@@ -84,6 +85,19 @@ def test_no_secret_slips_through_in_pieces(words: list[str], data: st.DataObject
     assert "hunter2" not in "".join(text for _, text in shown)
     for stream in ("out", "err"):
         assert "hunter2" not in "".join(text for name, text in shown if name == stream)
+
+
+def test_a_program_cannot_say_a_secret_on_two_streams() -> None:
+    """Half on one stream and half on the other: neither what is shown nor what is kept has it."""
+    said: list[tuple[str, str]] = []
+    streams = Streams(1_000, lambda *each: said.append(each), Veil({"KEY": "hunter2"}))
+    for stream, data in (("stdout", b"it is hun"), ("stderr", b"ter2"), ("stdout", b" ok")):
+        streams.feed(stream, data)
+    streams.finish()
+
+    assert streams.kept.text() == "it is secret:KEY ok"
+    assert {name for name, _ in said} == {"stdout"}
+    assert "".join(text for _, text in said) == "it is secret:KEY ok"
 
 
 def test_errors_are_told_in_words() -> None:
