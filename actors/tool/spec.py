@@ -18,7 +18,7 @@ import msgspec
 
 from actors.redaction.redactor import DEFAULT
 from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed, in_words
-from actors.tool.output import clip
+from actors.tool.output import clip, plain
 from actors.tool.schema import MAX_DEPTH
 from actors.tool.weight import outweighs
 from runelog.codec import check_depth
