@@ -95,6 +95,13 @@ class Children(Protocol):
         ...
 
 
+class _NoChildren:
+    """Starts no actor: the conversation has ended or sleeps."""
+
+    def ensure(self, kind: str, entity: str, agent: str) -> None:
+        """Do nothing."""
+
+
 @dataclass
 class Ward:
     """An entity without an actor: whoever acts for it folds it here."""
@@ -160,7 +167,7 @@ class Hall:
         """What an actor needs of the machine and of the app."""
         self.births = births
         self.children: Children
-        self.close: Callable[[], None] = lambda: None
+        self.close: Callable[[], None] = _nothing
         """Has everybody here end, and nobody started any more; for whoever keeps them alive."""
         self._ward_kinds = wards
         self._wards: dict[str, Ward] = {}
@@ -269,6 +276,17 @@ class Hall:
         for member in self._members.values() if busy else ():
             busy -= {name for name in member.held_up() if not self._mail_of(name)}
         return not busy
+
+    def let_go(self) -> None:
+        """Drop what the actors here shared: all have ended, and others read it from the log.
+
+        Whoever keeps them alive and the hall would otherwise hold each other, and all of it, until
+        the garbage collector looks for that.
+        """
+        self.children, self.close, self.page.on_failure = _NoChildren(), _nothing, _nothing
+        self.trays.clear()
+        self._wards.clear()
+        self._newborn.clear()
 
     def _mail_of(self, entity: str) -> int:
         member = self._members.get(entity)
@@ -396,3 +414,7 @@ class Hall:
             return self.page.kept
         # Others may have written: the same numbers may be of something else.
         return self.page.on_disk() if isinstance(error, LogFull) else 0
+
+
+def _nothing() -> None:
+    """Do nothing."""

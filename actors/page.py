@@ -37,7 +37,7 @@ class Page:
         """Begin empty; `on_failure` is called, on any thread, when a page could not be kept."""
         self._log = log
         self._conversation = conversation
-        self._on_failure = on_failure
+        self.on_failure = on_failure
         self._lock = threading.Lock()
         self._changes: list[Change] = []
         self._last: int | None = None
@@ -159,7 +159,7 @@ class Page:
                 # Now: whoever begins anew from the log goes on with the same numbers.
                 there = self.on_disk()
                 self.kept = there if head is None else min(there, head)
-            self._on_failure()
+            self.on_failure()
 
     def on_disk(self) -> int:
         """Return the last event that is on disk; 0 if that cannot be told."""

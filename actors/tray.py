@@ -26,3 +26,8 @@ class Trays(dict[Tray[Any], dict[str, Any]]):
         found: dict[str, T] = {}
         self[tray] = found
         return found
+
+    def drop(self, entity: str) -> None:
+        """Take away whatever is laid out under an id."""
+        for laid_out in self.values():
+            laid_out.pop(entity, None)

@@ -12,6 +12,7 @@ from pathlib import Path
 from bench import (
     append,
     idle,
+    memory,
     open,  # noqa: A004 -- named after what it measures
     read,
     redaction,
@@ -24,6 +25,8 @@ from bench.measure import FULL, QUICK
 
 HERE = Path(__file__).parent
 THEMES = ("append", "read", "open", "size", "turns", "idle", "redaction", "simulation")
+LONG = ("memory",)
+"""What takes a quarter of an hour, and so is measured only when it is named."""
 
 
 def main() -> int:
@@ -44,7 +47,7 @@ def main() -> int:
                 rows += {"append": append, "turns": turns}[theme].rows(place, sizes, settings)
             else:
                 themes = {"read": read, "open": open, "size": size, "idle": idle}
-                themes |= {"simulation": simulation, "redaction": redaction}
+                themes |= {"simulation": simulation, "redaction": redaction, "memory": memory}
                 rows += themes[theme].rows(place, sizes)
         print(f"{theme}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
     table.show(rows, settings)
@@ -66,7 +69,10 @@ def _options() -> argparse.Namespace:
         "--dir", type=Path, default=HERE.parent / ".bench", help="where data is put meanwhile"
     )
     parser.add_argument(
-        "--only", action="append", choices=THEMES, help="one theme; nothing is published then"
+        "--only",
+        action="append",
+        choices=THEMES + LONG,
+        help="one theme; nothing is published then",
     )
     return parser.parse_args()
 

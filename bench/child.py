@@ -4,6 +4,8 @@ python -m bench.child memory DIRECTORY CONVERSATION
 python -m bench.child crash DIRECTORY
 python -m bench.child idle DIRECTORY SESSIONS
 python -m bench.child unfinished DIRECTORY SESSIONS closed|killed
+python -m bench.child turns DIRECTORY SESSIONS MARK...
+python -m bench.child passing DIRECTORY closed|asleep MARK...
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ import dataclasses
 import gc
 import json
 import os
+import random
 import signal
 import sys
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -29,7 +33,7 @@ from runelog.replay import replay
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from runefold.sessions import Session
     from runelog.rune import Rune
@@ -39,6 +43,10 @@ IDLE_AFTER = 0.5
 """Seconds after which a session goes to sleep here: nobody wants to wait for a minute."""
 MAKERS = 32
 WAKINGS = 20
+GROUP = 16
+"""So many sessions have turns at a time, while others fall asleep."""
+IN_A_ROW = 5
+"""Turns of a session before others have theirs."""
 
 
 def memory(directory: str, conversation: str) -> None:
@@ -93,9 +101,13 @@ def _make(runtime: Runtime, count: int) -> list[Session]:
 
 def _sleep(runtime: Runtime) -> None:
     """Wait until every session is asleep."""
+    _wait_for_sleep(runtime)
+    gc.collect()
+
+
+def _wait_for_sleep(runtime: Runtime) -> None:
     while runtime.tree_of_actors.awake():
         time.sleep(IDLE_AFTER / 10)
-    gc.collect()
 
 
 def _threads() -> int:
@@ -123,11 +135,65 @@ def unfinished(directory: str, count: str, how: str) -> None:
     runtime.close()
 
 
+def turns(directory: str, sessions: str, *marks: str) -> None:
+    """Have turns in the same few sessions, and print the memory after so many of them."""
+    chosen = random.Random(0)
+    with open_runtime(Path(directory), IDLE_AFTER) as runtime, ThreadPoolExecutor(GROUP) as pool:
+        names = [session.id for session in _make(runtime, int(sessions))]
+
+        def talk(name: str) -> None:
+            session = runtime.session(name)
+            for _ in range(IN_A_ROW):
+                one_turn(session)
+
+        done = 0
+        found = []
+        for mark in map(int, marks):
+            while done < mark:
+                group = chosen.sample(names, min(GROUP, len(names)))
+                deque(pool.map(talk, group), maxlen=0)
+                done += len(group) * IN_A_ROW
+            found.append(_settled(runtime, done))
+    print(json.dumps(found))
+
+
+def passing(directory: str, how: str, *marks: str) -> None:
+    """Begin sessions that have one turn each and are then left, and print the memory they leave."""
+    with open_runtime(Path(directory), IDLE_AFTER) as runtime, ThreadPoolExecutor(GROUP) as pool:
+
+        def visit(numbers: Iterator[int]) -> None:
+            for _ in numbers:
+                session = runtime.create_session(SPEC)
+                one_turn(session)
+                if how == "closed":
+                    session.close()
+
+        done = 0
+        found = []
+        for mark in map(int, marks):
+            # All take from one, as a future for each session would take more memory than it leaves.
+            deque(pool.map(visit, [iter(range(done, mark))] * GROUP), maxlen=0)
+            done = mark
+            found.append(_settled(runtime, done))
+    print(json.dumps(found))
+
+
+def _settled(runtime: Runtime, done: int) -> dict[str, int]:
+    """Return the memory as it is, and once all sleep; nothing is collected for the occasion."""
+    awake = anonymous_memory()
+    _wait_for_sleep(runtime)
+    found = {"awake": awake, "asleep": anonymous_memory()}
+    print(f"{done:,}: {found}", file=sys.stderr, flush=True)
+    return found
+
+
 WHAT: Final[dict[str, Callable[..., None]]] = {
     "memory": memory,
     "crash": crash,
     "idle": idle,
     "unfinished": unfinished,
+    "turns": turns,
+    "passing": passing,
 }
 
 if __name__ == "__main__":

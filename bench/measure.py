@@ -56,6 +56,8 @@ class Sizes(NamedTuple):
     """Points at which a runtime is cut off in one process, a round."""
     killed: int
     """Points at which it is killed for real, a round."""
+    soak: tuple[int, ...]
+    """After how many turns, and how many sessions, the memory of a runtime is looked at."""
 
 
 FULL = Sizes(
@@ -81,6 +83,7 @@ FULL = Sizes(
     simulated=60,
     swept=200,
     killed=20,
+    soak=(5_000, 10_000, 25_000, 50_000),
 )
 QUICK = Sizes(
     rounds=5,
@@ -105,6 +108,7 @@ QUICK = Sizes(
     simulated=8,
     swept=16,
     killed=2,
+    soak=(200, 400),
 )
 
 

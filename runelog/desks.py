@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MAX_DESKS: Final = 2_048
 """How many conversations are kept in mind; the index is asked again for others."""
-MAX_STREAMS: Final = 131_072
-"""How many streams of all of them together; a stream takes some 200 bytes."""
+MAX_STREAMS: Final = 32_768
+"""How many streams of all of them together; a stream takes some 600 bytes."""
 _LIVE: Final = State.LIVE
 
 
@@ -48,7 +48,7 @@ class Desks:
         self._index = index
         self._desks: OrderedDict[str, Desk] = OrderedDict()
         self._streams = 0
-        """How many streams are kept in mind, at the most."""
+        """How many streams are kept in mind, at the most: those that were dropped since count."""
 
     def take(self, conversation: str) -> Desk:
         """Return the desk of a conversation that can be appended to."""
@@ -86,18 +86,25 @@ class Desks:
     def _version(self, desk: Desk, entity: str) -> int:
         self._streams += 1
         if self._streams > MAX_STREAMS:
-            self._forget_streams(desk)
-        return 0 if desk.complete else self._index.version(desk.id, entity)
+            self._forget_oldest(desk)
+        return 0 if desk.is_new(entity) else self._index.version(desk.id, entity)
 
-    def _forget_streams(self, in_use: Desk) -> None:
+    def _forget_oldest(self, in_use: Desk) -> None:
         """Keep half as many streams in mind, those of the conversations appended to last."""
         kept = 0
-        for desk in reversed(self._desks.values()):
+        for desk in [*reversed(self._desks.values())]:
             idle = desk is not in_use and not desk.pending
             if idle and kept + len(desk.versions) > MAX_STREAMS // 2:
-                desk.forget_streams()
-            kept += len(desk.versions)
+                del self._desks[desk.id]
+            else:
+                kept += len(desk.versions)
         self._streams = kept
+
+    def rest(self, conversation: str) -> None:
+        """Keep little in mind of a conversation that is not appended to for a while."""
+        desk = self._desks.get(conversation)
+        if desk is not None and not desk.pending:
+            desk.rest()
 
     def forget_segment(self) -> None:
         """Drop what is known of the active segment: another one has begun."""

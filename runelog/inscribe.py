@@ -22,17 +22,16 @@ from runelog.index import (
     load_tail,
     stream_prefix,
 )
+from runelog.seen import Seen
 
 if TYPE_CHECKING:
     from runelog.line import Item
     from runelog.segment import Batch, Environment
 
 _PAGE: Final = 4_096
-MAX_ENTITIES: Final = 16_384
-"""How many streams of one conversation are kept in mind: beyond that, each that begins is looked up
-first, as it may be there."""
-MAX_TAILS: Final = 1_024
-"""Of how many it is kept in mind where they go on: most have come to their end."""
+MAX_ENTITIES: Final = 64
+"""At most this many streams of a conversation are cached, with their versions and their tails. Most
+have come to their end: those that go on are looked up again."""
 
 
 class Past(Protocol):
@@ -71,6 +70,7 @@ class Desk:
         "pending",
         "record",
         "seed",
+        "seen",
         "stored",
         "tails",
         "versions",
@@ -82,8 +82,10 @@ class Desk:
         self.seed = frame.seed_of(conversation)
         self.head = record.head if record else 0
         self.versions: dict[str, int] = {}
+        self.seen: Seen | None = None
+        """The streams that were in `versions` before."""
         self.complete = record is None
-        """Whether `versions` has every stream there is: then another one is new."""
+        """Whether `versions` and `seen` have every stream there is: then another one is new."""
         self.pending = 0
         self.record = record
         self.forget()
@@ -100,15 +102,25 @@ class Desk:
     def finished(self) -> None:
         """Note that one append is on disk, and keep no more in mind than is of use."""
         self.pending -= 1
-        if len(self.tails) > MAX_TAILS:
+        if len(self.tails) > MAX_ENTITIES:
             self.tails.clear()
         if not self.pending and len(self.versions) > MAX_ENTITIES:
-            self.forget_streams()
+            self._forget_versions()
 
-    def forget_streams(self) -> None:
-        """Look every stream up anew when it is next appended to. Nothing may be pending."""
+    def rest(self) -> None:
+        """Keep no more in mind than which streams there are. Nothing may be pending."""
+        self.forget()
+        self._forget_versions()
+
+    def _forget_versions(self) -> None:
+        if self.complete:
+            self.seen = self.seen or Seen()
+            self.seen.add(self.versions)
         self.versions.clear()
-        self.complete = False
+
+    def is_new(self, entity: str) -> bool:
+        """Return True if a stream that is not in `versions` certainly has no rune yet."""
+        return self.complete and (self.seen is None or entity not in self.seen)
 
 
 class _Changed(NamedTuple):

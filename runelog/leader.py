@@ -357,6 +357,11 @@ class Leader:
         with self._lock:
             self._desks.forget(conversation)
 
+    def rest(self, conversation: str) -> None:
+        """Drop what is cached of a conversation that is not appended to for a while."""
+        with self._lock:
+            self._desks.rest(conversation)
+
     def _start_flusher(self) -> None:
         """See to it that the log's own thread is there, and awake."""
         if self._asleep:

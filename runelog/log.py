@@ -52,6 +52,13 @@ class Log(Protocol):
         """
         ...
 
+    def rest(self, conversation: str) -> None:
+        """Drop what is cached of a conversation that nothing is appended to for a while.
+
+        It changes nothing but the memory that it takes, and how long the next append does.
+        """
+        ...
+
     def read(
         self,
         conversation: str,

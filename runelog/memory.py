@@ -97,6 +97,9 @@ class MemoryLog:
         """Commit everything appended so far."""
         self.commit_pending()
 
+    def rest(self, conversation: str) -> None:
+        """Do nothing: there is no cache."""
+
     def commit_pending(self) -> None:
         """Let readers see what was appended and held back until now."""
         with self._changed:

@@ -24,7 +24,7 @@ MAX_ID: Final = 64
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID}}}")
 
 
-MAX_KNOWN_IDS: Final = 16_384
+MAX_KNOWN_IDS: Final = 1_024
 known_ids: set[str] = set()
 """Ids that were found good lately: the same few come with every append, and most come again."""
 

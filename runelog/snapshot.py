@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION: Final = 1
-MAX_CACHED: Final = 50_000
-"""How many marks of entities are kept in memory, over all conversations."""
-MAX_CONVERSATIONS: Final = 256
+MAX_CACHED: Final = 2_000
+"""How many marks of entities are kept in memory, over all conversations; one takes some 500 bytes.
+They are looked at when a conversation wakes and each time its states are kept."""
+MAX_CONVERSATIONS: Final = 64
 """How many conversations they may be of."""
 
 _MAGIC = b"\x93SNAPS\r\n"

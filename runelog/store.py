@@ -201,6 +201,11 @@ class Runelog:
         if self._writer is not None:
             self._writer.flush(conversation)
 
+    def rest(self, conversation: str) -> None:
+        """Drop what is cached of a conversation that nothing is appended to for a while."""
+        if self._writer is not None and self._pid == os.getpid():
+            self._writer.rest(conversation)
+
     def roll(self) -> None:
         """Seal the active segment and begin the next one."""
         self._arm().roll()

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MAX_OPEN: Final = 128
 """How many segments stay mapped; of more, the one that was not used for longest is closed."""
+MAX_NAMES: Final = 1_024
+"""Of how many conversations of a segment the names are cached."""
 
 
 class Volume:
@@ -89,7 +91,10 @@ class Volume:
                 msg = f"{self.info.name} names no conversation {number}"
                 raise Corrupt(msg)
             name = decode_head(key, found).id
-            known = self._ids[number] = (name, frame.seed_of(name))
+            known = (name, frame.seed_of(name))
+            if len(self._ids) >= MAX_NAMES:
+                self._ids.clear()
+            self._ids[number] = known
         return known
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actors.hall import Hall
-    from actors.ports import Scheduler
+    from actors.ports import Scheduler, Timer
     from actors.process import Exit, Ref
     from actors.shell import Shell
     from supervisors.registry import Registry
@@ -62,27 +62,47 @@ class House:
         """When an actor was last started again."""
         self.session: Ref
         """The session's actor: the last one there was."""
-        offices = hall.offices
-        self.supervisor = Supervisor(
-            hall.conversation,
-            hall.lane,
+        self.supervisor: Ref
+        self.gone: Gone
+        self.look: Timer | None = None
+        """When it is next looked at whether it can go to sleep."""
+
+    def supervise(self) -> Supervisor:
+        """Make the supervisor, for the caller to start.
+
+        The house itself only has a reference, which lets go of it when it ends: the two would hold
+        each other, with all that is in the hall, until the garbage collector looks for that.
+        """
+        offices = self.hall.offices
+        supervisor = Supervisor(
+            self.hall.conversation,
+            self.hall.lane,
             offices.clock,
             [ChildSpec(SESSION, self._session, restart=Restart.TRANSIENT, significant=True)],
             Flags(auto_shutdown=AutoShutdown.ANY_SIGNIFICANT),
             chance=offices.chance,
             on_restart=self._restarted,
         )
-        self.gone = Gone(self.supervisor)
+        self.supervisor, self.gone = supervisor.ref, Gone(supervisor)
+        return supervisor
 
     def leave(self) -> None:
         """Have everybody stop, in order."""
         self.left = True
         self._last = self.hall.page.last
-        self.supervisor.ref.stop()
+        self.supervisor.stop()
 
     def _fall(self) -> None:
         """End at once: whoever was started again here would believe in no more than the last."""
-        self.supervisor.ref.stop()
+        self.supervisor.stop()
+
+    def ended(self, down: Down) -> None:
+        """Let go of what was shared here, now that the supervisor has ended."""
+        if self.look is not None:
+            self.look.cancel()
+        # Of one that was killed, an actor may still be in the middle of a message.
+        if down.exit.reason is not Reason.KILLED:
+            self.hall.let_go()
 
     @property
     def stirred(self) -> bool:
@@ -94,7 +114,7 @@ class House:
     def replaced(self, old: Ref, scheduler: Scheduler) -> None:
         """Wait until a session that just ended has been replaced, or the house is gone."""
         for _ in range(_LOOKS):
-            if self.session is not old or not self.supervisor.ref.is_alive():
+            if self.session is not old or not self.supervisor.is_alive():
                 return
             scheduler.wait(self.gone, _PAUSE)
 
@@ -123,7 +143,7 @@ class House:
                 restart=Restart.TEMPORARY,
                 type=Kind.SUPERVISOR,
             )
-            self.supervisor.ref.notify(StartChild(spec))
+            self.supervisor.notify(StartChild(spec))
 
     def _agent(self, agent: str) -> Process:
         """Make the supervisor of an agent, with what it is to start waiting in its mailbox."""
@@ -156,7 +176,9 @@ class House:
                 # It came to its end, and with it the house.
                 self.left = True
             if down.exit.reason not in {Reason.CRASH, Reason.KILLED}:
-                self._homes.pop(entity, None)
+                agent = self._homes.pop(entity, "")
+                if agent and agent not in self._homes:
+                    self._retire(agent)
             elif self.hall.leave(entity, shell) and shell.has_started:
                 # What it is told from now on is for its successor.
                 self.hall.awaited.add(entity)
@@ -166,6 +188,15 @@ class House:
 
         shell.watch(ended)
         return shell
+
+    def _retire(self, agent: str) -> None:
+        """Let go of what was kept for an agent that has ended, once none of its actors is left."""
+        if self.left or agent in self._homes.values():
+            return
+        self.hall.trays.drop(agent)
+        supervisor = self._agents.pop(agent, None)
+        if supervisor is not None:
+            supervisor.stop()
 
     # -- mishaps ------------------------------------------------------------------------------
 
@@ -186,7 +217,9 @@ class House:
         self.hall.tell(SESSION, note)
 
     def _given_up(self, agent: str, down: Down) -> None:
-        """Tell the session that an agent could not be kept alive."""
+        """Tell the session that an agent could not be kept alive; one that ended was retired."""
+        if agent not in self._agents and agent not in self._waiting:
+            return
         if self._agents.get(agent) is down.ref:
             del self._agents[agent]
         for entity in [entity for entity, home in self._homes.items() if home == agent]:

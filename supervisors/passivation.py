@@ -50,11 +50,11 @@ class Bedtime:
         self._look_at(house, self._clock.now() + self._idle_after)
 
     def _look_at(self, house: House, when: int) -> None:
-        self._clock.at(when, lambda: house.hall.lane.run(lambda: self._look(house)))
+        house.look = self._clock.at(when, lambda: house.hall.lane.run(lambda: self._look(house)))
 
     def _look(self, house: House) -> None:
         """Send a house to sleep if nothing happened for long enough. Runs on its lane."""
-        if house.left or not house.supervisor.ref.is_alive():
+        if house.left or not house.supervisor.is_alive():
             return
         due = house.hall.active_at + self._idle_after
         now = self._clock.now()

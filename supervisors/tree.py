@@ -100,6 +100,7 @@ class Tree:
         lane = self.offices.scheduler.lane(conversation)
         hall = Hall(conversation, self.log, lane, self.offices, self._births, self._wards)
         house = House(hall, self._shells)
+        supervisor = house.supervise()
         with self._lock:
             self._houses[conversation] = house
             self.stirs.notify_all()
@@ -107,9 +108,9 @@ class Tree:
         if letter is not None:
             hall.awaited.add(SESSION)
             hall.tell(SESSION, letter)
-        house.supervisor.watch(lambda down: self._down(conversation, house, down))
+        supervisor.watch(lambda down: self._down(conversation, house, down))
         self._bedtime.woken(house)
-        return house.supervisor
+        return supervisor
 
     def _rouse(self, conversation: str) -> None:
         """Have a conversation wake, without waiting for it."""
@@ -130,8 +131,10 @@ class Tree:
             (page.hand_in if self._closed else page.settle)()
         except Exception as error:  # noqa: BLE001 -- as if it had been killed a moment before
             operator.warning("not_kept", conversation=conversation, reason=str(error))
+        house.ended(down)
         if self._closed:
             return
+        self.log.rest(conversation)
         broken = house.hall.broken
         if house.left:
             self._bedtime.asleep(conversation)
@@ -186,7 +189,7 @@ class Tree:
         house = self.house(conversation)
         if house is not None and house.left:
             self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
-        elif house is not None and house.supervisor.ref.is_alive():
+        elif house is not None and house.supervisor.is_alive():
             return house
         if letter is not None:
             with self._lock:
@@ -217,7 +220,7 @@ class Tree:
                     self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
                 else:
                     # Its alarm rang meanwhile.
-                    return house.supervisor.ref
+                    return house.supervisor
                 continue
             return ref
         msg = f"{conversation} can neither be started nor found"
