@@ -160,9 +160,11 @@ class Catalog:
         """Take in what a segment's own index says. Doing it twice changes nothing.
 
         Of conversations that are `dead` in it, only where they are. In several transactions, as
-        there may be much of it. That it is done is in the last.
+        there may be much of it. That it is done is in the last. In the order of the catalog's own
+        keys, so that each transaction copies few of its pages: LMDB keeps the memory of as many as
+        the largest one has copied.
         """
-        ids: dict[bytes, str] = {}
+        ids = _by_id(view)
         puts = itertools.chain(
             self._heads(segment, view, ids, dead),
             _streams(segment, view, ids),
@@ -175,24 +177,25 @@ class Catalog:
     def _heads(
         self, segment: int, view: View, ids: dict[bytes, str], dead: Collection[str]
     ) -> Iterator[_Put]:
-        """Yield heads and spans of the segment's conversations; note under which number each is.
+        """Yield heads and spans of the segment's conversations; leave out of `ids` who has none.
 
         One that was archived or erased stays so, unless this segment is what brought it back.
         """
-        for key, value in entries(view, "heads"):
-            head = decode_head(key, value)
-            if head.state is not State.LIVE:
-                continue
+        for key in [*ids]:
+            stored = view.get("heads", key)
+            assert stored is not None
+            head = decode_head(key, stored)
             place = _scoped(head.id) + PLACE.pack(head.since)
             span = ("spans", place, _encode_span(place, segment, head.head))
             if head.id in dead:
+                del ids[key]
                 yield span
                 continue
             known = self.head(head.id)
             settled = known is not None and known.state is not State.LIVE
             if settled and view.get("meta", b"silent") is None:
+                del ids[key]
                 continue
-            ids[key] = head.id
             own = head.id.encode()
             yield "heads", own, encode_head(own, head)
             yield span
@@ -269,18 +272,30 @@ class Catalog:
         self.env.close()
 
 
+def _by_id(view: View) -> dict[bytes, str]:
+    """Return the live conversations of a segment by their numbers there, in order of their ids."""
+    live = []
+    for key, stored in entries(view, "heads"):
+        head = decode_head(key, stored)
+        if head.state is State.LIVE:
+            live.append((head.id, key))
+    return {key: name for name, key in sorted(live)}
+
+
 def _streams(segment: int, view: View, ids: dict[bytes, str]) -> Iterator[_Put]:
     """Yield for each entity which versions the segment holds."""
-    current = b""
-    for key, _ in entries(view, "streams"):
-        prefix = key[:-8]
-        if prefix == current or key[:4] not in ids:
-            continue
-        current = prefix
-        tail = load_tail(view, "streams", prefix)
-        assert tail is not None
-        place = _scoped(ids[key[:4]], prefix[4:-1].decode()) + key[-8:]
-        yield "streams", place, _encode_span(place, segment, tail.next - 1)
+    for number, conversation in ids.items():
+        current = b""
+        stop = NUMBER.pack(NUMBER.unpack(number)[0] + 1)
+        for key, _ in entries(view, "streams", number, stop):
+            prefix = key[:-8]
+            if prefix == current:
+                continue
+            current = prefix
+            tail = load_tail(view, "streams", prefix)
+            assert tail is not None
+            place = _scoped(conversation, prefix[4:-1].decode()) + key[-8:]
+            yield "streams", place, _encode_span(place, segment, tail.next - 1)
 
 
 def _work(view: View, ids: dict[bytes, str]) -> Iterator[_Put]:

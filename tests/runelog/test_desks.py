@@ -1,19 +1,23 @@
-"""The writer keeps few conversations in mind, and knows of the others all the same."""
+"""The writer keeps few conversations and streams in mind, and knows the others all the same."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runelog import desks, inscribe
+from runelog import desks, inscribe, volumes
 from runelog.codec import Codec
 from runelog.errors import WrongVersion
-from runelog.rune import Change, Rune
+from runelog.rune import Change, Gap, Rune
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from runelog.inscribe import Desk
 
 
 class Said(Rune, frozen=True, tag="desk.said"):
@@ -47,7 +51,6 @@ def test_streams_that_are_not_kept_in_mind_are_looked_up(
 ) -> None:
     """A conversation of very many entities still knows the version of each."""
     monkeypatch.setattr(inscribe, "MAX_ENTITIES", 3)
-    monkeypatch.setattr(inscribe, "MAX_TAILS", 2)
     names = [f"note_{number}" for number in range(10)]
     with Runelog.open(tmp_path, Codec([Said])) as log:
         for turn in range(3):
@@ -83,24 +86,128 @@ def test_streams_of_many_conversations_are_looked_up_again(
     assert set(streams.values()) == {3}
 
 
-def test_a_long_conversation_is_not_looked_up_again_and_again(tmp_path: Path) -> None:
-    """What begins in a conversation of thousands of streams is known to be new."""
+def desk_of(log: Runelog, conversation: str) -> Desk:
+    """Return what the writer keeps in mind of a conversation."""
+    writer = log._writer
+    assert writer is not None
+    return writer._desks._desks[conversation]
+
+
+@contextlib.contextmanager
+def asked_for(log: Runelog) -> Iterator[list[str]]:
+    """Give the streams that are looked up in the index meanwhile."""
     asked: list[str] = []
+    writer = log._writer
+    assert writer is not None
+    index = writer._desks._index
+    known = index.version
+
+    def version(conversation: str, entity: str) -> int:
+        asked.append(entity)
+        return known(conversation, entity)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index, "version", version)
+        yield asked
+
+
+def test_a_long_conversation_is_not_looked_up_again_and_again(tmp_path: Path) -> None:
+    """Of thousands of streams, nearly each that begins is known to be new."""
     with Runelog.open(tmp_path, Codec([Said])) as log:
         log.append("conv_a", said("note_0", 0))
-        writer = log._writer
-        assert writer is not None
-        index = writer._desks._index
-        known = index.version
-
-        def version(conversation: str, entity: str) -> int:
-            asked.append(entity)
-            return known(conversation, entity)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(index, "version", version)
+        with asked_for(log) as asked:
             for start in range(1, 3_000, 100):
                 changes = [said(f"note_{number}", 0)[0] for number in range(start, start + 100)]
                 log.append("conv_a", changes)
 
-    assert asked == []
+    assert len(asked) < 300
+
+
+def test_streams_that_ended_do_not_stay_in_mind(tmp_path: Path) -> None:
+    """However many there were, only the last few are cached."""
+    with Runelog.open(tmp_path, Codec([Said])) as log:
+        for number in range(500):
+            log.append("conv_a", said(f"note_{number}", 0))
+        desk = desk_of(log, "conv_a")
+
+        assert len(desk.versions) <= 64
+        assert len(desk.tails) <= 64
+
+
+def test_many_conversations_share_what_is_kept_in_mind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those appended to longest ago are dropped, however few streams each of them has."""
+    monkeypatch.setattr(desks, "MAX_STREAMS", 20)
+    with Runelog.open(tmp_path, Codec([Said])) as log:
+        for number in range(40):
+            log.append(f"conv_{number}", said("note_1", 0))
+        writer = log._writer
+        assert writer is not None
+        kept = writer._desks._desks
+
+        assert sum(len(desk.versions) for desk in kept.values()) <= 20
+        assert "conv_39" in kept
+
+
+@pytest.mark.parametrize("streams", [3, 200])
+def test_a_conversation_at_rest_is_not_kept_in_mind(tmp_path: Path, streams: int) -> None:
+    """Nothing but which streams there are; it goes on where it was, and new ones are known."""
+    names = [f"note_{number}" for number in range(streams)]
+    with Runelog.open(tmp_path, Codec([Said])) as log:
+        for name in names:
+            log.append("conv_a", said(name, 0, 2))
+        log.rest("conv_a")
+        desk = desk_of(log, "conv_a")
+        kept = {**desk.versions}, {**desk.tails}, desk.events
+        with asked_for(log) as asked:
+            log.append("conv_a", [*said("note_new", 0), *said(names[0], 2)])
+        with pytest.raises(WrongVersion):
+            log.append("conv_a", said(names[-1], 0))
+        streams_of = {name: log.version("conv_a", name) for name in (*names, "note_new")}
+
+    assert kept == ({}, {}, None)
+    assert asked == [names[0]]
+    assert streams_of == {**dict.fromkeys(names, 2), names[0]: 3, "note_new": 1}
+
+
+def test_what_is_not_written_yet_is_not_forgotten(tmp_path: Path) -> None:
+    """A conversation with appends under way does not rest: the next one goes behind them."""
+    with Runelog.open(tmp_path, Codec([Said])) as log:
+        log.append("conv_a", said("note_1", 0))
+        writer = log._writer
+        assert writer is not None
+        with writer._lock:
+            desk = writer._desks._desks["conv_a"]
+            desk.pending += 1
+            writer._desks.rest("conv_a")
+            desk.pending -= 1
+
+        assert desk.versions == {"note_1": 1}
+
+
+def test_names_of_conversations_are_kept_of_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many conversations are read, each is found under its own name."""
+    monkeypatch.setattr(volumes, "MAX_NAMES", 3)
+    names = [f"conv_{number}" for number in range(10)]
+    with Runelog.open(tmp_path, Codec([Said])) as log:
+        for name in names:
+            log.append(name, said("note_1", 0))
+        read = [item.conversation for item in log.read_all() if not isinstance(item, Gap)]
+        volume = log.premises.volumes.volume(1)
+
+        assert read == names
+        assert len(volume._ids) <= 3
+
+
+def test_few_runes_of_a_conversation_are_held_at_a_time(tmp_path: Path) -> None:
+    """However long it is, whoever reads it is given a small part after the other."""
+    with Runelog.open(tmp_path, Codec([Said])) as log:
+        log.append("conv_a", said("note_1", 0, 2_000))
+        place = log._reader._look("conv_a")
+        parts = [len(chunk) for chunk in log._reader._chunks(place, 0, 2_000)]
+
+    assert sum(parts) == 2_000
+    assert max(parts) <= 256

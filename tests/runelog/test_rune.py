@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from runelog.codec import Codec
 from runelog.errors import BadId, Refused
-from runelog.rune import MAX_ID, SYSTEM, Change, Rune, Tombstone, Unknown, check_id, kind_of
+from runelog.rune import (
+    MAX_ID,
+    SYSTEM,
+    Change,
+    Rune,
+    Tombstone,
+    Unknown,
+    check_id,
+    kind_of,
+    known_ids,
+)
 
 ALLOWED = string.ascii_letters + string.digits + "_-"
 
@@ -68,6 +78,15 @@ def test_a_kind_is_the_tag_of_class_and_instance() -> None:
     """A rune's kind can be asked of the class or of the rune."""
     assert kind_of(Noted) == kind_of(Noted(text="a")) == "note.taken"
     assert (kind_of(Unknown), kind_of(Tombstone)) == ("log.unknown", "log.tombstone")
+
+
+def test_few_ids_are_remembered() -> None:
+    """Ids that were checked before are known without a check, and only the latest are held."""
+    for number in range(5_000):
+        check_id(f"turn_{number}")
+
+    assert "turn_4999" in known_ids
+    assert len(known_ids) <= 1_024
 
 
 def test_a_rune_cannot_be_changed() -> None:

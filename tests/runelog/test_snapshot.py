@@ -323,6 +323,15 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         assert snapshots.load(f"conv_{conversation}", TURN, 9) is not None
 
 
+def test_few_conversations_are_remembered(snapshots: Snapshots) -> None:
+    """However short they are: a conversation is looked at when it wakes, and most sleep."""
+    for conversation in range(100):
+        snapshots.save(f"conv_{conversation}", 1, {TURN: kept(1, b"s")})
+
+    assert len(snapshots._indexes) <= 64
+    assert snapshots.load("conv_0", TURN, 9) is not None
+
+
 def test_threads_share_a_handle(snapshots: Snapshots) -> None:
     """Many threads that save and load at once lose nothing."""
 

@@ -332,6 +332,19 @@ class Appending(Base):
 
         assert log.position == 0
 
+    def test_a_conversation_that_rests_goes_on_where_it_was(self, log: Log) -> None:
+        """To say that nothing is appended for a while changes nothing of what is there."""
+        log.append(A, [notes("note_1", "a", "b"), notes("note_2", "c")])
+        log.rest(A)
+        log.rest(B)
+        log.append(A, [notes("note_1", "d", version=2), notes("note_3", "e", version=0)])
+        log.rest(A)
+
+        with pytest.raises(WrongVersion):
+            log.append(A, [notes("note_2", "f", version=0)])
+        assert texts(log.read(A)) == ["a", "b", "c", "d", "e"]
+        assert texts(log.stream(A, "note_1")) == ["a", "b", "d"]
+
     def test_the_log_speaks_the_codec_it_was_given(self, log: Log) -> None:
         """The log's codec knows the kinds of the one it was opened with."""
         assert log.codec.kinds == CODEC.kinds
