@@ -28,6 +28,12 @@ class Batch:
         self._txn = txn
         self._tables = tables
 
+    @property
+    def commit(self) -> int:
+        """The number of the last commit that this transaction sees."""
+        number: int = self._txn.id()
+        return number
+
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value under `key`, None if there is none."""
         found: bytes | None = self._txn.get(key, db=self._tables[table])

@@ -26,6 +26,13 @@ def acquire(directory: Path, *, create: bool, take_over: bool, errand: str = "")
         if not create:
             msg = f"{directory} holds no log (it has no MANIFEST)"
             raise NotALog(msg)
+        manifest.check_placed(directory)
+        if (directory / "BACKUP").exists():
+            msg = (
+                f"{directory} is being made by `runefold log backup` or `restore-backup`, and is "
+                "not finished: run it again"
+            )
+            raise NotALog(msg)
         if _holds_segments(directory) and not (directory / "CREATING").exists():
             msg = (
                 f"{directory} has segments and no MANIFEST: "

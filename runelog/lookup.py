@@ -68,6 +68,10 @@ class Lookup:
         with self._lock:
             return self._current().catalog
 
+    def asked(self) -> contextlib.AbstractContextManager[Catalog]:
+        """Give the catalog to readers of its file; it stays open as long as the block lasts."""
+        return self._asked()
+
     @contextlib.contextmanager
     def _asked(self) -> Iterator[Catalog]:
         """Give the catalog to ask; it stays open that long, whoever closes the log meanwhile."""

@@ -24,7 +24,7 @@ from zlib import crc32
 import msgspec
 
 from runelog.decoders import from_json
-from runelog.errors import Corrupt, Held, NewerFormat, NotALog, ReadOnly, printable
+from runelog.errors import Corrupt, Held, NewerFormat, NotALog, ReadOnly, Refused, printable
 from runelog.files import NO_ROOM, TEMPORARY, replacing, sync_directory
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ _OURS: Final = frozenset(
     }
 )
 _MOMENT: Final = "%Y-%m-%d %H:%M:%S UTC"
+PLACING: Final = "PLACING"
+"""The file that is there while a backup is put in place; see `runelog.placing`."""
 _FLOCK: Final = "hhqqi0q"
 _PATIENCE: Final = 0.1
 ERRANDS: Final = 10.0
@@ -123,19 +125,30 @@ def read_manifest(directory: Path) -> Manifest:
         what = "is a file" if directory.exists() else "does not exist"
         msg = f"{directory} {what}: name the directory of a log"
         raise NotALog(msg)
+    check_placed(directory)
     try:
-        data = (directory / "MANIFEST").read_bytes()
+        return read_record(directory / "MANIFEST", Manifest)
     except FileNotFoundError:
         msg = f"{directory} holds no log (it has no MANIFEST)"
         raise NotALog(msg) from None
-    return _decode(data, Manifest, directory / "MANIFEST")
+
+
+def check_placed(directory: Path) -> None:
+    """Refuse a directory in which a backup or a restore was not put in place to its end."""
+    if (directory / PLACING).exists():
+        msg = (
+            f"{directory} is part of one backup and part of another: putting the files in place "
+            "was interrupted. Run the same `runefold log backup` or `runefold log restore-backup` "
+            "again, which finishes it; `restore-backup` from it does so as well"
+        )
+        raise Refused(msg)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace MANIFEST as one step that a crash cannot split."""
     # The segments it names were synced, but their names may not be durable yet.
     sync_directory(directory / "segments")
-    _replace(directory / "MANIFEST", manifest)
+    write_record(directory / "MANIFEST", manifest)
 
 
 def read_clean(directory: Path) -> Clean | None:
@@ -144,14 +157,14 @@ def read_clean(directory: Path) -> Clean | None:
     None if it did not close it, or what it left cannot be trusted.
     """
     try:
-        return _decode((directory / "CLEAN").read_bytes(), Clean, directory / "CLEAN")
+        return read_record(directory / "CLEAN", Clean)
     except (FileNotFoundError, Corrupt, NewerFormat):
         return None
 
 
 def write_clean(directory: Path, clean: Clean) -> None:
     """Vouch for the files as they are now."""
-    _replace(directory / "CLEAN", clean)
+    write_record(directory / "CLEAN", clean)
 
 
 def drop_clean(directory: Path) -> None:
@@ -160,9 +173,15 @@ def drop_clean(directory: Path) -> None:
     sync_directory(directory)
 
 
-def _replace(path: Path, record: msgspec.Struct) -> None:
+def write_record(path: Path, record: msgspec.Struct) -> None:
+    """Replace a small file by one that holds a record and its checksum, durably."""
     with replacing(path) as file:
         file.write(_encode(record))
+
+
+def read_record(path: Path, into: type[_T]) -> _T:
+    """Read a file that `write_record` wrote."""
+    return _decode(path.read_bytes(), into, path)
 
 
 def _encode(record: msgspec.Struct) -> bytes:

@@ -14,6 +14,7 @@ import weakref
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from runelog.backup import back_up
 from runelog.checks import check_options, check_parts
 from runelog.codec import Codec
 from runelog.commit import Writer
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from runelog.manifest import Lock
     from runelog.rune import Appended, Change, Conversation, Envelope, Gap, Work
+    from runelog.staging import BackedUp
     from runelog.transfer import Entry
 
 SEGMENT_SIZE: Final = 256 << 20
@@ -356,6 +358,23 @@ class Runelog:
         Their blobs must be here already. Use `runelog.exchange.take_in` for a stream from outside.
         """
         self._keeper().take_in(conversations, size, progress)
+
+    def backup(
+        self,
+        dest: str | os.PathLike[str],
+        *,
+        verify: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> BackedUp:
+        """Copy the log to another directory, which is a log with all that was committed by now.
+
+        Any handle can do that, also one that only reads, while the log is written to. A directory
+        that holds an earlier backup of this log gets what is new, and loses what was erased; one
+        that holds anything else is refused. What is copied is checked, with `verify` also what was
+        there, and copied again if it is damaged. `progress` is told of bytes.
+        """
+        self.flush()
+        return back_up(self.premises, Path(dest).absolute(), verify=verify, progress=progress)
 
     # -- closing ------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import typer
 
 import runefold
 from runefold.cli import (
+    backup,
     course,
     crash,
     insight,
@@ -53,6 +54,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "restore": keep.restore,
     "erase": keep.erase,
     "repair": keep.mend,
+    "backup": backup.backup,
+    "restore-backup": backup.restore,
 }
 for name, command in _COMMANDS.items():
     log.command(name, epilog=EXIT_CODES)(command)

@@ -43,7 +43,7 @@ EXIT_CODES: Final = (
     "4 the disk is full or failed, or no answer came in time."
 )
 _BESIDE: Final = (
-    "stop that process first. Reading works beside it: stats, list, show, verify and export"
+    "stop that process first. Reading works beside it: stats, list, show, verify, export and backup"
 )
 _FOR_PROGRAMS: Final = (
     ": close it there first, or only read it, with Runelog.open(..., readonly=True)",

@@ -86,8 +86,13 @@ class Screen:
         sys.stdout.flush()
 
     @contextlib.contextmanager
-    def progress(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show a bar on a terminal while the block runs; give what to tell of runes done."""
+    def progress(
+        self, what: str, total: int | None = None, told: Callable[[int], str] | None = None
+    ) -> Iterator[Callable[[int], None]]:
+        """Show a bar on a terminal while the block runs; give what to tell of runes done.
+
+        With `told` it is something else than runes, which `told` puts into words.
+        """
         if not self._err.is_terminal:
             yield lambda _: None
             return
@@ -99,16 +104,24 @@ class Screen:
             TimeElapsedColumn(),
         ]
         with Progress(*columns, console=self._err, transient=True) as bar:
-            yield _Meter(bar, bar.add_task(what, total=total, told=""), total).add
+            yield _Meter(bar, bar.add_task(what, total=total, told=""), total, told).add
 
 
 class _Meter:
     """Moves a bar, now and then."""
 
-    def __init__(self, bar: Progress, task: TaskID, total: int | None) -> None:
+    def __init__(
+        self,
+        bar: Progress,
+        task: TaskID,
+        total: int | None,
+        told: Callable[[int], str] | None,
+    ) -> None:
         self._bar = bar
         self._task = task
         self._total = total
+        self._words = told or "{:,}".format
+        self._unit = "" if told else " runes"
         self._done = 0
         self._told = 0
 
@@ -116,8 +129,9 @@ class _Meter:
         self._done += count
         if self._done - self._told >= _STEP or self._done == self._total:
             self._told = self._done
-            of = f" of {self._total:,}" if self._total else ""
-            self._bar.update(self._task, completed=self._done, told=f"{self._done:,}{of} runes")
+            of = f" of {self._words(self._total)}" if self._total else ""
+            told = f"{self._words(self._done)}{of}{self._unit}"
+            self._bar.update(self._task, completed=self._done, told=told)
 
 
 def _has_colours(console: Console) -> bool:

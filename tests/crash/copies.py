@@ -33,33 +33,36 @@ def write(directory: Path) -> None:
             name = chance.choice([*live, f"conv_{number}"])
             live[name] = count = live.get(name, 0) + 1
             log.append(name, [Change("note_1", None, [Noted(text=f"{name} {count}")], ("book_1",))])
-            _say(f"append {name} {count}")
+            say(f"append {name} {count}")
             if number % 7 == 6:
                 log.roll()
             if len(live) > 6:
                 oldest = next(iter(live))
                 del live[oldest]
                 if chance.random() < 0.3:
-                    _say(f"erase {oldest} 0")
+                    say(f"erase {oldest} 0")
                     log.erase(oldest)
                 else:
                     log.archive(oldest)
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Tell the tester something."""
     os.write(1, line.encode() + b"\n")
 
 
 class Writer:
     """The process that writes, and what it has acknowledged so far."""
 
-    def __init__(self, directory: Path) -> None:
-        """Start it."""
+    def __init__(self, directory: Path, module: str = "tests.crash.copies") -> None:
+        """Start it; what it writes is up to the `module`."""
         self.acknowledged: dict[str, int] = {}
         self.erased: set[str] = set()
         """What it has erased, or is about to."""
+        self.gone: set[str] = set()
+        """What it has erased."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.copies", str(directory)],
+            [sys.executable, "-m", module, str(directory)],
             stdout=subprocess.PIPE,
             cwd=_ROOT,
         )
@@ -93,8 +96,10 @@ class Writer:
             what, name, count = line.decode().split()
             if what == "append":
                 self.acknowledged[name] = int(count)
-            else:
+            elif what == "erase":
                 self.erased.add(name)
+            else:
+                self.gone.add(name)
         return len(lines)
 
 

@@ -48,7 +48,8 @@ class Step(NamedTuple):
 
     do: str
     """append, whisper (an append that nobody waits for), flush, roll, archive, compact (an archive
-    that removes the runes from the segments at once), restore, erase, take_in or reopen."""
+    that removes the runes from the segments at once), restore, erase, take_in, reopen or backup,
+    which goes to a directory beside the log."""
     names: tuple[str, ...] = ()
     runes: int = 1
     size: int = 20
@@ -236,6 +237,8 @@ def perform(log: Runelog, step: Step, number: int, durability: Durability = "com
     elif step.do == "reopen":
         log.close()
         return open_log(log.directory, durability)
+    elif step.do == "backup":
+        log.backup(log.directory.parent / "backup")
     elif step.do == "take_in":
         take_in(log, io.BytesIO(parcel(step, number)))
     elif step.do in ("flush", "roll"):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from runelog import premises, repair, walk
+from runelog import backup, premises, repair, walk
 from runelog.errors import Corrupt
 from runelog.salvage import check_size
 from runelog.segment import TABLES
@@ -39,6 +39,7 @@ def walking_inside() -> Iterator[None]:
     """Have files walked in this very process: where none may be damaged, it need not be spared."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(premises, "walk_all", _examined)
+        patch.setattr(backup, "walk_all", _examined)
         patch.setattr(repair, "walk", _examine)
         yield
 
