@@ -299,8 +299,12 @@ def _written(now: Manifest) -> tuple[str, str]:
 def _is_same(old: SegmentInfo, now: SegmentInfo) -> bool:
     """Return True if two manifests may speak of one segment, at two times."""
     sealed = old.name == now.name and old.status is Status.SEALED
-    return (old.first, old.since) == (now.first, now.since) and (
-        not sealed or old.digest == now.digest
+    # An active segment that was written anew tells the time of the last rune it had.
+    later = old.generation < now.generation and old.since < now.since
+    return (
+        old.first == now.first
+        and (old.since == now.since or later)
+        and (not sealed or old.digest == now.digest)
     )
 
 

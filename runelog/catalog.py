@@ -225,14 +225,18 @@ class Catalog:
             found = view.get("meta", SETTLED)
         return PLACE.unpack(checked(SETTLED, found))[0] if found is not None else 0
 
-    def check_age(self, now: Manifest) -> None:
+    def check_age(self, now: Manifest, *, complete: bool = False) -> None:
         """Raise `Corrupt` unless the catalog is from the same time as a manifest.
 
-        It may know less of sealed segments, and of what was begun last it may know already.
+        It may know less of sealed segments, unless it must be `complete`, and of what was begun
+        last it may know already.
         """
         settled = self.settled
         if settled < now.settled:
             msg = f"{self.env.path.name} is older than MANIFEST"
+            raise Corrupt(msg)
+        if complete and self.merged + 1 < now.active.number:
+            msg = f"{self.env.path.name} does not know all sealed segments"
             raise Corrupt(msg)
         # A segment that was about to be sealed may be known already.
         if self.merged > now.active.number or (settled > now.settled and not now.pending):

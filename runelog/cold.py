@@ -69,6 +69,11 @@ class Archives:
         (self._directory / (conversation + _ERASED)).touch(mode=0o600)
         sync_directory(self._directory)
 
+    def head(self, conversation: str) -> Head:
+        """Return what its file says of an archived conversation."""
+        with self.opened(conversation) as reader:
+            return head_of(reader.section(conversation))
+
     def heads(self) -> Iterator[Head]:
         """Yield what the files say of archived and erased conversations, to rebuild a catalog."""
         if not self._directory.is_dir():
@@ -78,8 +83,7 @@ class Archives:
                 yield Head(path.stem, 0, 0, 0, 0, 0, State.ERASED)
             elif path.suffix == _SUFFIX:
                 try:
-                    with self.opened(path.stem) as reader:
-                        head = head_of(reader.section(path.stem))
+                    head = self.head(path.stem)
                 except Corrupt:
                     # It is there, although nobody can say how long it is: reading it says why.
                     head = Head(path.stem, 1, 1, 0, 0, 0, State.ARCHIVED)

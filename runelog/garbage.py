@@ -22,7 +22,7 @@ from runelog.salvage import SalvageView
 from runelog.transfer import entry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from runelog.manifest import Manifest
@@ -150,22 +150,24 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
-def missing_elsewhere(path: Path, read: Read) -> str:
+def missing_elsewhere(path: Path, read: Read, erased: Collection[str]) -> str:
     """Return in words why a segment's file cannot go; nothing if `read` gives all its runes.
 
     `read(conversation, after)` yields runes as the log has them. Those of a conversation that was
-    erased do not count.
+    `erased` do not count.
     """
+    if is_blank(path):
+        return ""
     try:
         with SalvageView.open(path) as view:
             if problems := view.check():
                 return f"it is damaged: {problems[0]}"
-            return _missing(view, read)
+            return _missing(view, read, erased)
     except (RunefoldError, FileNotFoundError, KeyError, *_NONSENSE) as error:
         return f"it cannot be compared with the log: {error}"
 
 
-def _missing(view: SalvageView, read: Read) -> str:
+def _missing(view: SalvageView, read: Read, erased: Collection[str]) -> str:
     """Compare each rune of a segment, byte for byte, with what the log has in its place."""
     names = {key: decode_head(key, value).id for key, value in entries(view, "heads")}
     kept: dict[str, Iterator[Envelope] | None] = {}
@@ -174,7 +176,7 @@ def _missing(view: SalvageView, read: Read) -> str:
         found = frame.unpack(data, name, frame.seed_of(name), PLACE.unpack(key)[0])
         if name not in kept:
             try:
-                kept[name] = read(name, found.first - 1)
+                kept[name] = None if name in erased else read(name, found.first - 1)
             except Gone:
                 kept[name] = None
             except UnknownConversation:

@@ -21,7 +21,6 @@ from runelog.rune import SYSTEM, State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from runelog.catalog import Span
     from runelog.commit import Writer
     from runelog.transfer import Entry
     from runelog.volumes import Volume
@@ -64,10 +63,11 @@ class Keeper:
                 self._withdraw(names)
                 raise
             self.finish()
-            if self._is_worth_compacting():
+            dead = self._removable()
+            if self._is_worth_compacting(dead):
                 # They are archived. What is not removed now is tried again with the next ones.
                 with contextlib.suppress(LogFull, Corrupt):
-                    self._compact(self._home.volumes.dead)
+                    self._compact(dead)
 
     def _decide(self, names: Sequence[str]) -> None:
         """Make it real that conversations are archived; their runes in segments are dead now."""
@@ -84,28 +84,35 @@ class Keeper:
         """Have others look conversations up anew: what they have in mind may not be so any more."""
         for name in names:
             self._writer.forget(name)
+            self._home.dead_spans.pop(name, None)
         self._home.reader.news.stir()
 
-    def _is_worth_compacting(self) -> bool:
-        """Return True if so much in the segments is dead that writing them anew is cheap for it.
-
-        The more there is, the more rarely it happens: archiving one by one costs the same for each.
-        """
-        if len(self._home.volumes.dead) > MAX_DEAD:
-            return True
-        spans = self._dead_spans()
-        runes = sum(span.last - span.first + 1 for span in spans)
-        held = sum(self._positions(number) for number in {span.segment for span in spans})
-        return runes >= MIN_DEAD and 2 * runes >= held
-
-    def _dead_spans(self) -> list[Span]:
-        """Return where runes of archived conversations are still in segments."""
+    def _removable(self) -> list[str]:
+        """Return the dead conversations that are in sound segments only."""
         home, known = self._home, self._home.dead_spans
         home.dead_spans = {
             name: known[name] if name in known else home.lookup.spans(name, 0)
             for name in home.volumes.dead
         }
-        return [span for spans in home.dead_spans.values() for span in spans]
+        held = {span.segment for spans in home.dead_spans.values() for span in spans}
+        damaged = {number for number in held if home.volumes.is_damaged(number)}
+        return [
+            name
+            for name, spans in home.dead_spans.items()
+            if damaged.isdisjoint(span.segment for span in spans)
+        ]
+
+    def _is_worth_compacting(self, dead: Sequence[str]) -> bool:
+        """Return True if so much in the segments is dead that writing them anew is cheap for it.
+
+        The more there is, the more rarely it happens: archiving one by one costs the same for each.
+        """
+        if len(dead) > MAX_DEAD:
+            return True
+        spans = [span for name in dead for span in self._home.dead_spans[name]]
+        runes = sum(span.last - span.first + 1 for span in spans)
+        held = sum(self._positions(number) for number in {span.segment for span in spans})
+        return runes >= MIN_DEAD and 2 * runes >= held
 
     def _positions(self, number: int) -> int:
         """Return how many positions a segment has."""
@@ -276,6 +283,7 @@ class Keeper:
             self._writer.use(active, done.last)
             if pending is None:
                 # Until it knows of them, somebody could begin them a second time.
+                home.stamp()
                 with home.owned():
                     home.catch_up()
         home.reader.news.announce(done.last)
@@ -329,6 +337,7 @@ class Keeper:
         home = self._home
         steps = home.volumes.manifest.pending
         try:
+            home.stamp()
             with home.owned():
                 home.catch_up()
                 for step in steps:
@@ -362,9 +371,9 @@ class Keeper:
     def _put_away(self, name: str) -> None:
         """Note that a conversation is in its archive now."""
         head = self._home.lookup.head(name)
-        if head is None:
-            msg = f"{name} is archived, and no index tells of it: run `runefold log repair`"
-            raise Corrupt(msg, conversation=name)
+        if head is None or not head.head:
+            # The catalog was made anew since, or is an older one.
+            head = self._home.archives.head(name)
         head.since = 1
         self._home.lookup.catalog.settle(head, dead=name in self._home.volumes.dead)
         self._home.blobs.drop(name)

@@ -89,6 +89,9 @@ def settle_resting(
         known = catalog.head(head.id)
         if known is not None and known.state is not State.LIVE:
             continue
+        if head.state is State.ERASED and (head.id in active or catalog.spans(head.id, 0)):
+            # Its runes are back. As long as their places are known, opening the log erases them.
+            continue
         if head.id in dead or reach(catalog, head.id, active) < max(head.head, 1):
             catalog.settle(head, dead=head.id in dead)
 

@@ -172,14 +172,22 @@ class Premises:
         with self.owner.section():
             yield
 
+    def stamp(self) -> None:
+        """Have the active segment say which manifest was published last.
+
+        Before the catalog changes: should an older manifest come back then, it is noticed.
+        """
+        with self.owned():
+            pass
+
     def sweep(self) -> None:
         """Remove segments that this process has replaced, and files that hold nothing."""
         if self.volumes.superseded or garbage.temporary(self.directory, self.volumes.manifest):
             with self.owner.section():
                 # What names these files no more must not come back without them.
                 sync_directory(self.directory)
-                self.discard(self.volumes.superseded)
-                self.volumes.superseded.clear()
+                if self.discard(self.volumes.superseded):
+                    self.volumes.superseded.clear()
                 for path in garbage.temporary(self.directory, self.volumes.manifest):
                     path.unlink(missing_ok=True)
                 # What was erased must not come back with the file that it was in.
@@ -192,9 +200,10 @@ class Premises:
         """
         if not garbage.unnamed_segments(self.directory, self.volumes.manifest):
             return
+        erased = {*tidy.erased(self.directory)}
         with self.owned():
             for path in garbage.unnamed_segments(self.directory, self.volumes.manifest):
-                why = "" if garbage.is_blank(path) else garbage.missing_elsewhere(path, self._read)
+                why = garbage.missing_elsewhere(path, self._read, erased)
                 if not why:
                     rewrite.discard(path)
                     continue
@@ -213,8 +222,7 @@ class Premises:
         if left:
             with self.owner.section():
                 for name in left:
-                    self.blobs.drop(name)
-                    self.snapshots.drop(name)
+                    self.forget(name)
 
     def come_back(self) -> list[str]:
         """Return conversations that were erased and are back, with files from an earlier time.
@@ -260,14 +268,19 @@ class Premises:
                 for entry in archive.read(conversation)
             )
 
-    def discard(self, infos: Iterable[SegmentInfo]) -> None:
-        """Delete the files of segments that came to nothing: those that no manifest names."""
+    def discard(self, infos: Iterable[SegmentInfo]) -> bool:
+        """Delete the files of segments that came to nothing: those that no manifest names.
+
+        Return False if MANIFEST cannot be read, and nothing was done.
+        """
         disk = self.volumes.on_disk()
-        if disk is not None:
-            named = {info.name for info in (*disk.segments, *self.volumes.manifest.segments)}
-            for info in infos:
-                if info.name not in named:
-                    rewrite.discard(self.volumes.path(info))
+        if disk is None:
+            return False
+        named = {info.name for info in (*disk.segments, *self.volumes.manifest.segments)}
+        for info in infos:
+            if info.name not in named:
+                rewrite.discard(self.volumes.path(info))
+        return True
 
     # -- the catalog --------------------------------------------------------------------------
 
@@ -308,7 +321,7 @@ class Premises:
         if self._clean is not None or (self.readonly and manifest.writer_alive(self.directory)):
             return  # CLEAN vouches for both, or a live writer may just be changing them
         try:
-            catalog.check_age(self.volumes.manifest)
+            catalog.check_age(self.volumes.manifest, complete=self.readonly)
         except BaseException:
             catalog.close()
             raise

@@ -40,7 +40,12 @@ def find_segments(directory: Path, error: Exception, old: Manifest | None = None
     for path in garbage.segments(directory):
         found[garbage.place(path)[0]].append(path)
     log = old.log if old is not None else _log_of(found)
-    files = {number: own for number, paths in found.items() if (own := _own(paths, log))}
+    own = {number: _of_log(paths, log) for number, paths in found.items()}
+    files = {number: done for number, paths in own.items() if (done := _completed(paths))}
+    # One that is followed by others, or that is alone, was completed and holds nothing.
+    top = max(files, default=max(own, default=0))
+    files |= {number: own[number] for number in own if number not in files and number <= top}
+    files = {number: paths for number, paths in files.items() if paths}
     if not files:
         raise error
     known = {info.name: info for info in old.segments} if old is not None else {}
@@ -52,7 +57,7 @@ def find_segments(directory: Path, error: Exception, old: Manifest | None = None
     )
     last = infos[-1]
     if last.status is Status.SEALED and not _is_aside(folder / last.name):
-        infos[-1] = msgspec.structs.replace(last, status=Status.ACTIVE, digest="")
+        infos[-1] = msgspec.structs.replace(last, status=Status.ACTIVE, last=0, digest="", size=0)
     catalogs = map(garbage.CATALOG.fullmatch, (path.name for path in directory.iterdir()))
     clean = read_clean(directory)
     own_files = (path for paths in files.values() for path in paths)
@@ -65,9 +70,6 @@ def find_segments(directory: Path, error: Exception, old: Manifest | None = None
             *(garbage.newest_revision(path, log) for path in own_files),
         ),
         catalog=max((int(match[1]) for match in catalogs if match), default=0),
-        # An erasure is carried out again, which changes nothing if it was. What else was pending
-        # then has been finished or undone since, and shows in the segments.
-        pending=tuple(step for step in (old.pending if old else ()) if step.op == "erase"),
     )
 
 
@@ -101,13 +103,13 @@ def _named_log(path: Path) -> str:
     return ""
 
 
-def _own(paths: list[Path], log: str) -> list[Path]:
+def _of_log(paths: list[Path], log: str) -> list[Path]:
     """Return the files that may be segments of a log."""
-    return [
-        path
-        for path in paths
-        if _named_log(path) in ("", log) and not garbage.was_never_completed(path)
-    ]
+    return [path for path in paths if _named_log(path) in ("", log)]
+
+
+def _completed(paths: list[Path]) -> list[Path]:
+    return [path for path in paths if not garbage.was_never_completed(path)]
 
 
 def _chosen(paths: list[Path], known: dict[str, SegmentInfo]) -> SegmentInfo:

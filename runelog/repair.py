@@ -23,7 +23,7 @@ from runelog.files import make_directory, sync_directory
 from runelog.index import LAST_NUMBER, NUMBER, Head, Hole, encode_head, encode_hole, encode_work
 from runelog.inscribe import Desk, inscribe
 from runelog.line import Item, Touched, touch
-from runelog.lookup import heads_in
+from runelog.lookup import heads_in, last_time
 from runelog.loot import Loot, Rescued
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo, Status
 from runelog.mending import (
@@ -105,7 +105,12 @@ class _Repair:
             path.unlink(missing_ok=True)
         found = self._manifest()
         self._birth = Birth(found.log, found.revision + 1)
-        self._dead = found.dead
+        archives = Archives(self._directory / "archive")
+        missing = [name for name in found.dead if not archives.path(name).exists()]
+        for name in missing:
+            note = f"the archive of {name} is missing: its runes are those in the segments"
+            self._done.notes.append(note)
+        self._dead = tuple(name for name in found.dead if name not in missing)
         clean = manifest.read_clean(self._directory)
         if clean is not None and clean.revision == found.revision:
             self._clean = clean
@@ -135,7 +140,7 @@ class _Repair:
                 segments.append(self._begin(segments[-1]))
             old = self._directory / f"catalog.{found.catalog}.mdb"
             resting = resting_heads(self._directory, old)
-            dead = self._guess_dead(catalog) if self._made_manifest else found.dead
+            dead = self._guess_dead(catalog) if self._made_manifest else self._dead
             settle_resting(catalog, resting, self._active, dead)
             new = msgspec.structs.replace(
                 found,
@@ -186,6 +191,11 @@ class _Repair:
             return found
         self._made_manifest = True
         self._done.notes.append(f"{why}: MANIFEST was rebuilt from the segments")
+        for step in found.pending:
+            if step.op == "erase":
+                # Opening the log carries it out again, wherever the runes are.
+                for name in step.conversations:
+                    Archives(self._directory / "archive").bury(name)
         return find_segments(self._directory, Corrupt(why), found)
 
     def _replaced(self, found: Manifest) -> list[str]:
@@ -259,20 +269,24 @@ class _Repair:
         Without a MANIFEST nothing tells which of the two counts. To be archived was decided last:
         a conversation that goes on has more runes than its archive.
         """
+        erased = {*tidy.erased(self._directory)}
         return tuple(
             head.id
             for head in Archives(self._directory / "archive").heads()
             if head.state is State.ARCHIVED
+            and head.id not in erased
             and (head.id in self._active or catalog.spans(head.id, 0))
             and reach(catalog, head.id, self._active) <= head.head
         )
 
     def _begin(self, last: SegmentInfo) -> SegmentInfo:
+        with SalvageView.open(self._path(last)) as view:
+            since = last_time(view, last)
         info = SegmentInfo(
             number=last.number + 1,
             first=last.last + 1,
             map_size=last.map_size,
-            since=last.since,
+            since=since,
         )
         rewrite.create(self._path(info), info, self._birth, 0).close()
         return info

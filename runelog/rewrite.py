@@ -114,13 +114,15 @@ def without(
     env = _empty(path(new), new)
     try:
         _fill(env, _puts(view, numbers))
+        if old.status is Status.ACTIVE:
+            # Time does not run backwards, although the last rune may be gone.
+            new = msgspec.structs.replace(new, since=last_time(view, old))
+            with env.batch() as batch:
+                batch.put("meta", b"segment", msgspec.json.encode(new))
         result = sealed(env, new, old.last, aside=True)
         if old.status is Status.ACTIVE:
             size = old.map_size if 2 * env.used <= old.map_size else room
-            # Time does not run backwards, although the last rune may be gone.
-            result = msgspec.structs.replace(
-                old, generation=new.generation, map_size=size, since=last_time(view, old)
-            )
+            result = msgspec.structs.replace(new, map_size=size)
         sync_directory(path(new).parent)
     except BaseException:
         env.close()

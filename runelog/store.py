@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from runelog.backup import back_up
@@ -28,7 +29,6 @@ from runelog.takeover import wait_for_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
     from typing import Self
 
     from runelog.manifest import Lock

@@ -39,7 +39,11 @@ def traces(directory: Path, conversation: str) -> list[Path]:
 
 def remains(directory: Path) -> set[str]:
     """Return the erased conversations that have blobs or snapshots, come too late to be erased."""
-    kept = _names(directory / "blobs") | _names(directory / "snapshots", ".snap")
+    kept = (
+        _names(directory / "blobs")
+        | _names(directory / "snapshots", ".snap")
+        | _names(directory / "archive", ".runes")
+    )
     return kept & _names(directory / "archive", ".erased") if kept else kept
 
 

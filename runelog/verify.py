@@ -276,11 +276,25 @@ class _Verifier:
                 self._check_archive(head)
             elif head.state is State.LIVE:
                 self._check_live(head)
+            self._check_gone(head)
             for message in home.snapshots.verify(head.id):
                 self._note("INV-SNAPSHOT-INTEGRITY", "warn", head.id, message)
         for name in self._heads.keys() - listed:
             message = f"{name} is in a segment, and the index does not list it"
             self._note("INV-SEGMENT-CONTIGUOUS", "error", name, message)
+
+    def _check_gone(self, head: Head) -> None:
+        """Note runes in segments of a conversation that has none there, as far as is known."""
+        volumes = self._home.volumes
+        if (
+            head.state is not State.LIVE
+            and head.id in self._heads
+            and head.id not in volumes.dead
+            and not volumes.manifest.pending
+            and not manifest.writer_alive(self._log.directory)
+        ):
+            message = f"{head.id} is {head.state.name.lower()}, and segments still hold its runes"
+            self._note("INV-SEGMENT-CONTIGUOUS", "error", head.id, message)
 
     def _check_live(self, head: Head) -> None:
         last = self._heads.get(head.id, 0)

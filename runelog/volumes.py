@@ -124,14 +124,14 @@ class Volumes:
         """Segments, by number and generation, whose digest was checked or made by this process."""
         self.superseded: list[SegmentInfo] = []
         """Segments that this process has replaced by others, made from them: their files can go."""
-        self.stamped = True
-        """Whether the active segment says which revision of the manifest was published last."""
         self.walked: set[int] = set()
         """Segments that were not closed cleanly, and found sound by themselves."""
         self._lock = threading.RLock()
         self._volumes: OrderedDict[tuple[int, int], Volume] = OrderedDict()
         self._pinned = Pinned(directory / "MANIFEST")
         self.manifest = manifest.read_manifest(directory)
+        self.stamped = not self.manifest.pending
+        """Whether the active segment says which revision of the manifest was published last."""
         self.dead: frozenset[str] = frozenset(self.manifest.dead)
         """Conversations whose runes in segments do not count; see `Manifest`."""
         self.damaged: set[int] = set()
