@@ -261,9 +261,10 @@ class Copier:
     def _lacks_last(self, old: Manifest, now: Manifest) -> bool:
         """Return True if the last runes of the backup are not in the segment they came from."""
         names = {info.name for info in now.segments}
-        if old.active.name not in names:
-            return False  # written anew since, by an archive or an erasure behind the backup
-        with SalvageView.open(self._place.directory / "segments" / old.active.name) as view:
+        path = self._place.directory / "segments" / old.active.name
+        if old.active.name not in names or not path.exists():
+            return False  # written anew since, or missing from the backup and copied again
+        with SalvageView.open(path) as view:
             last = view.floor("runes", LAST)
         if last is None:
             return False

@@ -21,7 +21,7 @@ from runelog.cold import Archives
 from runelog.errors import BadStream, Corrupt, RunefoldError
 from runelog.files import make_directory, replacing, sync_directory
 from runelog.framing import FRAME, START, Block, Kind, read_block
-from runelog.index import decode_head
+from runelog.index import Head, decode_head
 from runelog.parts import Entry, Opening, unpack, unpack_runes, unpack_section
 from runelog.rune import LOST, Change, State, Tombstone, is_id
 from runelog.salvage import SalvageView
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runelog.catalog import Catalog
-    from runelog.index import Head
 
 _BLOCK: Final = re.compile(rb"[\x01-\x06][\x00\x01]\x00\x00")
 """How a block begins: type, flags, and a zero."""
@@ -90,7 +89,11 @@ def settle_resting(
         if known is not None and known.state is not State.LIVE:
             continue
         if head.state is State.ERASED and (head.id in active or catalog.spans(head.id, 0)):
-            # Its runes are back. As long as their places are known, opening the log erases them.
+            # Its runes are back. As long as it and their places are known, opening the log erases
+            # them.
+            if known is None:
+                end = reach(catalog, head.id, active)
+                catalog.settle(Head(head.id, 1, end, 0, 0, 0, State.ARCHIVED), dead=True)
             continue
         if head.id in dead or reach(catalog, head.id, active) < max(head.head, 1):
             catalog.settle(head, dead=head.id in dead)

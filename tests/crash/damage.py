@@ -30,6 +30,7 @@ TALE: Final = (
     Step("append", ("conv_c",), 2, 20, "note_3", open=True),
     Step("append", ("conv_a",), 1, 20, "note_3", open=True),
     Step("erase", ("conv_e",)),
+    Step("roll"),
     Step("append", ("conv_a",), 2, 20, "note_3", open=False),
     Step("append", ("conv_c",), 2, open=True),
     Step("append", ("conv_b",), 2, 20, "note_3"),

@@ -40,8 +40,8 @@ class _Lmdb:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever is there
         return getattr(lmdb, name)
 
-    def open(self, name: str, *, create: bool, **options: Any) -> lmdb.Environment:  # noqa: ANN401 -- what LMDB takes
-        path = Path(name)
+    def open(self, name: str | bytes, *, create: bool, **options: Any) -> lmdb.Environment:  # noqa: ANN401 -- what LMDB takes
+        path = Path(os.fsdecode(name))
         if create and not path.exists():
             path.touch(0o600)
             path.write_bytes(_meta(0) + _meta(1))

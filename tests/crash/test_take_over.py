@@ -61,7 +61,7 @@ class Intruder(Saboteur):
         if Busy.__name__ not in self.wrong:
             return None
         lock = Path(self.root, "log", "LOCK").read_bytes()
-        named = f"process {json.loads(lock)['pid']} on " in self.wrong
+        named = f"process {json.loads(lock)['pid']} (" in self.wrong
         self.wrong = "" if named else f"Busy does not name the writer: {self.wrong}"
         self.waiting = Child(partial(take_over, self.root, PATIENCE))
         return Kill() if self.kill else None

@@ -51,8 +51,9 @@ def log(tmp_path: Path) -> Iterator[Runelog]:
     steps = (
         Step("append", ("conv_a", "conv_b", "conv_c", "conv_e"), 2, 300),
         Step("append", ("conv_c",), 1, LARGE),
-        Step("archive", ("conv_b",)),
+        Step("compact", ("conv_b",)),
         Step("erase", ("conv_e",)),
+        Step("roll"),
         Step("append", ("conv_a",), 1),
     )
     take(found, *steps)

@@ -14,6 +14,7 @@ from runelog.rune import Change, Rune, State, Tombstone
 from runelog.store import Runelog
 from runelog.transfer import StreamReader
 from runelog.verify import verify
+from tests.crash.story import compacting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,8 @@ def archived(directory: Path, blob: bytes = b"") -> Path:
             rune = Kept(number=number, content=large or os.urandom(60_000))
             log.append("conv_a", [Change("thing_1", None, [rune])])
         log.append("conv_b", [Change("thing_1", None, [Kept(number=0)])])
-        log.archive("conv_a")
+        with compacting():
+            log.archive("conv_a")
     return directory / "archive" / "conv_a.runes"
 
 

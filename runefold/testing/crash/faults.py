@@ -58,7 +58,7 @@ A_WHILE: Final = 10.0
 """Seconds that a slow model pauses."""
 JUMP: Final = 3600.0
 """Seconds by which a clock is set forward or back."""
-FLOOD: Final = 4 << 20
+FLOOD: Final = 2 << 20
 """How many bytes a tool returns that floods; a limit of its own cuts most of them off."""
 
 
