@@ -68,7 +68,7 @@ class Control:
         """Listen; whoever makes it holds the log, so a socket that is there was left behind."""
         self._carry = carry
         self._path = place.socket_in(directory)
-        self._closed = False
+        self._closed = self._dropped = False
         self._shut = threading.Event()
         """Set once nobody is let in any more."""
         self._slow: dict[Client, None] = {}
@@ -104,7 +104,8 @@ class Control:
             while not self._shut.is_set() or self._slow or self._waiting or self._busy:
                 self._look()
         except Exception:  # noqa: BLE001 -- the runtime goes on without a socket
-            operator.exception("control_failed")
+            if not self._dropped:
+                operator.exception("control_failed")
         finally:
             self.drop()
 
@@ -270,8 +271,8 @@ class Control:
         self._shut.set()
 
     def drop(self) -> None:
-        """Close what is open, without a word to anybody."""
-        self._closed = True
+        """Close what is open, without a word to any client, from any thread."""
+        self._closed = self._dropped = True
         for client in [*self._slow, *(client for client, _ in self._waiting)]:
             client.close()
         for each in (self._selector, self._listener, self._bell, self._rope):
