@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.album import SNAPSHOT_EVERY
 from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
@@ -53,6 +53,12 @@ if TYPE_CHECKING:
 
 _DEFAULTS = SessionConfig()
 
+_FORKED: Final = (
+    "this runtime was opened before a fork, and its threads stayed in the parent: give it commands "
+    "from the child with runefold.remote.Remote(directory), or read its log with "
+    "Runelog.open(directory, readonly=True)"
+)
+
 
 class Runtime:
     """Agents that survive.
@@ -88,11 +94,7 @@ class Runtime:
         A session is put to sleep after `idle_after` seconds in which nothing happened, and its
         states are kept each `snapshot_every` runes, so that it wakes quickly however long it is.
         """
-        self.home = Home(
-            "this runtime was opened before a fork, and its threads stayed in the parent: give it "
-            "commands from the child with runefold.remote.Remote(directory), or read its log with "
-            "Runelog.open(directory, readonly=True)"
-        )
+        self.home = Home(_FORKED)
         """The process that it runs in: a forked child can do nothing with it but close it."""
         self.log = log
         self.watcher = Watch(log)

@@ -12,7 +12,6 @@ import threading
 import time
 import weakref
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from runelog.backup import back_up
@@ -29,6 +28,7 @@ from runelog.takeover import wait_for_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
     from typing import Self
 
     from runelog.manifest import Lock
@@ -205,8 +205,10 @@ class Runelog:
 
     def rest(self, conversation: str) -> None:
         """Drop what is cached of a conversation that nothing is appended to for a while."""
-        if self._writer is not None and self._pid == os.getpid():
-            self._writer.rest(conversation)
+        with contextlib.suppress(Closed):
+            self._check()
+            if self._writer is not None:
+                self._writer.rest(conversation)
 
     def roll(self) -> None:
         """Seal the active segment and begin the next one."""
@@ -361,7 +363,7 @@ class Runelog:
 
     def backup(
         self,
-        dest: str | os.PathLike[str],
+        dest: str | bytes | os.PathLike[str] | os.PathLike[bytes],
         *,
         verify: bool = False,
         progress: Callable[[int], None] | None = None,
@@ -374,7 +376,8 @@ class Runelog:
         there, and copied again if it is damaged. `progress` is told of bytes.
         """
         self.flush()
-        return back_up(self.premises, Path(dest).absolute(), verify=verify, progress=progress)
+        directory = path_of(dest, "a backup").absolute()
+        return back_up(self.premises, directory, verify=verify, progress=progress)
 
     # -- closing ------------------------------------------------------------------------------
 

@@ -324,7 +324,9 @@ class _Verifier:
                 # A live writer has restored or erased it since it was listed.
                 return
             name = archives.path(head.id).name
-            message = f"{head.id} is archived, and {name} is missing: restore it from a backup"
+            dead = head.id in self._home.volumes.dead
+            way_out = "`runefold log repair` has its runes" if dead else "restore it from a backup"
+            message = f"{head.id} is archived, and {name} is missing: {way_out}"
             self._note("INV-CRC-VALID", "fatal", head.id, message)
         except UnknownConversation:
             message = f"{archives.path(head.id).name} is the archive of another conversation"

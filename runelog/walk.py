@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 import runelog
+from runelog.decoders import from_msgpack
 from runelog.errors import Corrupt, Fault
 from runelog.salvage import check_size
 from runelog.segment import TABLES
@@ -82,7 +81,7 @@ def _verdicts(
         timeout = _PATIENCE + size / _BYTES_PER_SECOND
     named = [word for path, tables in files for word in (str(path), " ".join(tables))]
     told = _judge(files[0][0], _command(_CHILD, str(len(files)), *named), timeout)
-    found = msgspec.msgpack.decode(told, type=list[Finding | None])
+    found = from_msgpack(list[Finding | None])(told)
     return [
         None
         if finding is None

@@ -336,11 +336,10 @@ def fitted(outcome: Outcome, spec: ToolSpec, redactor: Redactor = DEFAULT) -> Ou
 
 def _within(error: str, redactor: Redactor) -> str:
     """Return an error cut to its limit: without secrets first, as half of one is not recognised."""
-    if len(error.encode(errors="replace")) <= MAX_ERROR_BYTES:
-        return plain(error)
     # What lies around this cut goes with the next one.
-    shorter = clip(plain(error), 16 * MAX_ERROR_BYTES)[0]
-    return clip(redactor.text(shorter), MAX_ERROR_BYTES)[0]
+    shorter = plain(clip(error, 16 * MAX_ERROR_BYTES)[0])
+    cut, dropped = clip(shorter, MAX_ERROR_BYTES)
+    return clip(redactor.text(shorter), MAX_ERROR_BYTES)[0] if dropped else cut
 
 
 _ROOM: Final = 64 + MAX_ERROR_BYTES

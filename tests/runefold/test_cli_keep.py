@@ -11,6 +11,7 @@ from runefold import AgentSpec, Runtime
 from runefold.cli.failures import Exit
 from runefold.providers import Scripted
 from runelog.rune import Change
+from tests.crash.story import compacting
 from tests.runefold.cli_scenes import Said, make_log, opened, real, run, sealed
 
 if TYPE_CHECKING:
@@ -264,7 +265,8 @@ def test_repair_does_what_is_advised_for_a_damaged_archive(log: Path) -> None:
 
 def test_repair_is_not_advised_where_only_a_backup_helps(log: Path) -> None:
     """What is not there cannot be repaired: every command says so in the same words."""
-    run("log", "archive", log, "conv_a")
+    with compacting():
+        run("log", "archive", log, "conv_a")
     (log / "archive" / "conv_a.runes").unlink()
     shown, checked = run("log", "show", log, "conv_a"), run("log", "verify", log)
     done = run("log", "repair", log)

@@ -250,6 +250,8 @@ def test_every_use_of_a_log_is_refused(tmp_path: Path) -> None:
             "restore": lambda: log.restore(NAME),
             "erase": lambda: log.erase(NAME),
             "take_in": lambda: log.take_in([], 0),
+            "backup": lambda: log.backup(tmp_path / "backup"),
+            "rest": lambda: log.rest(NAME),
         }
 
         assert public(Runelog) - HARMLESS["Runelog"] == {*uses}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
 
 from runelog.codec import MAX_INLINE, Codec
 from runelog.repair import repair
@@ -11,6 +14,7 @@ from runelog.rune import Change, Rune
 from runelog.store import Runelog
 from runelog.transfer import StreamReader
 from runelog.verify import verify
+from tests.crash.story import compacting
 from tests.runelog.ledger import CODEC, Booked, open_ledger, write_ledger
 
 if TYPE_CHECKING:
@@ -127,12 +131,16 @@ def test_what_is_restored_meanwhile_is_not_missed(tmp_path: Path) -> None:
     assert report.problems == []
 
 
-def test_an_archive_that_is_gone_is_missed(tmp_path: Path) -> None:
-    """Nobody restored it: it is named, and what to do about it is said."""
-    archived(tmp_path / "log", Booked(amount=1))
+@pytest.mark.parametrize(
+    ("dead", "way_out"), [(True, "`runefold log repair` has"), (False, "restore it from a backup")]
+)
+def test_an_archive_that_is_gone_is_missed(tmp_path: Path, way_out: str, *, dead: bool) -> None:
+    """It is named, and what to do about it: segments may still hold its runes."""
+    with contextlib.nullcontext() if dead else compacting():
+        archived(tmp_path / "log", Booked(amount=1))
     (tmp_path / "log" / "archive" / "conv_a.runes").unlink()
 
     report = verify(tmp_path / "log", codec=CODEC)
 
     assert [(each.where, each.severity) for each in report.problems] == [("conv_a", "fatal")]
-    assert "restore it from a backup" in report.problems[0].message
+    assert way_out in report.problems[0].message
