@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 INTRODUCE: Final = frozenset("%\\\x1b")
 """Characters that an escape begins with."""
 introduces: Final = re.compile(r"[%\\\x1b]").search
-LONGEST: Final = 48
+LONGEST: Final = 56
 """No escape is longer than that."""
 _PERCENT: Final = "%(?:25){0,2}"
-_SLASHES: Final = rf"(?:\\{{1,4}}|(?:{_PERCENT}5[Cc]){{1,4}})"
+_SLASHES: Final = rf"(?:\\{{1,4}}+|(?:{_PERCENT}5[Cc]){{1,4}})"
 """How many there are depends on how often it was written as a string in a string."""
 _ESC: Final = rf"(?:\x1b|{_SLASHES}(?:u001[bB]|x1[bB]|033|e))"
-_PARAMETERS: Final = r"\[[0-?]{0,16}[ -/]{0,2}"
-_COLOUR: Final = rf"{_ESC}{_PARAMETERS}[@-~]"
+_PARAMETERS: Final = r"\[[0-?]{0,16}+[ -$&-/]{0,2}+"
+_LAST: Final = r"[@-\[\]-~]"
+r"""No `\` and, in front of it, no `%`: with those an escape begins, whatever stands before."""
+_COLOUR: Final = rf"{_ESC}{_PARAMETERS}{_LAST}"
 _HEX: Final = "[0-9A-Fa-f]"
 
 ESCAPE: Final = re.compile(
@@ -39,13 +41,40 @@ ESCAPE: Final = re.compile(
 )
 """One character that is written in another way, or an order to a terminal, which is none."""
 ESCAPE_ENDS: Final = re.compile(rf"(?:{ESCAPE.pattern})\Z")
+_NAMED: Final = r"(?:u001[bB]|x1[bB]|033|e)"
+_BEGUN: Final = (
+    rf"(?:u{_HEX}{{0,3}}+|x{_HEX}?+|03?+|{_NAMED}(?:{_PARAMETERS})?+|%(?:25){{0,2}}+{_HEX}?+)?"
+)
+_MORE_SLASHES: Final = rf"(?:25){{0,2}}+5[Cc](?:{_PERCENT}5[Cc]){{0,3}}"
+"""What follows on a `%`."""
 _PART: Final = (
-    rf"(?:{_PERCENT}{_HEX}?"
-    rf"|{_SLASHES}(?:{_PERCENT}{_HEX}?|u{_HEX}{{0,3}}|x{_HEX}?|03?)?"
-    rf"|{_ESC}(?:{_PARAMETERS})?)"
+    rf"(?:\\\\{{0,3}}+{_BEGUN}|%(?:{_MORE_SLASHES}{_BEGUN}|(?:25){{0,2}}+{_HEX}?+)"
+    rf"|\x1b(?:{_PARAMETERS})?+)"
 )
 PART: Final = re.compile(rf"{_PART}\Z")
 """The end of a text from where on it may be an escape, or a longer one, once more has come."""
+_ORDERS: Final = rf"{_PARAMETERS}{_LAST}(?:{_COLOUR}){{0,2}}((?:{_PART})?)"
+ending: Final = re.compile(
+    rf"(?:\\\\{{0,3}}+(?:{_NAMED}{_ORDERS}|{_BEGUN})"
+    rf"|%(?:{_MORE_SLASHES}(?:{_NAMED}{_ORDERS}|{_BEGUN})|(?:25){{0,2}}+{_HEX}?+)"
+    rf"|\x1b(?:{_ORDERS}|(?:{_PARAMETERS})?))\Z"
+).search
+"""Finds orders to a terminal and what has begun of an escape, at the end of a text.
+
+The last of its groups is what has begun behind orders; without orders there is none.
+
+Each choice begins with one certain character: such expressions are found quickly.
+"""
+_HEX_DIGITS: Final = "0123456789ABCDEFabcdef"
+_INTERMEDIATE: Final = "".join(map(chr, range(0x20, 0x40)))
+_FINAL: Final = "".join(map(chr, range(0x40, 0x7F)))
+RESTLESS: Final = frozenset(
+    [one + other for one in "\\Cc" for other in "ux0e"]
+    + [one + other for one in _HEX_DIGITS + "%ux" for other in _HEX_DIGITS]
+    + [one + other for one in _INTERMEDIATE + "[" for other in _INTERMEDIATE + _FINAL]
+    + [one + "[" for one in "\x1bBb3e"]
+)
+"""Where `ending` finds anything, a text ends with two of these, or with what begins an escape."""
 _SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"} | {
     each: each for each in "\"'/"
 }
@@ -85,7 +114,7 @@ def by_percent(characters: Collection[str]) -> str:
 def by_backslash(characters: Collection[str], after: str) -> str:
     """Return an expression for any of these written as strings do, or orders before `after`."""
     codes = _codes(characters)
-    orders = rf"{_PARAMETERS}[@-~]{after}"
+    orders = rf"{_PARAMETERS}{_LAST}(?:{_COLOUR}){{0,2}}{after}"
     letters = "".join(each for each, meant in _SIMPLE.items() if meant in characters)
     simple = f"|[{letters}]" if letters else ""
     return (
@@ -95,7 +124,7 @@ def by_backslash(characters: Collection[str], after: str) -> str:
 
 def by_order(before: str, after: str) -> str:
     """Return an expression for orders to a terminal between two characters."""
-    return rf"\x1b(?<={before}\x1b){_PARAMETERS}[@-~](?:{_COLOUR}){{0,2}}{after}"
+    return rf"\x1b(?<={before}\x1b){_PARAMETERS}{_LAST}(?:{_COLOUR}){{0,2}}{after}"
 
 
 def _codes(characters: Collection[str], more: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -118,18 +147,15 @@ def _codes(characters: Collection[str], more: Mapping[str, str] = MappingProxyTy
     )
 
 
-def unfinished(beginnings: str) -> str:
-    """Return an expression for the end of a text where one of these, or an escape, has begun."""
-    return rf"(?:(?:{beginnings})(?:{_COLOUR}){{0,2}}(?:{_PART})?|{_PART})\Z"
-
-
 def behind(text: str) -> str:
     r"""Return an expression for `text`, at its end, where it is not a part of a word.
 
     A letter or a digit before it is, unless that ends an escape, as in `\n`, `%3D` or `ESC[31m`.
     """
     return (
-        rf"(?:(?<![^\W_]{text})|(?<=\\[nrtbfv]{text})|(?<=5[Cc][nrtbfv]{text})"
+        rf"(?:(?<![^\W_]{text})|(?<=[\\\[ -?A-Fa-f][0-9@-~]{text})"
+        rf"(?:(?<=\\[nrtbfv]{text})|(?<=5[Cc][nrtbfv]{text})"
         rf"|(?<=%{_HEX}{_HEX}{text})|(?<=25{_HEX}{_HEX}{text})|(?<=x{_HEX}{_HEX}{text})"
-        rf"|(?<=u{_HEX}{_HEX}{_HEX}{_HEX}{text})|(?<=[0-?\[][@-~]{text}))"
+        rf"|(?<=u{_HEX}{_HEX}{_HEX}{_HEX}{text})"
+        rf"|(?<=[!-?\[][@-~]{text})|(?<=[ -?\[] [@-~]{text})))"
     )

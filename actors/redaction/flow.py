@@ -15,7 +15,9 @@ from actors.redaction.escapes import (
     INTRODUCE,
     LONGEST,
     PART,
+    RESTLESS,
     decoded,
+    ending,
     introduces,
     meaning,
 )
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
 MOST_TRIED: Final = 256
 """At so many places it is tried where a match begins; then all that is held back is replaced."""
-_NEAR: Final = 2 * LONGEST
-"""So many characters at the end of a text are looked at for what has only begun."""
+_NEAR: Final = 3 * LONGEST
+"""So many characters at the end of a text are looked at for escapes that have only begun."""
+_STRETCH: Final = 64
+"""So many characters are walked over before it is looked again where the next escape is."""
 
 
 class Part(NamedTuple):
@@ -63,6 +67,8 @@ class Flow:
     def __init__(self, machine: Machine, mark: Callable[[str], str]) -> None:
         """Begin before the first piece; `mark` says what is shown in the place of a match."""
         self._machine = machine
+        self._search = machine.search
+        self._tail = machine.tail
         self._mark = mark
         self._text = ""
         """What is held back, then what is looked at."""
@@ -85,19 +91,23 @@ class Flow:
         """The match that is looked at, once it is known that there is one."""
         self._inside: set[int] = set()
         """Places within escapes."""
-        self._searched = ""
-        self._hits: list[re.Match[str] | None] = []
-        """What is found next in the text that was searched."""
 
     def feed(self, piece: str) -> str:
         """Take in a piece; return what may be shown by now."""
-        if not self._text and self._match is None:
-            if not piece:
-                return ""
-            if self._passes(piece):
+        if self._plain is None and self._match is None:
+            held = self._text
+            text = held + piece if held else piece
+            if self._search(text) is None:
                 # As nearly always.
-                self._remember(piece)
-                return piece
+                upto = self._begun(text)
+                if upto is not None:
+                    self._text = text[upto:]
+                    text = text[:upto]
+                elif held:
+                    self._text = ""
+                if text:
+                    self._past = text
+                return text
         return "".join(part.shown for part in self.parts(piece))
 
     def end(self) -> str:
@@ -112,17 +122,12 @@ class Flow:
         while self._goes_on(last=last):
             pass
         done, self._done = self._done, []
-        self._searched = ""
         if self._at:
-            self._remember(self._text[: self._at])
+            self._past = self._text[: self._at]
             self._forget(self._at)
         return done
 
     # -- what was dealt with --------------------------------------------------------------------
-
-    def _remember(self, text: str) -> None:
-        past = text if len(text) >= LONGEST else self._past + text
-        self._past = past[-LONGEST:]
 
     def _forget(self, count: int) -> None:
         """Count from behind these characters."""
@@ -157,11 +162,13 @@ class Flow:
         if self._at >= len(self._text):
             return False
         if self._plain is None:
-            found = self._candidate(self._text, self._at, last=last)
+            found = self._search(self._text, self._at)
             if found is None:
-                self._let(len(self._text))
+                upto = None if last else self._begun(self._text, self._at)
+                self._let(len(self._text) if upto is None else upto)
                 return False
-            begins, self._until = found
+            self._until = found.end()
+            begins = _first(self._text, self._at, found)
             self._let(begins)
             before, read_before = self._before(begins)
             self._plain = self._machine.looking(before)
@@ -169,59 +176,40 @@ class Flow:
             self._seen = begins
         return self._look(last=last)
 
-    def _candidate(self, text: str, at: int, *, last: bool) -> tuple[int, int] | None:
-        """Return where a match may begin, and how far one has to look to know; None if nowhere."""
-        found = self._next(text, at)
-        if found is not None:
-            begins, until = max(at, found.start() - PREFIX), found.end()
-        elif last:
+    def _begun(self, text: str, at: int = 0) -> int | None:
+        """Return from where on the end of a text may become more than it is; None if it may not.
+
+        What is too short to be found may become a match, and what is too short for an escape may
+        become one.
+        """
+        escaped = "%" in text or "\\" in text or "\x1b" in text
+        if escaped and (text[-2:] in RESTLESS or text[-1] in INTRODUCE):
+            found = ending(text, max(at, len(text) - _NEAR))
+            if found is not None:
+                return self._begun_before(text, at, found)
+        last = self._tail(text, max(at, len(text) - PREFIX))
+        if last is None:
             return None
-        else:
-            # Too little of it may be there yet to be found that way.
-            near = max(at, len(text) - _NEAR)
-            if introduces(text, near) is None:
-                found = self._machine.tail(text, max(at, len(text) - PREFIX))
-            else:
-                found = self._machine.tail_of_escapes(text, near)
-            if found is None:
-                return None
-            begins, until = found.start(), len(text)
-        if begins > at and introduces(text, max(at, begins - LONGEST), begins) is not None:
-            for escape in ESCAPE.finditer(text, max(at, begins - LONGEST), until):
-                if escape.start() < begins < escape.end():
-                    begins = escape.start()
-        return begins, until
+        return _outside(text, at, last.start(), len(text)) if escaped else last.start()
 
-    def _passes(self, piece: str) -> bool:
-        """Tell whether nothing that is looked for is in a piece, or begins in it."""
-        machine = self._machine
-        for search in machine.searches:
-            if search(piece) is not None:
-                return False
-        near = len(piece) - _NEAR
-        if introduces(piece, max(0, near)) is not None:
-            return machine.tail_of_escapes(piece, max(0, near)) is None
-        near = len(piece) - PREFIX
-        return machine.tail(piece, max(0, near)) is None
+    def _begun_before(self, text: str, at: int, found: re.Match[str]) -> int | None:
+        """Return the same for a text with orders to a terminal, or a part of an escape, at its end.
 
-    def _next(self, text: str, at: int) -> re.Match[str] | None:
-        """Return the first of what is searched for; none is searched for twice in one text."""
-        if text is not self._searched:
-            self._searched = text
-            self._hits = [search(text, at) for search in self._machine.searches]
-        first = None
-        for number, hit in enumerate(self._hits):
-            if hit is not None and hit.start() < at:
-                hit = self._hits[number] = self._machine.searches[number](text, at)  # noqa: PLW2901 -- the next one
-            if hit is not None and (first is None or hit.start() < first.start()):
-                first = hit
-        return first
+        What has begun may end before those orders, or with the letter that is the end of one.
+        """
+        orders, size = found.start(), len(text)
+        part = orders if found.lastindex is None else found.start(found.lastindex)
+        for upto in (orders,) if part == orders else sorted({orders, part, size}):
+            last = self._tail(text, max(at, upto - PREFIX), upto)
+            if last is not None:
+                return min(part, _outside(text, at, last.start(), upto))
+        return None if part == size else part
 
     def _before(self, number: int) -> tuple[str, str]:
         """Return the character before a place, and the one that is read there."""
         near = self._text[max(0, number - LONGEST) : number]
         if len(near) < LONGEST:
-            near = (self._past + near)[-LONGEST:]
+            near = (self._past[-LONGEST:] + near)[-LONGEST:]
         before = near[-1:]
         if introduces(near) is not None:
             escape = ESCAPE_ENDS.search(near)
@@ -234,55 +222,64 @@ class Flow:
         text = self._text
         if text[at] not in INTRODUCE:
             return at + 1, text[at]
-        if not last and PART.match(text, at) is not None:
+        if not last and at + LONGEST > len(text) and PART.match(text, at) is not None:
             return None
         found = ESCAPE.match(text, at)
         return (at + 1, text[at]) if found is None else (found.end(), meaning(found))
 
     def _look(self, *, last: bool) -> bool:
         """Walk on the lookout, until there is a match or nothing that may become one."""
-        machine, text = self._machine, self._text
-        looks, plain, read = machine.looks, self._plain, self._read
+        text, plain, read, at = self._text, self._plain, self._read, self._seen
         assert plain is not None
-        at, size = self._seen, len(text)
+        size = len(text)
         while at < size:
-            character = text[at]
-            if character not in INTRODUCE:
-                ends = at + 1
-                both = plain is read
-                plain = looks(plain, character)
-                read = plain if both else looks(read, character)
-                found = ends if plain.is_match else 0
+            begins, found = at, 0
+            if plain is read and text[at] not in INTRODUCE:
+                # As nearly always: both walks are at one.
+                for character in text[at : self._plainly(at)]:
+                    plain = plain[character]
+                    at += 1
+                    if not plain.stays:
+                        break
+                read = plain
             elif (token := self._token(at, last=last)) is None:
                 break
             else:
-                ends, character = token
-                found = 0
-                for number in range(at, ends):
-                    plain = looks(plain, text[number])
+                at, character = token
+                for number in range(begins, at):
+                    plain = plain[text[number]]
                     if plain.is_match and not found:
                         found = number + 1
-                read = looks(read, character) if character else machine.apart(read)
-            if found or read.is_match:
-                self._ends = found or ends
-                self._plain = None
-                self._inside = {
-                    number
-                    for escape in ESCAPE.finditer(text, self._at, ends)
-                    for number in range(escape.start() + 1, escape.end())
-                }
-                self._try(self._at)
+                read = read[character] if character else self._machine.apart(read)
+            if found or plain.is_match or read.is_match:
+                self._found(found or at)
                 return True
-            at = ends
-            if plain.is_idle and read.is_idle and at >= self._until:
+            if at >= self._until and plain.is_idle and read.is_idle:
                 self._let(at)
                 self._plain = None
                 return True
         self._plain, self._read, self._seen = plain, read, at
-        self._let(size if last else max(self._at, size - machine.most_held))
+        self._let(size if last else max(self._at, size - self._machine.most_held))
         return False
 
+    def _plainly(self, at: int) -> int:
+        """Return up to where the text can be walked over, from here on, before an escape begins."""
+        upto = at + _STRETCH
+        found = introduces(self._text, at, upto)
+        return upto if found is None else found.start()
+
     # -- a match --------------------------------------------------------------------------------
+
+    def _found(self, ends: int) -> None:
+        """Look for the beginning of a match that was seen to end here."""
+        self._ends = ends
+        self._plain = None
+        self._inside = {
+            number
+            for escape in ESCAPE.finditer(self._text, self._at, ends)
+            for number in range(escape.start() + 1, escape.end())
+        }
+        self._try(self._at)
 
     def _try(self, begins: int) -> None:
         """Look how far a match reaches if it begins here."""
@@ -332,16 +329,19 @@ class Flow:
         One that is longer than all that is held back goes on for as long as every character of it
         makes a match.
         """
-        text, goes, at = self._text, self._machine.goes, match.at
+        text, at = self._text, match.at
         size, limit = len(text), match.begins + self._machine.most_held
         while at < size and (match.plain is not None or match.read is not None):
-            spot, character = match.plain, text[at]
-            if spot is not None and spot is match.read and character not in INTRODUCE:
+            spot = match.plain
+            if spot is not None and spot is match.read and text[at] not in INTRODUCE:
                 # As nearly always: both walks are at one.
-                at += 1
-                spot = goes(spot, character)
-                if spot.is_match:
-                    match.reaches, match.reads_further = at, False
+                for character in text[at : self._plainly(at)]:
+                    spot = spot[character]
+                    at += 1
+                    if spot.is_match:
+                        match.reaches, match.reads_further = at, False
+                    if not spot.is_open:
+                        break
                 match.plain = match.read = spot if spot.is_open else None
             elif (token := self._token(at, last=last)) is None:
                 break
@@ -354,17 +354,17 @@ class Flow:
 
     def _stride(self, match: _Match, at: int, ends: int, character: str) -> int:
         """Walk over one character, or over an escape that is read as one; return where it ends."""
-        text, goes = self._text, self._machine.goes
+        text = self._text
         if match.read is None:
             ends = at + 1
         elif not character and at == match.begins:
             # No match begins with an order to a terminal.
             match.read = None
         elif character:
-            match.read = goes(match.read, character)
+            match.read = match.read[character]
         for number in range(at, ends):
             if match.plain is not None:
-                match.plain = goes(match.plain, text[number])
+                match.plain = match.plain[text[number]]
                 if match.plain.is_match:
                     match.reaches, match.reads_further = number + 1, False
                 if not match.plain.is_open:
@@ -375,3 +375,24 @@ class Flow:
             if not match.read.is_open:
                 match.read = None
         return ends
+
+
+def _outside(text: str, at: int, begins: int, until: int) -> int:
+    """Return where the escape begins that a place is in; the place itself if it is in none."""
+    near = max(at, begins - LONGEST)
+    if begins > at and introduces(text, near, begins) is not None:
+        for escape in ESCAPE.finditer(text, near, until):
+            if escape.start() < begins < escape.end():
+                return escape.start()
+    return begins
+
+
+def _first(text: str, at: int, found: re.Match[str]) -> int:
+    """Return the first place where a match may begin if this was found."""
+    begins, until = found.start(), found.end()
+    if text[begins] in INTRODUCE:
+        begins = _outside(text, at, begins, until)
+        orders = ending(text, max(at, begins - _NEAR), begins)
+        if orders is not None:
+            begins = orders.start()
+    return _outside(text, at, max(at, begins - PREFIX), until)

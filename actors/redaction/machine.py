@@ -32,23 +32,41 @@ _SELDOM_FIRST: Final = (
 _CHARACTERS: Final = tuple(map(chr, range(128)))
 
 
-class Spot:
-    """Where the machine stands: what may become a match, and whether there is one."""
+class Spot(dict[str, "Spot"]):
+    """Where the machine stands: what may become a match, and whether there is one.
 
-    __slots__ = ("is_idle", "is_match", "is_open", "known", "moves", "seen")
+    `spot[character]` is where a character leads from there. What was found out is kept.
+    """
+
+    __slots__ = ("_machine", "is_idle", "is_match", "is_open", "looks", "moves", "seen", "stays")
 
     def __init__(
-        self, seen: frozenset[int], moves: list[Move], *, is_open: bool, is_match: bool
+        self,
+        machine: Machine,
+        seen: frozenset[int],
+        moves: list[Move],
+        *,
+        looks: bool,
+        is_open: bool,
+        is_match: bool,
     ) -> None:
         """Stand somewhere; `moves` are all that lead on from there."""
+        self._machine = machine
         self.seen = seen
         self.moves = moves
+        self.looks = looks
+        """Whether it is on the lookout for whatever begins."""
         self.is_idle = not seen
         """Whether nothing of what was seen can belong to a match."""
         self.is_open = is_open
         """Whether more characters may make a match of what was seen, or a longer one."""
         self.is_match = is_match
-        self.known: dict[str, Spot] = {}
+        self.stays = is_open and not is_match
+        """Whether there is nothing to do but to take the next character."""
+
+    def __missing__(self, character: str) -> Spot:
+        """Find out where a character leads that has not come before."""
+        return self._machine.step(self, character)
 
 
 class Prefix(NamedTuple):
@@ -62,8 +80,8 @@ class Machine:
     """Several patterns as one, and texts that are looked for as they are.
 
     At each character a match may begin that was not there before. So a machine is walked in two
-    ways: on the lookout (`looks`), where whatever has begun since it was last idle goes on beside
-    the others, each character being looked at once; and from one beginning on (`goes`), to see how
+    ways: on the lookout (`looking`), where whatever has begun since it was last idle goes on beside
+    the others, each character being looked at once; and from one beginning on (`going`), to see how
     far the match reaches that begins there.
     """
 
@@ -88,25 +106,18 @@ class Machine:
         self.shortest = min((self._shortest(each) for each in found), default=0)
         """No match is shorter than that."""
         shorter, prefixes = self._prefixes(found)
-        self.searches = tuple(re.compile(each).search for each in _candidates(prefixes))
-        """Each finds what a match may begin with: quick, and too often rather than too seldom.
+        self.search = re.compile(_candidates(prefixes)).search
+        """Finds what a match may begin with: quick, and too often rather than too seldom.
 
         The match itself begins there or up to `PREFIX` characters before. It may be that one of its
         characters is written as an escape.
         """
-        beginnings = _beginnings(shorter)
-        self.tail = re.compile(rf"(?:{beginnings})\Z").search
+        self.tail = re.compile(rf"(?:{_beginnings(shorter)})\Z").search
         """Finds, at the end of a text, what is too short for `search`."""
-        self.tail_of_escapes = re.compile(escapes.unfinished(beginnings)).search
-        """Finds that where there may be escapes too."""
 
     def finds(self, text: str) -> bool:
         """Tell whether there may be a match in a text."""
-        if len(text) >= self.shortest:
-            for search in self.searches:
-                if search(text) is not None:
-                    return True
-        return False
+        return len(text) >= self.shortest and self.search(text) is not None
 
     def _shortest(self, pattern: Read) -> int:
         """Return how many characters a match has at least."""
@@ -152,32 +163,20 @@ class Machine:
         """Return where it stands, on the lookout, if a word ends here that has not been seen to."""
         return self._spot(spot.seen, self._apart)
 
-    def looks(self, spot: Spot, character: str) -> Spot:
-        """Return where a character leads on the lookout."""
-        try:
-            return spot.known[character]
-        except KeyError:
-            return self._step(spot, character, self._begins(character))
-
-    def goes(self, spot: Spot, character: str) -> Spot:
-        """Return where a character leads within a match; idle if it ends the match."""
-        try:
-            return spot.known[character]
-        except KeyError:
-            return self._step(spot, character, None)
-
     def _begins(self, before: str) -> frozenset[int]:
         return self._within if _IN_WORD(before) else self._apart
 
-    def _step(self, spot: Spot, character: str, begins: frozenset[int] | None) -> Spot:
+    def step(self, spot: Spot, character: str) -> Spot:
+        """Return where a character leads; within a match, idle if it ends the match."""
         if self._steps >= MOST_KNOWN:
             # What text is made of has no end.
             self._steps = 0
             self._spots = {}
-            spot.known = {}
+            spot.clear()
         self._steps += 1
         to = {move.to for move in spot.moves if _fits(move.source, character)}
-        found = spot.known[character] = self._spot(self._net.closed(to), begins)
+        begins = self._begins(character) if spot.looks else None
+        found = spot[character] = self._spot(self._net.closed(to), begins)
         return found
 
     def _spot(self, seen: frozenset[int], begins: frozenset[int] | None) -> Spot:
@@ -187,9 +186,11 @@ class Machine:
             moves = self._net.moves
             goes_on = [move for state in seen for move in moves[state]]
             spot = self._spots[seen, begins] = Spot(
+                self,
                 seen,
                 goes_on
                 + [move for state in (begins or frozenset()) - seen for move in moves[state]],
+                looks=begins is not None,
                 is_open=bool(goes_on),
                 is_match=bool(seen & self._ends),
             )
@@ -197,6 +198,7 @@ class Machine:
 
 
 _IN_WORD: Final = re.compile(r"[^\W_]").match
+_SIMPLE_CLASS: Final = re.compile(r"\[[A-Za-z0-9]+\]")
 
 
 @functools.lru_cache(maxsize=1_000)
@@ -217,15 +219,14 @@ def _alphabet(source: str) -> frozenset[str]:
 # -- what is searched for ------------------------------------------------------------------------
 
 
-def _candidates(prefixes: Collection[Prefix]) -> list[str]:
-    """Return expressions that fit where one of these is, as it is or written as escapes.
+def _candidates(prefixes: Collection[Prefix]) -> str:
+    """Return an expression that fits where one of these is, as it is or written as escapes.
 
-    One for the characters that texts have least of, which looks back from there: a text is searched
-    about as fast as it has few of them. One for each character that escapes begin with: what begins
-    with one certain character is found several times as fast.
+    It begins with the characters that texts have least of, and looks back from there, or with those
+    that escapes begin with: a text is searched about as fast as it has few of them.
     """
     if not prefixes:
-        return []
+        return NOTHING
     by_anchor: dict[str, dict[str, dict[Prefix, set[tuple[str, ...]]]]] = {}
     for sources, bounded in prefixes:
         at = min(range(len(sources)), key=lambda number: _how_common(sources[number]))
@@ -241,26 +242,38 @@ def _candidates(prefixes: Collection[Prefix]) -> list[str]:
     characters = frozenset[str]().union(*map(_alphabet, every))
     before = _class(source for prefix in prefixes for source in prefix.sources[:-1])
     after = _class(source for prefix in prefixes for source in prefix.sources[1:])
-    return [
-        plain,
-        escapes.by_percent(characters),
-        escapes.by_backslash(characters, after),
-        escapes.by_order(before, after),
-    ]
+    return "|".join(
+        (
+            plain,
+            escapes.by_percent(characters),
+            escapes.by_backslash(characters, after),
+            escapes.by_order(before, after),
+        )
+    )
 
 
 def _beginnings(prefixes: Collection[Prefix]) -> str:
-    """Return an expression that fits any of these, where it may begin."""
+    """Return an expression that fits any of these, where it may begin.
+
+    The second character is looked at before what stands in front of the first one: few of those
+    that may be a first one have such a second one.
+    """
     firsts: dict[Prefix, set[tuple[str, ...]]] = {}
-    for (first, *rest), bounded in prefixes:
-        firsts.setdefault(Prefix((first,), bounded), set()).add(tuple(rest))
-    return (
-        "|".join(
-            first + (escapes.behind(first) if bounded else "") + _either(rest)
-            for ((first,), bounded), rest in sorted(firsts.items())
-        )
-        or NOTHING
-    )
+    for (sources, *more), bounded in prefixes:
+        for first in _SIMPLE_CLASS.fullmatch(sources) and sources[1:-1] or [sources]:
+            firsts.setdefault(Prefix((first,), bounded), set()).add(tuple(more))
+    found = []
+    for ((first,), bounded), rest in sorted(firsts.items()):
+        seconds: dict[str, set[tuple[str, ...]]] = {}
+        for second, *more in filter(None, rest):
+            seconds.setdefault(second, set()).add(tuple(more))
+        choices = [
+            second + (escapes.behind(first + second) if bounded else "") + _either(more)
+            for second, more in sorted(seconds.items())
+        ]
+        choices.append(r"\Z" + (escapes.behind(first) if bounded else ""))
+        found.append(f"{first}(?:{'|'.join(choices)})")
+    return "|".join(found) or NOTHING
 
 
 def _guard(anchor: str, befores: Collection[str]) -> str:
@@ -284,7 +297,8 @@ def _guarded(
 def _class(sources: Iterable[str]) -> str:
     """Return an expression for any one character that one of these fits."""
     found = frozenset[str]().union(*map(_alphabet, sources))
-    return f"[{''.join(re.escape(each) for each in sorted(found))}\x80-\U0010ffff]"
+    others = "".join(re.escape(each) for each in _CHARACTERS if each not in found)
+    return f"[^{others}]" if others else r"[\s\S]"
 
 
 def _how_common(source: str) -> int:
