@@ -91,6 +91,8 @@ class Flow:
         """The match that is looked at, once it is known that there is one."""
         self._inside: set[int] = set()
         """Places within escapes."""
+        self._escaped = False
+        """Whether there are any escapes where the match is looked for."""
 
     def feed(self, piece: str) -> str:
         """Take in a piece; return what may be shown by now."""
@@ -182,24 +184,30 @@ class Flow:
         What is too short to be found may become a match, and what is too short for an escape may
         become one.
         """
+        size = len(text)
         escaped = "%" in text or "\\" in text or "\x1b" in text
         if escaped and (text[-2:] in RESTLESS or text[-1] in INTRODUCE):
-            found = ending(text, max(at, len(text) - _NEAR))
+            near = size - _NEAR
+            found = ending(text, near if near > at else at)  # noqa: FURB136 -- half the time of `max`
             if found is not None:
                 return self._begun_before(text, at, found)
-        last = self._tail(text, max(at, len(text) - PREFIX))
+        near = size - PREFIX
+        last = self._tail(text, near if near > at else at)  # noqa: FURB136 -- the same
         if last is None:
             return None
-        return _outside(text, at, last.start(), len(text)) if escaped else last.start()
+        return _outside(text, at, last.start(), size) if escaped else last.start()
 
     def _begun_before(self, text: str, at: int, found: re.Match[str]) -> int | None:
         """Return the same for a text with orders to a terminal, or a part of an escape, at its end.
 
         What has begun may end before those orders, or with the letter that is the end of one.
         """
-        orders, size = found.start(), len(text)
-        part = orders if found.lastindex is None else found.start(found.lastindex)
-        for upto in (orders,) if part == orders else sorted({orders, part, size}):
+        orders = found.start()
+        if found.lastindex is None:
+            last = self._tail(text, max(at, orders - PREFIX), orders)
+            return orders if last is None else _outside(text, at, last.start(), orders)
+        size, part = len(text), found.start(found.lastindex)
+        for upto in sorted({orders, part, size}):
             last = self._tail(text, max(at, upto - PREFIX), upto)
             if last is not None:
                 return min(part, _outside(text, at, last.start(), upto))
@@ -274,19 +282,30 @@ class Flow:
         """Look for the beginning of a match that was seen to end here."""
         self._ends = ends
         self._plain = None
-        self._inside = {
-            number
-            for escape in ESCAPE.finditer(self._text, self._at, ends)
-            for number in range(escape.start() + 1, escape.end())
-        }
+        self._escaped = introduces(self._text, self._at, ends) is not None
+        self._inside = set()
+        if self._escaped:
+            self._inside.update(
+                number
+                for escape in ESCAPE.finditer(self._text, self._at, ends)
+                for number in range(escape.start() + 1, escape.end())
+            )
         self._try(self._at)
 
     def _try(self, begins: int) -> None:
-        """Look how far a match reaches if it begins here."""
+        """Look how far a match reaches if it begins here, or where else the first one may."""
+        going, text = self._machine.going, self._text
         before, read_before = self._before(begins)
-        going = self._machine.going
-        read = None if begins in self._inside else going(read_before)
-        self._match = _Match(begins, going(before), read)
+        spot = going(before)
+        if self._escaped or before != read_before:
+            read = None if begins in self._inside else going(read_before)
+        else:
+            last = min(self._ends, self._at + MOST_TRIED) - 1
+            while begins < last and spot[text[begins]].is_idle:
+                spot = going(text[begins])
+                begins += 1
+            read = spot
+        self._match = _Match(begins, spot, read)
 
     def _follow(self, *, last: bool) -> bool:
         """Find out whether a match begins where it is tried, and replace it as a whole."""

@@ -244,10 +244,10 @@ def _candidates(prefixes: Collection[Prefix]) -> str:
     after = _class(source for prefix in prefixes for source in prefix.sources[1:])
     return "|".join(
         (
-            plain,
-            escapes.by_percent(characters),
             escapes.by_backslash(characters, after),
+            escapes.by_percent(characters),
             escapes.by_order(before, after),
+            plain,
         )
     )
 
@@ -260,7 +260,7 @@ def _beginnings(prefixes: Collection[Prefix]) -> str:
     """
     firsts: dict[Prefix, set[tuple[str, ...]]] = {}
     for (sources, *more), bounded in prefixes:
-        for first in _SIMPLE_CLASS.fullmatch(sources) and sources[1:-1] or [sources]:
+        for first in (_SIMPLE_CLASS.fullmatch(sources) and sources[1:-1]) or [sources]:
             firsts.setdefault(Prefix((first,), bounded), set()).add(tuple(more))
     found = []
     for ((first,), bounded), rest in sorted(firsts.items()):
