@@ -41,6 +41,12 @@ FORMS: Final[Mapping[str, Callable[[str], str]]] = {
     "in colour, in JSON": lambda key: json.dumps(f"\x1b[1;31m{key}\x1b[0m"),
     "highlighted in part": lambda key: f"\x1b[01;31m\x1b[K{key[:3]}\x1b[m\x1b[K{key[3:]}",
     "each character in a colour": _coloured,
+    "highlighted in part, in JSON": lambda key: json.dumps(f"{key[:2]}\x1b[m\x1b[K{key[2:]}"),
+    "behind an order with a space": lambda key: f"\x1b[2 q{key}",
+    "behind what is no order": lambda key: f'\x1b["\\u001b[31m{key}',
+    "in a colour and as in URLs": lambda key: (
+        f"{key[:2]}\x1b[31m\x1b[1m\x1b[4m%{ord(key[2]):02x}{key[3:]}"
+    ),
     "behind %3D": lambda key: f"token%3D{key}",
     "behind %20": lambda key: f"is%20{key}",
     "behind %253D": lambda key: f"token%253D{key}",

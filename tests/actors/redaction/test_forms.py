@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.redaction.escapes import decoded
+from actors.redaction.escapes import INTRODUCE, RESTLESS, decoded, ending
 from actors.redaction.redactor import DEFAULT, Redactor, mark
 from actors.redaction.strands import Strands
 from actors.tool.secrets import Veil
@@ -64,6 +64,23 @@ def test_the_whole_escaped_key_is_replaced_and_nothing_else() -> None:
 def test_however_escapes_are_cut_the_same_is_shown(text: str, lengths: list[int]) -> None:
     """What is shown of a stream with escapes does not depend on where its pieces end."""
     assert streamed(REDACTOR, pieces(text, lengths)) == REDACTOR.text(text)
+
+
+@given(written)
+def test_a_glance_at_two_characters_misses_no_escape_that_has_begun(text: str) -> None:
+    """Whatever has begun at the end of a text is looked for, as its last characters show."""
+    begun = ending(text) is not None
+
+    assert not begun or text[-2:] in RESTLESS or text[-1] in INTRODUCE
+
+
+def test_pieces_without_keys_are_not_walked_over() -> None:
+    """A piece of a stream takes so many steps, whatever its length; escapes in it take few more."""
+    plain, escaped = "so many words, ", "%20so%0Amany\\u00e9 \x1b[1mwords\x1b[0m, "
+    for piece, most in ((plain, 20), (escaped, 40)):
+        steps = [_steps(piece * (size * 10), len(piece) * size) for size in (1, 50)]
+
+        assert max(steps) < 10 * most + 100
 
 
 @given(written)
@@ -172,9 +189,9 @@ def test_hostile_texts_take_time_in_proportion() -> None:
         assert steps[1] < 2.5 * steps[0] + 1_000
 
 
-def _steps(text: str) -> int:
+def _steps(text: str, size: int = 5) -> int:
     """Return how many lines of Python are run to look through a text in pieces."""
-    count = 0
+    count, parts = 0, pieces(text, [size])
 
     def trace(_frame: object, _event: str, _argument: object) -> Any:  # noqa: ANN401 -- itself
         nonlocal count
@@ -184,7 +201,7 @@ def _steps(text: str) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        streamed(DEFAULT, pieces(text, [5]))
+        streamed(DEFAULT, parts)
     finally:
         sys.settrace(before)
     return count
