@@ -25,6 +25,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from actors.model.providers.scripted import Scripted, pause
+from actors.threads import ThreadScheduler
 from bench.measure import anonymous_memory
 from bench.scene import NEVER, QUESTION, SPEC, add, one_turn, open_runtime
 from bench.workload import CODEC, LIFECYCLE, State, Talk
@@ -110,6 +111,12 @@ def _wait_for_sleep(runtime: Runtime) -> None:
         time.sleep(IDLE_AFTER / 10)
 
 
+def _threads_of(runtime: Runtime) -> int:
+    """Return how many threads the runtime has for actors and tools."""
+    assert isinstance(runtime.scheduler, ThreadScheduler)
+    return runtime.scheduler.threads
+
+
 def _threads() -> int:
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("Threads:")[2].split()[0])
@@ -138,7 +145,7 @@ def unfinished(directory: str, count: str, how: str) -> None:
 def turns(directory: str, sessions: str, *marks: str) -> None:
     """Have turns in the same few sessions, and print the memory after so many of them."""
     chosen = random.Random(0)
-    with open_runtime(Path(directory), IDLE_AFTER) as runtime, ThreadPoolExecutor(GROUP) as pool:
+    with open_runtime(Path(directory), IDLE_AFTER) as runtime:
         names = [session.id for session in _make(runtime, int(sessions))]
 
         def talk(name: str) -> None:
@@ -149,17 +156,18 @@ def turns(directory: str, sessions: str, *marks: str) -> None:
         done = 0
         found = []
         for mark in map(int, marks):
-            while done < mark:
-                group = chosen.sample(names, min(GROUP, len(names)))
-                deque(pool.map(talk, group), maxlen=0)
-                done += len(group) * IN_A_ROW
+            with ThreadPoolExecutor(GROUP) as pool:
+                while done < mark:
+                    group = chosen.sample(names, min(GROUP, len(names)))
+                    deque(pool.map(talk, group), maxlen=0)
+                    done += len(group) * IN_A_ROW
             found.append(_settled(runtime, done))
     print(json.dumps(found))
 
 
 def passing(directory: str, how: str, *marks: str) -> None:
     """Begin sessions that have one turn each and are then left, and print the memory they leave."""
-    with open_runtime(Path(directory), IDLE_AFTER) as runtime, ThreadPoolExecutor(GROUP) as pool:
+    with open_runtime(Path(directory), IDLE_AFTER) as runtime:
 
         def visit(numbers: Iterator[int]) -> None:
             for _ in numbers:
@@ -172,17 +180,25 @@ def passing(directory: str, how: str, *marks: str) -> None:
         found = []
         for mark in map(int, marks):
             # All take from one, as a future for each session would take more memory than it leaves.
-            deque(pool.map(visit, [iter(range(done, mark))] * GROUP), maxlen=0)
+            with ThreadPoolExecutor(GROUP) as pool:
+                deque(pool.map(visit, [iter(range(done, mark))] * GROUP), maxlen=0)
             done = mark
             found.append(_settled(runtime, done))
     print(json.dumps(found))
 
 
 def _settled(runtime: Runtime, done: int) -> dict[str, int]:
-    """Return the memory as it is, and once all sleep; nothing is collected for the occasion."""
-    awake = anonymous_memory()
+    """Return the memory as it is, once all sleep, and once the runtime's threads have ended.
+
+    Those of the app have ended already: what the C library keeps for them is not the runtime's.
+    Nothing is collected for the occasion.
+    """
+    found = {"awake": anonymous_memory()}
     _wait_for_sleep(runtime)
-    found = {"awake": awake, "asleep": anonymous_memory()}
+    found["asleep"] = anonymous_memory()
+    while _threads_of(runtime):
+        time.sleep(IDLE_AFTER)
+    found["at rest"] = anonymous_memory()
     print(f"{done:,}: {found}", file=sys.stderr, flush=True)
     return found
 

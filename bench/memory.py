@@ -1,7 +1,8 @@
 """Memory of a runtime that lives long: what turns, and sessions that came and went, leave behind.
 
 Anonymous memory only: what is mapped of the log's files is the kernel's to take back. It is
-measured once all sessions sleep, and the last figure is held against the first.
+measured once the runtime is at rest: all sessions sleep, and the threads that ran them have ended,
+ten seconds later. The last figure is held against the first.
 """
 
 from __future__ import annotations
@@ -45,14 +46,17 @@ def _run(*arguments: str) -> list[dict[str, int]]:
 
 
 def _rows(what: str, marks: Sequence[int], found: list[dict[str, int]], bar: str) -> list[Row]:
-    first = found[0]["asleep"]
+    first = found[0]["at rest"]
     return [
         Row(
-            name=f"anonymous memory after {mark:,} {what} ({each['awake'] / _MB:.0f} before sleep)",
-            ours=each["asleep"] / _MB,
+            name=(
+                f"anonymous memory after {mark:,} {what} ({each['awake'] / _MB:.1f} before sleep, "
+                f"{each['asleep'] / _MB:.1f} just after)"
+            ),
+            ours=each["at rest"] / _MB,
             peer=first / _MB,
             peer_name=f"after {marks[0]:,}",
-            ratio=each["asleep"] / first,
+            ratio=each["at rest"] / first,
             bar=bar if mark == marks[-1] else "",
             unit="MB",
         )

@@ -67,6 +67,64 @@ def test_threads_that_are_idle_for_long_end(monkeypatch: pytest.MonkeyPatch) -> 
     again.join(PATIENCE)
 
 
+def test_a_thread_that_ran_many_jobs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free memory is given back by it, once; the next job finds a thread that is free."""
+    monkeypatch.setattr(module, "MAX_JOBS", 1)
+    given_back: list[threading.Thread] = []
+    pool = Pool("p", lambda: given_back.append(threading.current_thread()))
+    begun, go_on = Sign(), Sign()
+    busy: list[threading.Thread] = []
+
+    def job() -> None:
+        busy.append(threading.current_thread())
+        begun.give()
+        go_on.must_come()
+
+    pool.run(job)
+    begun.must_come()
+    free = on_thread(pool)
+    until_idle(pool, 1)
+    go_on.give()
+    busy[0].join(PATIENCE)
+
+    assert not busy[0].is_alive()
+    assert given_back == busy
+    assert pool.threads == 1
+    assert on_thread(pool) is free
+    pool.close()
+    free.join(PATIENCE)
+    assert given_back == busy
+
+
+def test_the_only_free_thread_stays_however_many_jobs_it_ran(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What comes next does not have to wait for a new one, nor fail if there can be none."""
+    monkeypatch.setattr(module, "MAX_JOBS", 1)
+    pool = Pool("p")
+    first = on_thread(pool)
+    until_idle(pool, 1)
+    second = on_thread(pool)
+    until_idle(pool, 1)
+    pool.close()
+    first.join(PATIENCE)
+
+    assert first is second
+
+
+def test_a_thread_that_ends_for_want_of_jobs_gives_memory_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that a runtime at rest holds little more than it uses."""
+    monkeypatch.setattr(module, "IDLE_FOR", 0.0)
+    given_back: list[threading.Thread] = []
+    pool = Pool("p", lambda: given_back.append(threading.current_thread()))
+    thread = on_thread(pool)
+    thread.join(PATIENCE)
+
+    assert given_back == [thread]
+
+
 def test_jobs_given_at_the_last_moment_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that are about to end take what they are given, or a new one does: none is lost."""
     monkeypatch.setattr(module, "IDLE_FOR", 0.0)
