@@ -55,6 +55,8 @@ class Desks:
         if conversation in self._desks:
             desk = self._desks[conversation]
             self._desks.move_to_end(conversation)
+            if desk.rests:
+                desk.resume(self._index.head(conversation))
         else:
             record = self._index.head(conversation)
             desk = self._desks[conversation] = Desk(conversation, record)

@@ -185,13 +185,18 @@ class Ear:
 
 
 class Latest:
-    """The last appends that were committed, none of them left out, for those who come just now."""
+    """The last appends that were committed, for those who come just now.
+
+    Of a conversation that is not at rest, none of them is left out.
+    """
 
     def __init__(self, codec: Codec) -> None:
         """Begin with none."""
         self.codec = codec
         self._items: deque[Item] = deque()
         self._size = 0
+        self._next = 0
+        """The position behind the last one that was added."""
 
     def add(self, items: Sequence[Item]) -> None:
         """Take in what was just committed, and drop what is too old."""
@@ -199,6 +204,7 @@ class Latest:
         kept.extend(items)
         for item in items:
             self._size += item.size
+            self._next = item.position + len(item.bodies)
         while len(kept) > MAX_LATEST or self._size > MAX_BYTES:
             self._size -= kept.popleft().size
 
@@ -207,6 +213,12 @@ class Latest:
         self._items.clear()
         self._size = 0
 
+    def rest(self, conversation: str) -> None:
+        """Drop those of a conversation that is not appended to for a while."""
+        if self.has(conversation):
+            self._items = deque(item for item in self._items if item.desk.id != conversation)
+            self._size = sum(item.size for item in self._items)
+
     def has(self, conversation: str) -> bool:
         """Tell whether there is one of this conversation."""
         return any(item.desk.id == conversation for item in reversed(self._items))
@@ -214,7 +226,12 @@ class Latest:
     def behind(self, conversation: str | None, cursor: int) -> list[Told] | None:
         """Return all that was committed behind `cursor`, None if that is not known."""
         found: deque[Told] = deque()
+        following = self._next
         for item in reversed(self._items):
+            if conversation is None:
+                if item.position + len(item.bodies) != following:
+                    return None  # what came between was of a conversation at rest
+                following = item.position
             if conversation is None or item.desk.id == conversation:
                 first = item.position if conversation is None else item.first
                 if item.bodies and first + len(item.bodies) - 1 > cursor:
@@ -266,6 +283,11 @@ class News:
                 told = Told(item, self.latest.codec)
                 for ear in (*ears, *all_ears):
                     ear.hear(told)
+
+    def rest(self, conversation: str) -> None:
+        """Drop the last appends of a conversation that is not appended to for a while."""
+        with self.lock:
+            self.latest.rest(conversation)
 
     def stir(self) -> None:
         """Have everybody look in the log again: what was heard may not be so any more."""

@@ -69,6 +69,7 @@ class Desk:
         "number",
         "pending",
         "record",
+        "rests",
         "seed",
         "seen",
         "stored",
@@ -80,15 +81,22 @@ class Desk:
         """Begin with what the index says, if it says anything."""
         self.id = conversation
         self.seed = frame.seed_of(conversation)
-        self.head = record.head if record else 0
         self.versions: dict[str, int] = {}
         self.seen: Seen | None = None
         """The streams that were in `versions` before."""
         self.complete = record is None
         """Whether `versions` and `seen` have every stream there is: then another one is new."""
         self.pending = 0
-        self.record = record
+        self.tails: dict[str, Tail] = {}
         self.forget()
+        self.resume(record)
+
+    def resume(self, record: Head | None) -> None:
+        """Go on from what the index says, if it says anything."""
+        self.record = record
+        self.head = record.head if record else 0
+        self.rests = False
+        """Whether the index has to be asked again before the next append."""
 
     def forget(self) -> None:
         """Drop what is known of the active segment, as it is about to be another one."""
@@ -97,7 +105,7 @@ class Desk:
         """Its number, as it is in keys."""
         self.stored: bytes | None = None
         self.events: Tail | None = None
-        self.tails: dict[str, Tail] = {}
+        self.tails.clear()
 
     def finished(self) -> None:
         """Note that one append is on disk, and keep no more in mind than is of use."""
@@ -108,9 +116,14 @@ class Desk:
             self._forget_versions()
 
     def rest(self) -> None:
-        """Keep no more in mind than which streams there are. Nothing may be pending."""
+        """Keep no more in mind than which streams there are. Nothing may be pending.
+
+        What stays was there before. Anything new, however small, would lie between what is about to
+        be freed, and Python could not give the memory around it back.
+        """
         self.forget()
         self._forget_versions()
+        self.record, self.head, self.rests = None, 0, True
 
     def _forget_versions(self) -> None:
         if self.complete:

@@ -209,6 +209,7 @@ class Runelog:
             self._check()
             if self._writer is not None:
                 self._writer.rest(conversation)
+                self._reader.news.rest(conversation)
 
     def roll(self) -> None:
         """Seal the active segment and begin the next one."""

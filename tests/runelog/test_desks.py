@@ -159,16 +159,32 @@ def test_a_conversation_at_rest_is_not_kept_in_mind(tmp_path: Path, streams: int
             log.append("conv_a", said(name, 0, 2))
         log.rest("conv_a")
         desk = desk_of(log, "conv_a")
-        kept = {**desk.versions}, {**desk.tails}, desk.events
+        kept = {**desk.versions}, {**desk.tails}, desk.events, desk.record
         with asked_for(log) as asked:
             log.append("conv_a", [*said("note_new", 0), *said(names[0], 2)])
         with pytest.raises(WrongVersion):
             log.append("conv_a", said(names[-1], 0))
         streams_of = {name: log.version("conv_a", name) for name in (*names, "note_new")}
 
-    assert kept == ({}, {}, None)
+    assert kept == ({}, {}, None, None)
     assert asked == [names[0]]
     assert streams_of == {**dict.fromkeys(names, 2), names[0]: 3, "note_new": 1}
+
+
+def test_a_conversation_at_rest_goes_on_in_another_segment(tmp_path: Path) -> None:
+    """With its next event, and with the size and the time of its beginning that it had."""
+    with Runelog.open(tmp_path, Codec([Said])) as log:
+        log.append("conv_a", said("note_1", 0, 3))
+        before = log.conversation("conv_a")
+        log.rest("conv_a")
+        log.roll()
+        done = log.append("conv_a", said("note_1", 3))
+        after = log.conversation("conv_a")
+
+    assert (done.first, done.last) == (4, 4)
+    assert after.head == 4
+    assert after.first_time == before.first_time
+    assert after.size > before.size
 
 
 def test_what_is_not_written_yet_is_not_forgotten(tmp_path: Path) -> None:

@@ -218,6 +218,36 @@ def test_the_latest_are_remembered_and_no_more(log: Runelog) -> None:
     assert not Ear(news, A, None).listen(1)
 
 
+def test_what_a_conversation_at_rest_appended_last_is_not_held(log: Runelog) -> None:
+    """Who follows it looks in the log, and so does who follows all; who follows others need not."""
+    log.append(A, [notes("note_1", "a")])
+    log.append(B, [notes("note_1", "b")])
+    log.append(A, [notes("note_1", "c")])
+    news = news_of(log)
+    before = [Ear(news, of, None).listen(0) for of in (A, B, None)]
+    log.rest(A)
+    after = [Ear(news, of, None).listen(0) for of in (A, B, None)]
+
+    assert before == [True, True, True]
+    assert after == [False, True, False]
+    assert not news.is_live(A)
+    assert [event(item) for item in log.follow(A, wait=0)] == [1, 2, 3]
+    assert len([*log.follow(wait=0)]) == 5
+    log.append(A, [notes("note_1", "d")])
+    assert [Ear(news, A, None).listen(after) for after in (2, 3)] == [False, True]
+    assert [Ear(news, None, None).listen(after) for after in (4, 5)] == [False, True]
+
+
+def test_who_follows_all_misses_nothing_of_a_conversation_that_comes_to_rest(log: Runelog) -> None:
+    """Also if what it appended was the last of all, and nothing has come behind it."""
+    log.append(A, [notes("note_1", "a")])
+    log.append(B, [notes("note_1", "b")])
+    log.rest(B)
+
+    assert not Ear(news_of(log), None, None).listen(2)
+    assert len([*log.follow(wait=0)]) == 4
+
+
 def test_all_of_a_long_log_comes_whoever_waits(log: Runelog, helper: ThreadPoolExecutor) -> None:
     """Heard or read, or first the one and then the other: every rune once, in order."""
 
