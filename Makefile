@@ -25,7 +25,7 @@ help:
 	@echo "make simulate     play the runtime from seeds, with everything going wrong: SEEDS=2000"
 	@echo "make lint         check style, types and import contracts"
 	@echo "make demo         show what it does"
-	@echo "make bench        measure it beside its peers; bench-quick takes under a minute"
+	@echo "make bench        measure it beside its peers; bench-quick takes two minutes"
 	@echo "make clean        remove everything that was made here"
 
 $(STAMP): pyproject.toml constraints.txt $(PLUGIN)

@@ -61,7 +61,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, two minutes")
     parser.add_argument(
         "--report-only", action="store_true", help="exit with 0 even if a bar is missed"
     )
