@@ -83,7 +83,7 @@ bench: $(STAMP)
 	@echo "bench: done: bench/results.json"
 
 bench-quick: $(STAMP)
-	@echo "bench-quick: measuring for under a minute"
+	@echo "bench-quick: measuring for two minutes"
 	@$(PY) -m bench --quick $(ARGS) || { echo "bench-quick: FAILED"; exit 1; }
 	@echo "bench-quick: done: bench/results.json"
 
