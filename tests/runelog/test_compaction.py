@@ -12,7 +12,7 @@ from runelog.manifest import read_manifest
 from runelog.repair import repair
 from runelog.rune import Change, Gap, State
 from runelog.verify import verify
-from tests.runelog.ledger import CODEC, Booked, open_ledger
+from tests.runelog.ledger import CODEC, SMALL, Booked, open_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +96,20 @@ def test_erasures_add_no_segments(tmp_path: Path) -> None:
     assert verify(tmp_path, codec=CODEC).problems == []
     with open_ledger(tmp_path) as log:
         assert amounts(log, A) == [1, 2, 3, 1, 2, 3]
+
+
+def test_a_segment_that_is_nearly_full_is_sealed_instead(tmp_path: Path) -> None:
+    """Written anew it would need a larger map each time, and never be sealed."""
+    with open_ledger(tmp_path) as log:
+        fill(log, A)
+        fill(log, B, runes=8_000)
+        log.erase(A)
+        fill(log, C)
+    now = read_manifest(tmp_path)
+
+    assert now.active.map_size == SMALL
+    assert [info.number for info in now.segments] == [1, 2]
+    assert traces(tmp_path, A) == []
 
 
 @pytest.mark.parametrize("sealed", [False, True])
