@@ -366,10 +366,10 @@ def _named(view: View, conversation: str, number: bytes) -> Head:
     return decode_head(number, found)
 
 
-def heads_in(view: View) -> dict[str, Head]:
-    """Return the heads of all conversations that a segment holds runes of."""
+def heads_in(view: View, state: State = State.LIVE) -> dict[str, Head]:
+    """Return the heads of conversations that a segment holds runes of, or held: by their state."""
     heads = (decode_head(key, stored) for key, stored in entries(view, "heads"))
-    return {head.id: head for head in heads if head.state is State.LIVE}
+    return {head.id: head for head in heads if head.state is state}
 
 
 def last_position(view: View, info: SegmentInfo) -> int:

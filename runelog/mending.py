@@ -99,6 +99,17 @@ def settle_resting(
             catalog.settle(head, dead=head.id in dead)
 
 
+def settle_missing(catalog: Catalog, dropped: Iterable[Head], active: Mapping[str, Head]) -> None:
+    """Have a catalog know conversations that segments say were archived, and nothing else tells of.
+
+    Their archives are missing, as in a copy: that must show, and not be forgotten.
+    """
+    for head in dropped:
+        if head.id not in active and catalog.head(head.id) is None:
+            head.since = 1
+            catalog.settle(head)
+
+
 def reach(catalog: Catalog, conversation: str, active: Mapping[str, Head]) -> int:
     """Return up to which event the segments hold a conversation without a gap."""
     reached = 0

@@ -23,7 +23,7 @@ from runelog.index import NUMBER
 from runelog.inscribe import Armed
 from runelog.lookup import Lookup, heads_in, last_position, last_time
 from runelog.manifest import Clean, SegmentInfo
-from runelog.mending import resting_heads, set_aside, settle_resting
+from runelog.mending import resting_heads, set_aside, settle_missing, settle_resting
 from runelog.owner import Owner
 from runelog.reader import Reader
 from runelog.rewrite import Birth
@@ -366,6 +366,10 @@ class Premises:
             with self.volumes.take(now.active.number) as (_, view):
                 active = heads_in(view)
             settle_resting(catalog, resting_heads(self.directory, old), active, now.dead)
+            for info in now.segments:
+                with self.volumes.take(info.number) as (_, view):
+                    dropped = heads_in(view, State.ARCHIVED)
+                settle_missing(catalog, dropped.values(), active)
             settled = now.revision + 1
             catalog.note_settled(settled)
             self.volumes.publish(msgspec.structs.replace(now, catalog=generation, settled=settled))

@@ -34,6 +34,7 @@ from runelog.mending import (
     mend_blobs,
     reach,
     resting_heads,
+    settle_missing,
     settle_resting,
 )
 from runelog.recover import Expected, expected_events, find_segments
@@ -95,6 +96,8 @@ class _Repair:
         """What CLEAN says, if the log was closed cleanly."""
         self._active: dict[str, Head] = {}
         """What the active segment holds, if it is sound."""
+        self._dropped: list[Head] = []
+        """Conversations that sound segments held before they were archived."""
         self._made_manifest = False
         """Whether the manifest was made from the segments."""
         self._dead: tuple[str, ...] = ()
@@ -142,6 +145,7 @@ class _Repair:
             resting = resting_heads(self._directory, old)
             dead = self._guess_dead(catalog) if self._made_manifest else self._dead
             settle_resting(catalog, resting, self._active, dead)
+            settle_missing(catalog, self._dropped, self._active)
             new = msgspec.structs.replace(
                 found,
                 dead=dead,
@@ -251,6 +255,7 @@ class _Repair:
         )
         try:
             with env.view() as view:
+                self._dropped += heads_in(view, State.ARCHIVED).values()
                 if active:
                     self._active = heads_in(view)
                 else:

@@ -369,3 +369,33 @@ def test_a_conversation_that_was_restored_is_looked_up_again(tmp_path: Path) -> 
 
     assert read_manifest(tmp_path).dead == ()
     assert sum(isinstance(each, Booked) for each in found) == 4_210
+
+
+@pytest.mark.parametrize("spoil", ["catalog", "manifest"])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_conversation_whose_archive_was_not_copied_is_missed(
+    tmp_path: Path, spoil: str, *, sealed: bool
+) -> None:
+    """A copy has neither its runes nor its archive: it is listed, and reading it says so."""
+    directory, copy = tmp_path / "log", tmp_path / "copy"
+    with open_ledger(directory) as log, compacting():
+        old = (directory / "catalog.0.mdb").read_bytes()
+        fill(log, A, B)
+        if sealed:
+            log.roll()
+            fill(log, B)
+        log.archive(A)
+        fill(log, B)
+        copied(directory, copy)
+    shutil.rmtree(copy / "archive")
+    (copy / "catalog.0.mdb").write_bytes(old)
+    if spoil == "manifest":
+        (copy / "MANIFEST").unlink()
+        repair(copy)
+    with open_ledger(copy) as log:
+        found = {each.id: (each.state, each.head) for each in log.conversations()}
+        with pytest.raises(Corrupt, match="from a backup"):
+            list(log.read(A))
+
+    assert found[A] == (State.ARCHIVED, 3)
+    assert found[B][0] is State.LIVE
