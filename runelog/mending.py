@@ -97,6 +97,10 @@ def settle_resting(
             continue
         if head.id in dead or reach(catalog, head.id, active) < max(head.head, 1):
             catalog.settle(head, dead=head.id in dead)
+    for name in dead:
+        # Its archive is missing, as in a copy: that must show, and not be forgotten.
+        if catalog.head(name) is None and (end := reach(catalog, name, active)):
+            catalog.settle(Head(name, 1, end, 0, 0, 0, State.ARCHIVED), dead=True)
 
 
 def settle_missing(catalog: Catalog, dropped: Iterable[Head], active: Mapping[str, Head]) -> None:

@@ -371,6 +371,29 @@ def test_a_conversation_that_was_restored_is_looked_up_again(tmp_path: Path) -> 
     assert sum(isinstance(each, Booked) for each in found) == 4_210
 
 
+def test_a_dead_conversation_whose_archive_was_not_copied_is_missed(tmp_path: Path) -> None:
+    """Its runes are still in a segment: it is listed, and a repair brings it back."""
+    directory, copy = tmp_path / "log", tmp_path / "copy"
+    with open_ledger(directory) as log:
+        old = (directory / "catalog.0.mdb").read_bytes()
+        fill(log, A, B)
+        log.roll()
+        log.archive(A)
+        fill(log, B)
+        copied(directory, copy)
+    shutil.rmtree(copy / "archive")
+    (copy / "catalog.0.mdb").write_bytes(old)
+    with open_ledger(copy) as log:
+        found = log.conversation(A)
+        with pytest.raises(Corrupt, match=r"archive of conv_a is missing"):
+            list(log.read(A))
+    repair(copy)
+
+    assert (found.state, found.head) == (State.ARCHIVED, 3)
+    with open_ledger(copy) as log:
+        assert amounts(log, A) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("spoil", ["catalog", "manifest"])
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_conversation_whose_archive_was_not_copied_is_missed(
