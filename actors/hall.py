@@ -140,9 +140,9 @@ class Offices:
     ) -> list[Rune]:
         """Have a law decide on a command, without the secrets that are in it.
 
-        Everything that gets into the log comes through here, whoever wants it there, except for
-        what a model says while it says it: all runes are decided on commands, or on what runes
-        said before.
+        Everything that gets into the log comes through here, from apps, tools and operators alike,
+        except for what a model says while it says it: all runes are decided on commands, or on what
+        runes said before.
         """
         return [*law.decide(state, self.redactor.value(command))]
 
@@ -280,8 +280,8 @@ class Hall:
     def let_go(self) -> None:
         """Drop what the actors here shared: all have ended, and others read it from the log.
 
-        Whoever keeps them alive and the hall would otherwise hold each other, and all of it, until
-        the garbage collector looks for that.
+        The supervisor of the actors and the hall would otherwise hold each other, and all of it,
+        until the garbage collector looks for that.
         """
         self.children, self.close, self.page.on_failure = _NoChildren(), _nothing, _nothing
         self.trays.clear()

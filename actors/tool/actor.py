@@ -274,7 +274,7 @@ class ToolActor(Shell):
             self._runs.begin(self.hall.conversation, self.me, run)
 
     def _dropped(self, outcome: object) -> None:
-        """Tell the operator of an answer that came too late to be recorded: nobody else is told.
+        """Write an answer that came too late to be recorded to the operator's log.
 
         The call has its result, or is in doubt when the log is opened next, and that stands.
         """

@@ -22,7 +22,7 @@ What holds for the program, and how:
   can be, and the program sees what the user sees that runs us. `CommandTool.isolation` says which
   of it holds; with `strict=True` a tool for which not all of it holds cannot be declared.
 * **Privileges**: it has none and gets none, also as root: it can use files as their owner, and
-  those of others only as their permissions allow everybody.
+  those of others only as their permissions allow every user.
 * **Its end**: a *guard* process (`sandbox/guard.py`) runs it. When the program ends, takes more
   than its limits, is out of time or cancelled (SIGTERM, then SIGKILL after `grace`), or when we
   die, everything it started is killed with it.
