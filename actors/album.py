@@ -13,7 +13,7 @@ from runelog.replay import remember, replay
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.entity import Entity
+    from actors.kind import Kind
     from runelog.log import Log
     from runelog.replay import Replayed
 
@@ -26,7 +26,7 @@ FEW: Final = 10
 class Standing(NamedTuple):
     """How an entity stands."""
 
-    kind: Entity
+    kind: Kind
     name: str
     state: Any
     version: int
@@ -43,7 +43,7 @@ class Album:
         self._every = every
         self._next = head + every
 
-    def replayed(self, kind: Entity, name: str) -> Replayed[Any]:
+    def replayed(self, kind: Kind, name: str) -> Replayed[Any]:
         """Return an entity's state as the log has it, from the newest snapshot on."""
         return replay(
             self._log,

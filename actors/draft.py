@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from actors.hall import Newborn
+from actors.hall import Newborn, Ward
+from actors.report import talkative
+from actors.telling import Telling
 from runelog.rune import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.entity import Entity, Place, Placed
-    from actors.hall import Hall, Ward
+    from actors.entity import Place, Placed
+    from actors.hall import Hall
+    from actors.kind import Kind
     from runelog.rune import Rune
 
 
@@ -19,7 +22,7 @@ class Author(Protocol):
     """Whoever decided."""
 
     @property
-    def entity(self) -> Entity:
+    def kind(self) -> Kind:
         """What kind of entity it is."""
         ...
 
@@ -37,7 +40,7 @@ class _Other:
 
     __slots__ = ("kind", "name", "runes", "state", "ward")
 
-    def __init__(self, name: str, kind: Entity, state: Any, ward: Ward | None) -> None:  # noqa: ANN401 -- any law's
+    def __init__(self, name: str, kind: Kind, state: Any, ward: Ward | None) -> None:  # noqa: ANN401 -- any law's
         self.name = name
         self.kind = kind
         self.state = state
@@ -66,7 +69,7 @@ class Draft:
         placed: Sequence[Placed],
     ) -> None:
         """Lay out what was decided and leads to `after`."""
-        entity, me = author.entity, author.me
+        kind, me = author.kind, author.me
         self._hall = hall
         self._me = me
         # What is on the page already, nobody else can have come between.
@@ -95,15 +98,15 @@ class Draft:
                 self._see_to_wards()
             # What these decided at once, and it observes, it has not folded yet.
             for rune in self.own[decided:]:
-                after = entity.lifecycle.apply(after, rune)
+                after = kind.lifecycle.apply(after, rune)
             self._note(notes)
         self.after = after
         """The author's state once all of it has happened."""
-        is_open = entity.is_open(after)
-        self.noted = (is_open, entity.deadline(after) if is_open else None)
+        is_open = kind.is_open(after)
+        self.noted = (is_open, kind.deadline(after) if is_open else None)
         if self.noted != author.noted:
             notes[me] = self.noted
-        self.changes = self._changes(notes, entity.context(after), author.event)
+        self.changes = self._changes(notes, kind.context(after), author.event)
 
     # -- laying out ---------------------------------------------------------------------------
 
@@ -140,7 +143,7 @@ class Draft:
             other = self._others[owner] = _Other(owner, ward.entity, ward.state, ward)
             self._wards.append(other)
             return None if owner in self._touched else ward.version
-        kind = self._hall.births.get(type(rune))
+        kind = self._hall.kinds.births.get(type(rune))
         if kind is None:
             # Written for an entity whose own actor cannot: the log still counts its version.
             self._others[owner] = None
@@ -228,12 +231,28 @@ class Draft:
 
     def believe(self, last: int) -> dict[str, Newborn]:
         """Take over what became of the wards; return the newborn as they are after `last`."""
+        hall, tells = self._hall, talkative()
         for other in self._wards:
-            assert other.ward is not None
-            other.ward.state = other.state
-            other.ward.version += len(other.runes)
+            ward = other.ward
+            assert ward is not None
+            if tells:
+                self._tell_of(other, ward.state, last)
+            ward.state = other.state
+            ward.version += len(other.runes)
         found: dict[str, Newborn] = {}
         for birth in self._births:
             runes = tuple(birth.runes)
-            found[birth.name] = Newborn(birth.state, len(runes), last, runes)
+            if birth.kind.actor is None:
+                hall.adopt(birth.name, Ward(birth.kind, birth.state, len(runes)))
+                if tells:
+                    self._tell_of(birth, birth.kind.lifecycle.initial, last)
+            else:
+                found[birth.name] = Newborn(birth.state, len(runes), last, runes)
         return found
+
+    def _tell_of(self, other: _Other, before: Any, last: int) -> None:  # noqa: ANN401 -- any law's
+        """Tell operators of an entity that has no actor which could; with one phase, it moves not."""
+        if len(other.kind.lifecycle.table) == 1:
+            return
+        agent = other.kind.context(other.state)[0]
+        Telling(self._hall, other.kind, other.name).of(before.phase, other.runes, agent, last)

@@ -24,7 +24,7 @@ from runelog.errors import LogFull
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from actors.entity import Entity
+    from actors.kind import Kind, Kinds
     from actors.ports import Chance, Clock, Lane, Scheduler
     from actors.redaction.redactor import Redactor
     from runelog.lifecycle import Lifecycle
@@ -61,7 +61,7 @@ class Member(Protocol):
     """How many runes of its stream are in its state."""
 
     @property
-    def entity(self) -> Entity:
+    def kind(self) -> Kind:
         """What kind of entity it is."""
         ...
 
@@ -106,7 +106,7 @@ class _NoChildren:
 class Ward:
     """An entity without an actor: whoever acts for it folds it here."""
 
-    entity: Entity
+    entity: Kind
     state: Any
     version: int
 
@@ -156,20 +156,18 @@ class Hall:
         log: Log,
         lane: Lane,
         offices: Offices,
-        births: Mapping[type[Rune], Entity],
-        wards: Mapping[str, Entity],
+        kinds: Kinds,
     ) -> None:
-        """Open the hall; `births` and `wards` tell kinds of entities by rune and by id prefix."""
+        """Open the hall, for entities of these kinds."""
         self.conversation = conversation
         self.log = log
         self.lane = lane
         self.offices = offices
         """What an actor needs of the machine and of the app."""
-        self.births = births
+        self.kinds = kinds
         self.children: Children
         self.close: Callable[[], None] = _nothing
         """Has everybody here end, and nobody started any more; for whoever keeps them alive."""
-        self._ward_kinds = wards
         self._wards: dict[str, Ward] = {}
         self._members: dict[str, Member] = {}
         self._newborn: dict[str, Newborn] = {}
@@ -241,10 +239,15 @@ class Hall:
         """Return an entity that has no actor, as it is now."""
         ward = self._wards.get(entity)
         if ward is None:
-            kind = self._ward_kinds[entity.partition("_")[0]]
+            kind = self.kinds.passive(entity)
+            assert kind is not None, entity
             found = self.replayed(kind, entity)
             ward = self._wards[entity] = Ward(kind, found.state, found.version)
         return ward
+
+    def adopt(self, entity: str, ward: Ward) -> None:
+        """Take in an entity that was just born and has no actor."""
+        self._wards[entity] = ward
 
     def forget_wards(self) -> None:
         """Look them up in the log anew."""
@@ -253,11 +256,11 @@ class Hall:
     def find_ward(self, entity: str) -> Ward | None:
         """Return an entity as it is now if it is one without an actor."""
         ward = self._wards.get(entity)
-        if ward is None and entity.partition("_")[0] in self._ward_kinds:
+        if ward is None and self.kinds.passive(entity) is not None:
             return self.ward(entity)
         return ward
 
-    def replayed(self, kind: Entity, entity: str) -> Newborn:
+    def replayed(self, kind: Kind, entity: str) -> Newborn:
         """Return an entity's state as the log has it."""
         self.settle()
         if not self.log.version(self.conversation, entity):
@@ -353,14 +356,14 @@ class Hall:
     def _tell_newborn(self, entity: str, event_id: int, rune: Rune) -> None:
         """Have an entity that has no actor yet begin with what it observes meanwhile."""
         found = self._newborn[entity]
-        state = self.births[type(found.runes[0])].lifecycle.apply(found.state, rune)
+        state = self.kinds.births[type(found.runes[0])].lifecycle.apply(found.state, rune)
         runes = (*found.runes, rune)
         self._newborn[entity] = Newborn(state, found.version + 1, event_id, runes)
 
     def _standing(self) -> Iterator[Standing]:
         """Yield how everybody here stands."""
         for name, member in self._members.items():
-            yield Standing(member.entity, name, member.state, member.version)
+            yield Standing(member.kind, name, member.state, member.version)
         for name, ward in self._wards.items():
             yield Standing(ward.entity, name, ward.state, ward.version)
 

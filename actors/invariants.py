@@ -7,66 +7,41 @@ same way when it writes and when it reads is found out all the same.
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from actors.audits.bonds import Privacy, Supervision
-from actors.audits.found import Found
+from actors.audit import Found
 from actors.audits.laws import Laws
-from actors.audits.money import Money
-from actors.audits.tools import Tools
-from actors.audits.turns import Turns
-from actors.catalogue import BIRTHS
-from actors.session import runes as session
-from actors.turn import runes as turn
-from runelog.rune import SYSTEM, Rune, Tombstone, Unknown
+from actors.audits.privacy import Privacy
+from actors.catalogue import KINDS
+from runelog.rune import Tombstone, Unknown
 from runelog.verify import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from actors.entity import Entity
+    from actors.audit import Audit
+    from actors.kind import Kinds
     from runelog.rune import Envelope
-    from runelog.verify import Severity
 
-SEVERITIES: Final[Mapping[str, Severity]] = {
-    "INV-EVENTID-MONOTONIC": "fatal",
-    "INV-TURN-SEQUENTIAL": "error",
-    "INV-TURN-TERMINAL": "error",
-    "INV-TURN-ORDER": "error",
-    "INV-TOOL-TERMINAL": "error",
-    "INV-TOOL-CALL-BEFORE-RESULT": "error",
-    "INV-TOOL-APPROVAL-BEFORE-EXEC": "error",
-    "INV-TOOL-SANDBOX": "error",
-    "INV-AGENT-SUPERVISED": "error",
-    "INV-AGENT-BUDGET": "warn",
-    "INV-RESUME-NO-DUPLICATES": "error",
-    "INV-RESUME-NO-GAPS": "error",
-    "INV-REPLAY-DETERMINISTIC": "error",
-    "INV-REPLAY-IDEMPOTENT": "error",
-    "INV-MEMORY-PRIVACY": "error",
-}
-"""What is checked of runes and their order, and how bad it is where it does not hold.
 
-That runes, segments and snapshots are what they were when they were written, `runelog.verify`
-checks. What is said of channels, runs, tasks, workers and hypotheses is checked where those are.
-"""
-
-TURN_ENDS: Final = (turn.Completed, turn.Interrupted, turn.Error)
+def held(kinds: Kinds = KINDS) -> set[str]:
+    """Name the invariants that are checked here: those of every kind, and those of each."""
+    own = (make() for kind in kinds for make in kind.invariants)
+    return {"INV-EVENTID-MONOTONIC", *Laws.holds}.union(*(each.holds for each in (Privacy(), *own)))
 
 
 def violations(
     envelopes: Iterable[Envelope],
     *,
     at_rest: bool = False,
-    births: Mapping[type[Rune], Entity] = BIRTHS,
+    kinds: Kinds = KINDS,
 ) -> Iterator[Problem]:
     """Yield everything that is wrong with the runes of a log, or of some of its conversations.
 
     Each conversation is given from its beginning and in order; several may be mixed. What has to
     come to an end must have done so where the session is closed; with `at_rest`, everywhere.
     """
-    auditor = Auditor(births)
+    auditor = Auditor(kinds)
     for envelope in envelopes:
         yield from auditor.take(envelope)
     yield from auditor.end(at_rest=at_rest)
@@ -75,19 +50,17 @@ def violations(
 class Auditor:
     """Looks for everything that `violations` does, a rune at a time, as a log is written."""
 
-    def __init__(self, births: Mapping[type[Rune], Entity] = BIRTHS) -> None:
+    def __init__(self, kinds: Kinds = KINDS) -> None:
         """Begin before the first rune of every conversation."""
-        self._births = births
+        self._kinds = kinds
         self._books: dict[str, _Book] = {}
 
     def take(self, envelope: Envelope) -> Iterator[Problem]:
         """Yield what is wrong with one more rune, after all that came before it."""
         name = envelope.conversation
-        if name == SYSTEM:
-            return
         book = self._books.get(name)
         if book is None:
-            book = self._books[name] = _Book(self._births)
+            book = self._books[name] = _Book(self._kinds)
         for found in book.take(envelope):
             yield problem(name, found)
 
@@ -101,43 +74,38 @@ class Auditor:
 def problem(conversation: str, found: Found) -> Problem:
     """Return what an audit found, as it is told."""
     where = f"{conversation} event {found.event_id}"
-    return Problem(found.invariant, SEVERITIES[found.invariant], where, found.message)
+    return Problem(found.invariant, found.severity, where, found.message)
 
 
 class _Book:
-    """All checks of one conversation."""
+    """All checks of one conversation: those that hold for every kind, and those of each."""
 
-    def __init__(self, births: Mapping[type[Rune], Entity]) -> None:
-        self._turns = Turns()
-        self._tools = Tools()
-        self._money = Money()
-        self._bonds = Supervision()
-        self._privacy = Privacy()
-        self._laws = Laws(births)
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._laws = Laws(kinds)
+        own = (make() for kind in kinds for make in kind.invariants)
+        self._audits: tuple[Audit, ...] = (Privacy(), *own)
         self._last = 0
         self._closed = False
 
     def take(self, envelope: Envelope) -> Iterator[Found]:
-        at, owner = envelope.event_id, envelope.owner
+        at, rune = envelope.event_id, envelope.payload
         if at != self._last + 1:
-            yield Found("INV-EVENTID-MONOTONIC", at, f"it follows on event {self._last}")
+            message = f"it follows on event {self._last}"
+            yield Found("INV-EVENTID-MONOTONIC", at, message, "fatal")
         self._last = at
-        rune = envelope.payload
         if isinstance(rune, Unknown | Tombstone):
             return
-        self._closed = self._closed or isinstance(rune, session.Closed)
-        yield from self._turns.take(at, rune, owner)
-        yield from self._tools.take(at, rune)
-        yield from self._money.take(at, rune)
-        yield from self._bonds.take(at, rune, owner)
-        yield from self._privacy.take(envelope)
-        if isinstance(rune, TURN_ENDS):
-            yield from self._tools.turn_ended(at, owner)
-            yield from self._money.turn_ended(at, owner)
+        for audit in self._audits:
+            yield from audit.take(envelope)
+        self._closed = self._closed or type(rune) in self._kinds.sealing
+        if type(rune) in self._kinds.endings:
+            for audit in self._audits:
+                yield from audit.ended(at, envelope.owner)
         yield from self._laws.take(envelope)
 
     def end(self, *, at_rest: bool) -> Iterator[Found]:
         yield from self._laws.end(self._last)
         if at_rest or self._closed:
-            parts = (self._turns, self._tools, self._money)
-            yield from chain.from_iterable(part.rest(self._last) for part in parts)
+            for audit in self._audits:
+                yield from audit.rest(self._last)

@@ -21,8 +21,8 @@ from runelog.errors import Refused, WrongVersion
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.entity import Entity
     from actors.hall import Hall
+    from actors.kind import Kind
     from actors.ports import Timer
     from runelog.rune import Rune
 
@@ -43,14 +43,15 @@ WAKE = Wake()
 class Shell(Process):
     """An entity, alive."""
 
-    entity: ClassVar[Entity]
+    kind: ClassVar[Kind]
+    """Set by the kind that has this actor."""
 
     def __init__(self, hall: Hall, me: str) -> None:
         """Begin before replay."""
         super().__init__(f"{hall.conversation}/{me}", hall.lane)
         self.hall = hall
         self.me = me
-        self.state: Any = self.entity.lifecycle.initial
+        self.state: Any = self.kind.lifecycle.initial
         self.version = 0
         self.event = 0
         """The last event that was folded."""
@@ -109,24 +110,24 @@ class Shell(Process):
         born = self.hall.newborn(self.me)
         self.replayed = born is None
         if born is None:
-            born = self.hall.replayed(self.entity, self.me)
+            born = self.hall.replayed(self.kind, self.me)
             self._in_doubt = True
         self.state, self.version, self.event, runes = born
         if self.replayed:
             # Of one that is over, its last actor has told.
-            if not self.entity.lifecycle.is_over(self.state):
-                Telling(self.hall, self.entity, self.me).of_the_past(self._agent, self.event)
+            if not self.kind.lifecycle.is_over(self.state):
+                Telling(self.hall, self.kind, self.me).of_the_past(self._agent, self.event)
         else:
-            self._believe(self.entity.lifecycle.initial, runes)
-            is_open = self.entity.is_open(self.state)
-            self.noted = (is_open, self.entity.deadline(self.state) if is_open else None)
+            self._believe(self.kind.lifecycle.initial, runes)
+            is_open = self.kind.is_open(self.state)
+            self.noted = (is_open, self.kind.deadline(self.state) if is_open else None)
         self.hall.join(self.me, self)
         self.wake()
 
     def on_stop(self) -> None:
         """Leave the hall; of one that is over nothing more will be told."""
         self._disarm()
-        if self.entity.lifecycle.is_over(self.state):
+        if self.kind.lifecycle.is_over(self.state):
             tell_no_more(self.hall, self.me)
         self.hall.leave(self.me, self)
 
@@ -200,7 +201,7 @@ class Shell(Process):
 
     def catch_up(self) -> None:
         """Fold what was heard, in order."""
-        news, apply, tells = self._news, self.entity.lifecycle.apply, talkative()
+        news, apply, tells = self._news, self.kind.lifecycle.apply, talkative()
         while news:
             event_id, rune = news.popleft()
             if event_id > self.event:
@@ -220,21 +221,21 @@ class Shell(Process):
             self.believed(rune)
 
     def _tell_of(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
-        Telling(self.hall, self.entity, self.me).of(before.phase, runes, self._agent, self.event)
+        Telling(self.hall, self.kind, self.me).of(before.phase, runes, self._agent, self.event)
 
     @property
     def _agent(self) -> str | None:
-        return self.entity.context(self.state)[0]
+        return self.kind.context(self.state)[0]
 
     def _settle_doubts(self) -> None:
         """After a restart: what the log says began, and not how it ended, is settled by the law."""
-        due = self.entity.lifecycle.due(self.state)
-        if any(type(effect) in self.entity.outside for effect in due):
+        due = self.kind.lifecycle.due(self.state)
+        if any(type(effect) in self.kind.outside for effect in due):
             self.carry_out(Recover(now=self.hall.offices.clock.now()))
 
     def _if_due(self, message: TimeUp) -> TimeUp | None:
         """Pass a time that is up on to the law, unless the deadline was moved or is only near."""
-        when = self.entity.deadline(self.state)
+        when = self.kind.deadline(self.state)
         # It may have waited here for a while: one that was only near then may be up now.
         message = TimeUp(now=max(message.now, self.hall.offices.clock.now()))
         if when is None or when > message.now:
@@ -242,7 +243,7 @@ class Shell(Process):
             near = self.near()
             if when is not None and near is not None and self._warned != near <= message.now:
                 self._warned = near
-                tell_of_haste(self.hall, self.entity, self.me, self.state, when)
+                tell_of_haste(self.hall, self.kind, self.me, self.state, when)
             return None
         # One that is past is not armed again: what follows from it is under way by then.
         return message
@@ -253,7 +254,7 @@ class Shell(Process):
         """Decide, and make it so; return the refusal if the law does not allow it here."""
         for _ in range(MAX_TRIES):
             try:
-                runes = self.hall.offices.decided(self.entity.lifecycle, self.state, command)
+                runes = self.hall.offices.decided(self.kind.lifecycle, self.state, command)
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal
@@ -270,7 +271,7 @@ class Shell(Process):
         Without `runes`, it is what is `due` inward that is decided.
         """
         before, hall = self.state, self.hall
-        state, placed, due = self.entity.cascaded(self.me, before, runes, due)
+        state, placed, due = self.kind.cascaded(self.me, before, runes, due)
         if not placed:
             return True
         draft = Draft(hall, self, state, placed)
@@ -298,7 +299,7 @@ class Shell(Process):
     def _refold(self) -> None:
         """Begin again from the log: somebody else wrote to one of our streams."""
         self._news.clear()
-        self.state, self.version, self.event, _ = self.hall.replayed(self.entity, self.me)
+        self.state, self.version, self.event, _ = self.hall.replayed(self.kind, self.me)
         self.hall.forget_wards()
 
     # -- acting -------------------------------------------------------------------------------
@@ -310,7 +311,7 @@ class Shell(Process):
             asked, due = self._due
             state = self.state
             if asked is not state:
-                due = self.entity.lifecycle.due(state)
+                due = self.kind.lifecycle.due(state)
                 if due and self._commits(due):
                     continue
                 self._due = (state, due)
@@ -330,7 +331,7 @@ class Shell(Process):
 
         A newborn was at its end as soon as it was born, for instance.
         """
-        inward = self.entity.inward
+        inward = self.kind.inward
         for effect in due:
             if type(effect) in inward:
                 self._commit([], due)
@@ -339,7 +340,7 @@ class Shell(Process):
 
     def _begin(self, due: Sequence[Any]) -> bool:
         """Perform what is not under way; tell whether that changed what is due."""
-        before, under_way, outside = self.state, self._under_way, self.entity.outside
+        before, under_way, outside = self.state, self._under_way, self.kind.outside
         for effect in due:
             if effect not in under_way:
                 under_way.add(effect)
@@ -352,11 +353,11 @@ class Shell(Process):
 
     def is_done(self) -> bool:
         """Tell whether nothing is left to do or to answer, so that this actor may end."""
-        return not self._mail and not self.entity.lifecycle.table[self.state.phase]
+        return not self._mail and not self.kind.lifecycle.table[self.state.phase]
 
     def is_idle(self) -> bool:
         """Tell whether nothing goes on that would be lost if this actor stopped now."""
-        return not (self.waiting or any(type(e) in self.entity.outside for e in self._under_way))
+        return not (self.waiting or any(type(e) in self.kind.outside for e in self._under_way))
 
     def held_up(self) -> tuple[str, ...]:
         """Name those that run for it and only wait for a human: they can be taken up again."""
@@ -380,7 +381,7 @@ class Shell(Process):
     def _arm(self) -> None:
         state, when = self._until
         if state is not self.state:
-            when = self.entity.deadline(self.state)
+            when = self.kind.deadline(self.state)
             self._until = (self.state, when)
         if when == self._alarm:
             return

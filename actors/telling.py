@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from enum import StrEnum
 
-    from actors.entity import Entity
     from actors.hall import Hall
+    from actors.kind import Kind
     from runelog.rune import Rune
 
 
@@ -29,23 +29,13 @@ TOLD: Final = Tray[int]()
 """The last event that was told of, by entity."""
 
 
-def audience(lifecycle: str, to: StrEnum) -> str:
-    """Say whom a transition is for: `user` hears of sessions and of errors, `internal` of the rest.
-
-    Each has its time, its trigger and who caused it: that is for whoever audits.
-    """
-    return "user" if lifecycle == "session" or to.value in ERRORS else INTERNAL
-
-
 INTERNAL: Final = "internal"
-ERRORS: Final = frozenset({"error", "failed", "error_result", "timeout_result", "unknown_result"})
-"""Phases that are nobody's wish."""
 
 
 class Course:
     """Where one entity stands, as far as its table tells, and what is told when it moves."""
 
-    def __init__(self, hall: Hall, entity: Entity, me: str, phase: StrEnum) -> None:
+    def __init__(self, hall: Hall, entity: Kind, me: str, phase: StrEnum) -> None:
         """Begin in a phase."""
         self._hall = hall
         self._entity = entity
@@ -71,7 +61,7 @@ class Course:
                 trigger=getattr(rune, "trigger", "") or kind_of(rune),
                 actor=getattr(rune, "actor", "system"),
                 to=to.value,
-                audience=audience(self._entity.name, to),
+                audience=self._entity.audience(to),
                 **{"from": origin.value},
             )
 
@@ -79,7 +69,7 @@ class Course:
 class Telling:
     """Tells operators how the entity of one actor gets on."""
 
-    def __init__(self, hall: Hall, entity: Entity, me: str) -> None:
+    def __init__(self, hall: Hall, entity: Kind, me: str) -> None:
         """Begin before the entity has done anything."""
         self._hall = hall
         self._entity = entity
@@ -114,7 +104,7 @@ def tell_no_more(hall: Hall, name: str) -> None:
 
 def tell_of_haste(
     hall: Hall,
-    entity: Entity,
+    entity: Kind,
     name: str,
     state: Any,  # noqa: ANN401 -- of whichever law
     by: int,
@@ -139,10 +129,11 @@ def _moment(nanoseconds: int) -> str:
     return datetime.fromtimestamp(nanoseconds / 1e9, UTC).isoformat()
 
 
-def tell_of_birth(hall: Hall, entity: Entity, name: str) -> None:
+def tell_of_birth(hall: Hall, name: str) -> None:
     """Tell of an entity that was born here and has come to its end without an actor."""
     born = hall.newborn(name)
     if born is not None and talkative():
+        entity = hall.kinds.births[type(born.runes[0])]
         course = Course(hall, entity, name, entity.lifecycle.initial.phase)
         for rune in born.runes:
             course.take(rune, entity.context(born.state)[0])

@@ -13,23 +13,14 @@ from actors.report import log as operator
 from actors.session import commands as ask
 from actors.session.actor import Await, Interrupt, Look
 from runelog.errors import RunefoldError
-from supervisors.recovery import working
+from runelog.rune import kind_of
+from supervisors.recovery import at_work
 
 if TYPE_CHECKING:
     from actors.session.state import State
     from supervisors.tree import Tree
 
 REASON: Final = "shutdown"
-KINDS: Final = frozenset(
-    {
-        "turn.completed",
-        "turn.interrupted",
-        "turn.error",
-        "tool.approval_requested",
-        "tool.result",
-    }
-)
-"""What may leave a turn with nothing to do."""
 
 
 def drain(tree: Tree, timeout: float) -> None:
@@ -78,11 +69,16 @@ class Quiet:
         self._tree = tree
         self._log = tree.log
         self._conversation = conversation
+        self._telling = frozenset(
+            kind_of(rune) for kind in tree.kinds for rune in kind.runes if rune not in kind.pieces
+        )
+        """All that may leave a turn with nothing to do: everything but fragments."""
 
     def working(self) -> list[str]:
         """Name the turns that do something, rather than wait for a human."""
         state: State = self._tree.ask(self._conversation, Look())
-        return working(self._log, self._conversation, state)
+        running = [each.turn_id for each in state.running]
+        return at_work(self._log, self._conversation, running, self._tree.kinds)
 
     def is_there(self) -> bool:
         """Tell whether none does."""
@@ -102,5 +98,5 @@ class Quiet:
 
     def _stirs(self, after: int, seconds: float | None) -> bool:
         """Wait for something that may leave a turn with nothing to do; tell whether it came."""
-        found = self._log.follow(self._conversation, after, kinds=KINDS, wait=seconds)
+        found = self._log.follow(self._conversation, after, kinds=self._telling, wait=seconds)
         return next(iter(found), None) is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.catalogue import BIRTHS
+from actors.catalogue import KINDS
 from actors.clock import SECOND
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import step
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from enum import StrEnum
 
-    from actors.entity import Entity
+    from actors.kind import Kind
     from runelog.log import Log
     from runelog.rune import Envelope
 
@@ -58,7 +58,7 @@ class Invalid(msgspec.Struct, frozen=True):
 class Path:
     """Where one entity stands."""
 
-    kind: Entity
+    kind: Kind
     name: str
     phase: StrEnum
     began: int
@@ -103,7 +103,7 @@ class Path:
 
 def born(envelope: Envelope) -> Path | None:
     """Return where an entity begins, if this rune gives birth to it."""
-    kind = BIRTHS.get(type(envelope.payload))
+    kind = KINDS.births.get(type(envelope.payload))
     if kind is None:
         return None
     time, event_id = envelope.time, envelope.event_id

@@ -15,17 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from actors.catalogue import BIRTHS, CODEC, WARDS
+from actors.catalogue import CODEC, KINDS
 from actors.clock import SystemClock
 from actors.draft import Draft
 from actors.hall import Hall, Offices
 from actors.redaction.redactor import DEFAULT
 from actors.session import commands as ask
-from actors.session.lifecycle import ENTITY as SESSION
+from actors.session.kind import KIND as SESSION
 from actors.session.lifecycle import message_entity
 from actors.threads import ThreadScheduler
 from actors.tool.actor import Word, meant_by
-from actors.tool.lifecycle import ENTITY as TOOL
+from actors.tool.kind import KIND as TOOL
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from runefold.chance import SystemChance
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from actors.entity import Entity, Placed
+    from actors.entity import Placed
+    from actors.kind import Kind
     from actors.ports import Clock
     from actors.session.state import State
     from runefold.spec import Budget
@@ -188,14 +189,14 @@ class Letterbox:
             policy=Policy(mode="read_only"),
             secret=str,
         )
-        return Hall(session, self.log, scheduler.lane(session), offices, BIRTHS, WARDS)
+        return Hall(session, self.log, scheduler.lane(session), offices, KINDS)
 
 
 @dataclass
 class _Author:
     """An entity, as whoever writes for it knows it."""
 
-    entity: Entity
+    kind: Kind
     me: str
     version: int
     noted: tuple[bool, int | None] | None
@@ -205,7 +206,7 @@ class _Author:
 class _Clerk:
     """Decides for one entity by its law, and writes that down."""
 
-    def __init__(self, hall: Hall, kind: Entity, me: str) -> None:
+    def __init__(self, hall: Hall, kind: Kind, me: str) -> None:
         self._hall = hall
         self._kind = kind
         self._me = me

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from actors.budget import runes as budgets
-from actors.catalogue import ENTITIES
+from actors.catalogue import KINDS
 from actors.clock import SECOND
 from actors.session import runes as sessions
 from runefold import checks
@@ -30,18 +30,11 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope, Rune
 
 STUCK: Final[Mapping[str, float]] = {
-    "session.suspended": 0.0,
-    "session.closing": 300.0,
-    "agent.spawning": 60.0,
-    "turn.streaming": 1_800.0,
-    "tool.pending_call": 1_800.0,
-    "tool.executing": 600.0,
-    "tool.awaiting_approval": 3_600.0,
-    "model.calling": 1_800.0,
+    f"{kind.name}.{phase}": seconds for kind in KINDS for phase, seconds in kind.stuck.items()
 }
-"""Seconds after which whoever is still in a phase is stuck; the others may take any time."""
+"""Seconds after which an entity that is still in a phase is stuck; others may take any time."""
 PHASES: Final = frozenset(
-    f"{each.name}.{phase.value}" for each in ENTITIES for phase in each.lifecycle.table
+    f"{each.name}.{phase.value}" for each in KINDS for phase in each.lifecycle.table
 )
 
 
@@ -232,7 +225,7 @@ class Lookout:
             for path in talk.paths.values():
                 here.setdefault((path.kind.name, path.phase.value), []).append(path.since)
         hours = max(now - self._first, SECOND) / (3_600 * SECOND)
-        order = [(each.name, phase.value) for each in ENTITIES for phase in each.lifecycle.table]
+        order = [(each.name, phase.value) for each in KINDS for phase in each.lifecycle.table]
         found = []
         for key in order:
             if key in self._sums:
@@ -252,7 +245,7 @@ class Lookout:
 
     def _ended(self, key: tuple[str, str]) -> bool:
         """Tell whether a phase has no way out."""
-        kind = next(each for each in ENTITIES if each.name == key[0])
+        kind = KINDS[key[0]]
         return any(phase.value == key[1] and not row for phase, row in kind.lifecycle.table.items())
 
     def alerts(self) -> list[Alert]:

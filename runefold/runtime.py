@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.album import SNAPSHOT_EVERY
-from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
+from actors.catalogue import KINDS
 from actors.clock import SystemClock
 from actors.errors import Unanswered
 from actors.hall import Offices
@@ -121,13 +121,11 @@ class Runtime:
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
         )
         self._closed = False
-        self._recovery = Recovery(log, self._offices)
+        self._recovery = Recovery(log, self._offices, KINDS)
         self.tree_of_actors = Tree(
             log,
             self._offices,
-            SHELLS,
-            BIRTHS,
-            WARDS,
+            KINDS,
             self._recovery.suspend,
             checks.number(idle_after, "idle_after"),
         )
@@ -157,7 +155,7 @@ class Runtime:
         opening.check_names(cls, options)
         if (opener := opening.current()) is not None:
             return cast("Self", opener(cls, path_of(directory, "a log"), {**options}))
-        log = Runelog.open(directory, CODEC, durability=durability)
+        log = Runelog.open(directory, KINDS.codec, durability=durability)
         for notice in log.notices:
             operator.warning("file set aside", directory=str(log.directory), notice=notice)
         try:

@@ -274,13 +274,14 @@ def rows(lifecycle: Lifecycle[P, S, C, E]) -> tuple[Row, ...]:
         Row(phase.value, to.value, kind_of(cls))
         for phase, row in lifecycle.table.items()
         for cls, target in row.items()
-        for to in _targets(target)
+        for to in targets(target)
     ]
     # Several values of a field may lead to one phase; that is still one row.
     return tuple(dict.fromkeys([*found, *lifecycle.printed]))
 
 
-def _targets(target: Target[P]) -> tuple[P, ...]:
+def targets(target: Target[P]) -> tuple[P, ...]:
+    """Return every phase that a rune may lead to."""
     return tuple(target.targets.values()) if isinstance(target, ByField) else (target,)
 
 
@@ -313,7 +314,7 @@ def _complaints_about_rows(lifecycle: Lifecycle[P, S, C, E]) -> Iterator[str]:
                 yield f"two classes claim the kind {kind_of(cls)}"
             if isinstance(target, ByField) and target.field not in cls.__struct_fields__:
                 yield f"{kind_of(cls)} has no field {target.field}"
-            for to in _targets(target):
+            for to in targets(target):
                 if to not in lifecycle.table or type(to) is not type(phase):
                     yield f"{kind_of(cls)} leads from {phase.value} to {to!s}, which is no phase"
 
@@ -322,7 +323,7 @@ def _complaints_about_reach(lifecycle: Lifecycle[P, S, C, E], initial: P) -> Ite
     reached, ahead = {initial}, [initial]
     while ahead:
         for target in lifecycle.table.get(ahead.pop(), {}).values():
-            new = set(_targets(target)) - reached
+            new = set(targets(target)) - reached
             reached |= new
             ahead.extend(new)
     for phase in lifecycle.table:
@@ -336,7 +337,7 @@ def _complaints_about_timeouts(lifecycle: Lifecycle[P, S, C, E]) -> Iterator[str
         if timeout.seconds <= 0:
             yield f"the timeout of {timeout.phase.value} is not positive"
         reachable = {
-            to for target in table.get(timeout.phase, {}).values() for to in _targets(target)
+            to for target in table.get(timeout.phase, {}).values() for to in targets(target)
         }
         if timeout.to not in reachable:
             yield f"a timeout ends {timeout.phase.value} in {timeout.to.value}, and no rune does"

@@ -25,13 +25,10 @@ from supervisors.strategy import AutoShutdown, Restart, Strategy
 from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from actors.hall import Hall
     from actors.ports import Scheduler, Timer
     from actors.process import Exit, Ref
     from actors.shell import Shell
-    from supervisors.registry import Registry
 
 SESSION = "session"
 _LOOKS = 100
@@ -41,15 +38,11 @@ _PAUSE = 0.02
 class House:
     """The supervisors of one conversation. All of it runs on the conversation's lane."""
 
-    def __init__(
-        self, hall: Hall, shells: Mapping[str, type[Shell]], registry: Registry | None = None
-    ) -> None:
+    def __init__(self, hall: Hall) -> None:
         """Begin with nobody at home."""
         self.hall = hall
         hall.children = self
         hall.close = self._fall
-        self._shells = shells
-        self._registry = registry
         self._agents: dict[str, Ref] = {}
         self._waiting: dict[str, list[StartDynamic]] = {}
         self._homes: dict[str, str] = {}
@@ -119,7 +112,7 @@ class House:
             scheduler.wait(self.gone, _PAUSE)
 
     def _session(self) -> Process:
-        shell = self._shells[SESSION](self.hall, SESSION)
+        shell = self._shell(SESSION, SESSION)
         self.session = shell.ref
         return self._watched(shell, SESSION)
 
@@ -168,7 +161,12 @@ class House:
         return supervisor
 
     def _entity(self, entity: str, kind: str) -> Process:
-        return self._watched(self._shells[kind](self.hall, entity), entity)
+        return self._watched(self._shell(kind, entity), entity)
+
+    def _shell(self, kind: str, entity: str) -> Shell:
+        actor = self.hall.kinds[kind].actor
+        assert actor is not None, f"{kind} has no actor"
+        return actor(self.hall, entity)
 
     def _watched(self, shell: Shell, entity: str) -> Process:
         def ended(down: Down) -> None:

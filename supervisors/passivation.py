@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from actors.clock import SECOND
 from actors.report import log as operator
-from actors.tool.actor import near
-from actors.tool.lifecycle import LIFECYCLE as TOOL
 from runelog.errors import RunefoldError, UnknownConversation
 from runelog.replay import replay
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.hall import Offices
+    from actors.kind import Kinds
     from actors.ports import Timer
     from runelog.log import Log
     from runelog.rune import Work
@@ -33,10 +32,16 @@ class Bedtime:
     """Sends conversations to sleep, and sets their alarms."""
 
     def __init__(
-        self, log: Log, offices: Offices, idle_after: float, rouse: Callable[[str], None]
+        self,
+        log: Log,
+        offices: Offices,
+        kinds: Kinds,
+        idle_after: float,
+        rouse: Callable[[str], None],
     ) -> None:
         """Have `rouse` called for a conversation whose deadline has come."""
         self._log = log
+        self._kinds = kinds
         self._clock = offices.clock
         self._idle_after = round(idle_after * SECOND)
         self._rouse = rouse
@@ -91,11 +96,12 @@ class Bedtime:
 
     def _near(self, work: Work) -> int | None:
         """Return when most of the time has passed for a human's answer, if one is waited for."""
-        # A call is in the index only while a human is asked about it.
-        if work.deadline is None or not work.entity.startswith("call_"):
+        kind = self._kinds.of(work.entity)
+        if work.deadline is None or kind is None:
             return None
         try:
-            return near(replay(self._log, work.conversation, TOOL, entity=work.entity).state)
+            law = kind.lifecycle
+            return kind.near(replay(self._log, work.conversation, law, entity=work.entity).state)
         except RunefoldError:
             # One that cannot be read must not keep the alarm of the others from being set.
             return None

@@ -1,4 +1,4 @@
-"""What an open settles: whatever was under way goes on, and what cannot be kept alive is suspended.
+"""What an open settles: what was under way goes on, and what cannot be kept alive is suspended.
 
 The index says which conversations have work left; only those are woken. Each wakes as it would for
 a message: its actors replay, settle what is in doubt, and do what is due.
@@ -6,48 +6,49 @@ a message: its actors replay, settle what is in doubt, and do what is due.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.report import log as operator
 from actors.session import commands as ask
-from actors.session.lifecycle import ENTITY, is_at_work
+from actors.session.kind import KIND as SESSION
 from actors.session.runes import Reopened
-from actors.tool.runes import Result
-from actors.turn.clock import works
-from actors.turn.lifecycle import LIFECYCLE as TURN
 from runelog.errors import RunefoldError
 from runelog.replay import replay
 from runelog.rune import Change, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
 
     from actors.hall import Offices
+    from actors.kind import Kinds
     from actors.session.state import State
-    from actors.turn.state import Call
-    from actors.turn.state import State as TurnState
     from runelog.log import Log
     from runelog.replay import Replayed
     from supervisors.tree import Tree
 
-SESSION = "session"
 REOPENED = kind_of(Reopened)
-RESULT = kind_of(Result)
 
 
 class Recovery:
-    """Wakes what has work left, and lays to rest what cannot be kept alive."""
+    """Wakes what has work left, and suspends what cannot be kept alive."""
 
-    def __init__(self, log: Log, offices: Offices) -> None:
+    def __init__(self, log: Log, offices: Offices, kinds: Kinds) -> None:
         """Begin before the log was looked at."""
         self._log = log
         self._offices = offices
+        self._kinds = kinds
+        self._progress = frozenset(map(kind_of, kinds.progress))
 
     def recover(self, tree: Tree) -> list[str]:
-        """Wake every conversation that has work left; return which."""
+        """Wake every conversation that has work left; return which.
+
+        Entities of kinds that this code does not know are left alone: they wait for an app that
+        knows them.
+        """
         found: dict[str, set[str]] = {}
         for work in self._log.open_work():
-            found.setdefault(work.conversation, set()).add(work.entity)
+            if self._kinds.of(work.entity) is not None:
+                found.setdefault(work.conversation, set()).add(work.entity)
         # Tells this open from others: each counts once.
         epoch = self._offices.clock.now()
         names = sorted(found)
@@ -65,32 +66,28 @@ class Recovery:
         """Return what a session is told of this open: nothing if only humans are waited for.
 
         Such a wait may take days and outlive any number of processes, and so may what is queued
-        behind it; nobody failed in it.
+        behind it; nothing failed in it.
         """
-        turns = {entity for entity in entities if entity.startswith("turn_")}
-        # A call is in the index only while a human is asked about it.
-        asked = {entity for entity in entities if entity.startswith("call_")}
-        if not entities - asked - turns - {SESSION}:
-            state = self._session(conversation).state
-            if not is_at_work(state) and not working(self._log, conversation, state):
-                return None
-        return ask.Reopen(epoch, self._has_outcome(conversation, turns))
+        if not at_work(self._log, conversation, entities, self._kinds):
+            return None
+        return ask.Reopen(epoch, self._has_outcome(conversation, entities))
 
     def _session(self, conversation: str) -> Replayed[State]:
         snapshots = self._log.snapshots
-        law = ENTITY.lifecycle
-        return replay(self._log, conversation, law, entity=SESSION, snapshots=snapshots)
+        law = SESSION.lifecycle
+        return replay(self._log, conversation, law, entity=SESSION.prefix, snapshots=snapshots)
 
-    def _has_outcome(self, conversation: str, turns: set[str]) -> bool:
-        """Tell whether a tool of a running turn came back since the last such open."""
+    def _has_outcome(self, conversation: str, entities: Collection[str]) -> bool:
+        """Return True if something came of the work under way since the last such open."""
         last = 0
-        for envelope in self._log.stream(conversation, SESSION):
+        for envelope in self._log.stream(conversation, SESSION.prefix):
             if envelope.kind == REOPENED:
                 last = envelope.event_id
         return any(
-            envelope.event_id > last and envelope.kind == RESULT
-            for turn in turns
-            for envelope in self._log.stream(conversation, turn)
+            envelope.event_id > last and envelope.kind in self._progress
+            for entity in entities
+            if entity != SESSION.prefix
+            for envelope in self._log.stream(conversation, entity)
         )
 
     def suspend(self, conversation: str, error: BaseException | None) -> None:
@@ -100,54 +97,45 @@ class Recovery:
             # Cut last: half of a secret would not be known for one.
             told = self._offices.redactor.text(repr(error))
             suspend = ask.Suspend(f"error_threshold: {told}"[:500])
-            runes = self._offices.decided(ENTITY.lifecycle, state, suspend)
+            runes = self._offices.decided(SESSION.lifecycle, state, suspend)
             if runes:
-                change = Change(SESSION, version, runes, open=False)
+                change = Change(SESSION.prefix, version, runes, open=False)
                 self._log.append(conversation, [change])
         except Exception as worse:  # noqa: BLE001 -- nothing is left that could be done about it
             operator.error("session_not_suspended", conversation=conversation, reason=repr(worse))
 
 
-# -- who waits -----------------------------------------------------------------------------------
+def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds) -> list[str]:
+    """Name those of some entities with work left that do something, rather than wait for a human.
 
-
-def working(log: Log, conversation: str, state: State) -> list[str]:
-    """Name the turns of a session that do something, rather than wait for a human."""
-    turns: dict[str, TurnState] = {
-        each.turn_id: replay(log, conversation, TURN, entity=each.turn_id).state
-        for each in state.running
+    One that waits for another one which waits for a human waits for a human too.
+    """
+    states: dict[str, Any] = {}
+    roots = [
+        kind.prefix for kind in kinds if kind.is_root and log.version(conversation, kind.prefix)
+    ]
+    for entity in {*entities, *roots}:
+        kind = kinds.of(entity)
+        if kind is not None:
+            states[entity] = replay(log, conversation, kind.lifecycle, entity=entity).state
+    answers = {
+        about: entity
+        for name, state in states.items()
+        if (kind := kinds.of(name)) is not None
+        for about, entity in kind.answers(state).items()
     }
-    answers = _answers(state)
-    return [turn for turn in turns if not _waits(turn, turns, answers)]
 
+    def waits(entity: str, above: tuple[str, ...]) -> bool:
+        kind = kinds.of(entity)
+        assert kind is not None, entity
 
-def _answers(state: State) -> dict[str, str]:
-    """Return which turn answers a message, or has to end before another one does."""
-    found = {each.message_id: each.turn_id for each in state.running}
-    busy = {each.agent_id: each.turn_id for each in state.running}
-    waiting = {each.message_id: busy[each.to] for each in state.waiting if each.to in busy}
-    return waiting | found
+        def waits_too(about: str) -> bool | None:
+            other = about if about in states else answers.get(about)
+            # Two that wait for each other wait for nobody.
+            if other is None or other not in states or other in above:
+                return None
+            return waits(other, (*above, other))
 
+        return kind.waits_for_human(states[entity], waits_too)
 
-def _waits(
-    turn: str,
-    turns: Mapping[str, TurnState],
-    answers: Mapping[str, str],
-    above: tuple[str, ...] = (),
-) -> bool:
-    """Tell whether a turn waits for a human, or for another turn that does."""
-    state, above = turns[turn], (*above, turn)
-    if not works(state):
-        return True
-
-    def is_asked_about(call: Call) -> bool:
-        asked = answers.get(call.call_id)
-        if call.asked or asked is None:
-            return call.asked
-        # Two that wait for each other wait for nobody.
-        return asked not in above and _waits(asked, turns, answers, above)
-
-    left = [call for call in state.calls if call.status is None]
-    asked = [call for call in left if is_asked_about(call)]
-    # One on hold waits for those before it: if no human is asked about any of them, for nobody.
-    return bool(asked) and all(call.hold or call in asked for call in left)
+    return [name for name in entities if name in states and not waits(name, (name,))]

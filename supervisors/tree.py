@@ -30,13 +30,11 @@ from supervisors.strategy import Restart, Strategy
 from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from actors.entity import Entity
+    from actors.kind import Kinds
     from actors.process import Answer, Down, Process, Ref
-    from actors.shell import Shell
     from runelog.log import Log
-    from runelog.rune import Rune
 
 
 class Tree:
@@ -46,9 +44,7 @@ class Tree:
         self,
         log: Log,
         offices: Offices,
-        shells: Mapping[str, type[Shell]],
-        births: Mapping[type[Rune], Entity],
-        wards: Mapping[str, Entity],
+        kinds: Kinds,
         fallen: Callable[[str, BaseException | None], None],
         idle_after: float = IDLE_AFTER,
     ) -> None:
@@ -58,9 +54,7 @@ class Tree:
         """
         self.log = log
         self.offices = offices
-        self._shells = shells
-        self._births = births
-        self._wards = wards
+        self.kinds = kinds
         self._fallen = fallen
         self._lock = threading.Lock()
         self.stirs = threading.Condition(self._lock)
@@ -69,7 +63,7 @@ class Tree:
         self._letters: dict[str, object] = {}
         """What a session is to read before it does anything, by conversation."""
         self._closed = False
-        self._bedtime = Bedtime(log, offices, idle_after, self._rouse)
+        self._bedtime = Bedtime(log, offices, kinds, idle_after, self._rouse)
         self.registry = Registry()
         scheduler, clock = offices.scheduler, offices.clock
         self._sessions = Supervisor(
@@ -98,8 +92,8 @@ class Tree:
 
     def _house(self, conversation: str) -> Process:
         lane = self.offices.scheduler.lane(conversation)
-        hall = Hall(conversation, self.log, lane, self.offices, self._births, self._wards)
-        house = House(hall, self._shells)
+        hall = Hall(conversation, self.log, lane, self.offices, self.kinds)
+        house = House(hall)
         supervisor = house.supervise()
         with self._lock:
             self._houses[conversation] = house

@@ -8,7 +8,6 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import (
-    ENTITY,
     BecomeReady,
     Effect,
     EnsureTurn,
@@ -181,8 +180,6 @@ KITS: Final = Tray[Kit]()
 
 class AgentActor(Shell):
     """An agent."""
-
-    entity = ENTITY
 
     def on_start(self) -> None:
         """Take over, and lay out what the agent's turns work with."""

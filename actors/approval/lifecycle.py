@@ -64,6 +64,8 @@ class State(msgspec.Struct, frozen=True):
     deadline: int | None = None
     approver: str = ""
     """Who answered."""
+    agent_id: str = ""
+    """Whose model asked for the call."""
     outcome: str = ""
     """Why it was rejected or aborted; the human's own words go before anybody else's."""
 
@@ -81,7 +83,7 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     replace = msgspec.structs.replace
     match rune:
-        case Requested(approval_id, call_id, tools_hash, reason, deadline):
+        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id):
             return replace(
                 state,
                 approval_id=approval_id,
@@ -89,6 +91,7 @@ def evolve(state: State, rune: Rune) -> State:
                 tools_hash=tools_hash,
                 reason=reason,
                 deadline=deadline,
+                agent_id=agent_id,
             )
         case Approved(_, approver):
             return replace(state, approver=approver, deadline=None)
@@ -127,7 +130,14 @@ def is_open(_state: State) -> bool:
     return False
 
 
+def context(state: State) -> tuple[str | None, str | None]:
+    """Return the agent whose model asked for the call."""
+    return state.agent_id or None, None
+
+
 LIFECYCLE: Final = Lifecycle(
-    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
 )
-ENTITY: Final = Entity(lifecycle=LIFECYCLE, place=place, births=(Requested,), is_open=is_open)
+ENTITY: Final = Entity(
+    lifecycle=LIFECYCLE, place=place, births=(Requested,), is_open=is_open, context=context
+)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.audits.found import Found
+from actors.audit import Found
 from runelog.decoders import from_msgpack
 from runelog.lifecycle import state_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from actors.entity import Entity
-    from runelog.rune import Envelope, Rune
+    from actors.kind import Kind, Kinds
+    from runelog.rune import Envelope
 
 
 PUT_AWAY: Final = 16
@@ -26,7 +26,7 @@ class _Fold:
 
     __slots__ = ("again", "broken", "count", "kind", "one", "two")
 
-    def __init__(self, kind: Entity) -> None:
+    def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.one: Any = kind.lifecycle.initial
         self.two: Any = kind.lifecycle.initial
@@ -49,16 +49,18 @@ class _Fold:
 class Laws:
     """Every entity's stream can be folded, and always to the same state."""
 
-    def __init__(self, births: Mapping[type[Rune], Entity]) -> None:
-        """Tell kinds of entities by the runes that begin them."""
-        self._births = births
+    holds = ("INV-REPLAY-DETERMINISTIC", "INV-REPLAY-IDEMPOTENT")
+
+    def __init__(self, kinds: Kinds) -> None:
+        """Know kinds of entities by the runes that begin them."""
+        self._kinds = kinds
         self._folds: dict[str, _Fold] = {}
 
     def take(self, envelope: Envelope) -> Iterator[Found]:
         """Find out whether everybody concerned can fold one more rune."""
         at, owner = envelope.event_id, envelope.owner
         if owner not in self._folds:
-            kind = self._births.get(type(envelope.payload))
+            kind = self._kinds.births.get(type(envelope.payload))
             if kind is None:
                 message = f"{owner} has {envelope.kind} and was never born"
                 yield Found("INV-REPLAY-DETERMINISTIC", at, message)

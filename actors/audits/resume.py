@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from actors.audits.found import Found
+from actors.audit import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from actors.budget.sums import tokens_of
 from actors.commands import Cancel, TimeUp
-from actors.model.lifecycle import ENTITY, BreakOff, CallProvider, Fail, Finish
+from actors.model.lifecycle import BreakOff, CallProvider, Fail, Finish
 from actors.model.prompted import PROMPTS
 from actors.model.provider import price_of
 from actors.model.runes import AssistantDelta
@@ -30,8 +30,6 @@ class Silence:
 
 class ModelActor(Shell):
     """One call of a model."""
-
-    entity = ENTITY
 
     def __init__(self, hall: Hall, me: str) -> None:
         """Begin before the provider is asked."""
@@ -162,7 +160,7 @@ class ModelActor(Shell):
         if now < by:
             near = by - self._patience // NEAR
             if now >= near:
-                tell_of_haste(self.hall, self.entity, self.me, self.state, by, "silence")
+                tell_of_haste(self.hall, self.kind, self.me, self.state, by, "silence")
             self._watch_until(near if now < near else by)
             return None
         self._end_stream()

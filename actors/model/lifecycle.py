@@ -26,7 +26,15 @@ from actors.budget.runes import Amounts, Settled
 from actors.budget.sums import tokens_of
 from actors.commands import Cancel, Recover, TimeUp
 from actors.entity import Actor, Entity, Place
-from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
+from actors.model.runes import (
+    CRASH,
+    AskedCall,
+    AssistantDelta,
+    Called,
+    Cancelled,
+    Completed,
+    Failed,
+)
 from runelog.lifecycle import Lifecycle, Table, refusal
 from runelog.rune import Rune, is_id
 
@@ -34,8 +42,6 @@ NAME: Final = "model"
 
 BAD_RESPONSE: Final = "bad_response"
 """The type of error when the answer is not one that can be acted on."""
-CRASH: Final = "crash"
-"""The type of error when the log says that the call was made, and not how it ended."""
 TIMEOUT: Final = "timeout"
 """The type of error when the provider took too long."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from actors.budget.runes import Amounts
 from actors.entity import Moved
 from runelog.rune import Rune
+
+CRASH: Final = "crash"
+"""The type of error when the log says that the call was made, and not how it ended."""
 
 
 class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
-from actors.approval.telling import Approvals
 from actors.errors import Dead
 from actors.process import Answer
 from actors.session import commands as ask
-from actors.session.lifecycle import ENTITY, message_entity
+from actors.session.lifecycle import message_entity
 from actors.session.runes import InputRefused
 from actors.session.state import is_stuck, member
 from actors.shell import Shell, Wake
@@ -101,12 +100,9 @@ class Refusal(NamedTuple):
 class SessionActor(Shell):
     """A session."""
 
-    entity = ENTITY
-
     def __init__(self, hall: Hall, me: str = "session") -> None:
         """Begin before replay."""
         super().__init__(hall, me)
-        self._approvals = Approvals(hall)
         self._waiting: dict[str, list[Answer]] = {}
         self._turns: dict[str, str] = {}
         """Which message a turn answers, of those that are running."""
@@ -116,7 +112,6 @@ class SessionActor(Shell):
     def on_start(self) -> None:
         """Take over, with the turns that are running."""
         super().on_start()
-        self._approvals = Approvals(self.hall, [each.approval_id for each in self.state.approvals])
         self._turns = {each.turn_id: each.message_id for each in self.state.running}
 
     def on_stop(self) -> None:
@@ -256,7 +251,6 @@ class SessionActor(Shell):
 
     def believed(self, rune: Rune) -> None:
         """Answer those who wait for a turn that has ended, once that is on disk."""
-        self._approvals.take(rune)
         match rune:
             case turns.Completed() | turns.Interrupted() | turns.Error():
                 self._halts.pop(rune.turn_id, None)

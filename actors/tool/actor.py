@@ -30,7 +30,7 @@ from actors.tool.commands import (
     RunTool,
 )
 from actors.tool.context import Call, Cancellation
-from actors.tool.lifecycle import ENTITY, is_running
+from actors.tool.lifecycle import is_running
 from actors.tool.moves import cost
 from actors.tool.outcome import Outcome, in_words
 from actors.tool.output import clip
@@ -102,8 +102,6 @@ class Undone(NamedTuple):
 class ToolActor(Shell):
     """One call of a tool."""
 
-    entity = ENTITY
-
     def __init__(self, hall: Hall, me: str) -> None:
         """Begin before anything runs."""
         super().__init__(hall, me)
@@ -122,7 +120,7 @@ class ToolActor(Shell):
     def _settle_doubts(self) -> None:
         """Wait for a run that outlived the actor before; without one, the law settles it."""
         run = self._runs.find(self.hall.conversation, self.me)
-        for effect in self.entity.lifecycle.due(self.state):
+        for effect in self.kind.lifecycle.due(self.state):
             if isinstance(effect, RunTool) and run is not None and run.attempt == effect.attempt:
                 self._under_way.add(effect)
                 self._cancellation = run.cancellation
@@ -183,7 +181,7 @@ class ToolActor(Shell):
             return replace(end, error=why, stopped=self._why)
         if self._given_up is not None:
             # As late as it was found to be, whatever the clock says since.
-            by = self.entity.deadline(self.state)
+            by = self.kind.deadline(self.state)
             return TimeUp(now=max(self.hall.offices.clock.now(), by or 0))
         return end
 

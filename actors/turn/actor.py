@@ -19,7 +19,6 @@ from actors.model.prompted import PROMPTS, Prompted
 from actors.shell import NEAR, Shell
 from actors.telling import tell_of_birth
 from actors.tool.commands import Go
-from actors.tool.lifecycle import ENTITY as TOOL
 from actors.turn.clock import is_over, next_key
 from actors.turn.commands import (
     Ask,
@@ -49,7 +48,7 @@ from actors.turn.commands import (
     TakeCalls,
     Tick,
 )
-from actors.turn.lifecycle import ENTITY, time_limit
+from actors.turn.lifecycle import time_limit
 from actors.turn.said import asked_for, forget, said
 from actors.turn.state import Phase, before_it, under_way
 
@@ -79,8 +78,6 @@ class Judged(NamedTuple):
 
 class TurnActor(Shell):
     """One turn of an agent."""
-
-    entity = ENTITY
 
     def __init__(self, hall: Hall, me: str) -> None:
         """Begin before anything is asked."""
@@ -142,7 +139,7 @@ class TurnActor(Shell):
                 return None
             case Judged(effect, rules):
                 # The turn may have ended meanwhile.
-                if effect in self.entity.lifecycle.due(self.state):
+                if effect in self.kind.lifecycle.due(self.state):
                     self._take(effect, rules)
                 return None
             case _:
@@ -179,7 +176,7 @@ class TurnActor(Shell):
 
     def _end_if_still(self, wish: Cancel) -> None:
         """End now, as that was asked for, if nothing is under way any more."""
-        if under_way(self.state) or not self.entity.is_open(self.state):
+        if under_way(self.state) or not self.kind.is_open(self.state):
             return
         self._halting = None
         text = self._text_so_far()
@@ -357,7 +354,7 @@ class TurnActor(Shell):
         for call in self.state.calls:
             if call.status is not None:
                 # It was over as soon as it was born: no actor comes for it that could tell.
-                tell_of_birth(self.hall, TOOL, call.call_id)
+                tell_of_birth(self.hall, call.call_id)
 
     def missed(self, entity: str) -> None:
         """Cancel anew what was cancelled and begins anew."""
@@ -388,5 +385,5 @@ class TurnActor(Shell):
         if self._halting is not None:
             self._end_if_still(self._halting)
         super().act()
-        if not self.entity.is_open(self.state):
+        if not self.kind.is_open(self.state):
             forget(self.hall, self.me)

@@ -29,7 +29,8 @@ from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.commands import Recover, TimeUp
 from actors.entity import Actor, Entity
 from actors.model import runes as model
-from actors.model.lifecycle import CRASH, TIMEOUT
+from actors.model.lifecycle import TIMEOUT
+from actors.model.runes import CRASH
 from actors.tool import runes as tool
 from actors.turn import asker, clock
 from actors.turn.commands import (

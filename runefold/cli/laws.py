@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from actors.catalogue import LIFECYCLES
+from actors.catalogue import KINDS
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING
 from runelog.errors import Refused
@@ -45,7 +45,9 @@ def lifecycles(
 
 
 def _chosen(names: list[str]) -> list[Description]:
-    laws: Sequence[Lifecycle[Any, Any, Any, Any]] = LIFECYCLES
+    laws: Sequence[Lifecycle[Any, Any, Any, Any]] = [
+        kind.lifecycle for kind in KINDS if kind.printed
+    ]
     known = {each.name: describe(each) for each in laws}
     for name in names:
         if name not in known:

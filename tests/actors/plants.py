@@ -36,7 +36,8 @@ def written(*steps: Step) -> list[Envelope]:
 def plant(log: MemoryLog, *steps: Step) -> None:
     """Append runes, one after the other."""
     for owner, rune in steps:
-        log.append(CONV, [Change(owner, None, [rune])])
+        agent = getattr(rune, "agent_id", None)
+        log.append(CONV, [Change(owner, None, [rune], agent=agent)])
 
 
 def broken(*steps: Step, at_rest: bool = False) -> list[str]:

@@ -11,9 +11,10 @@ import pytest
 
 from actors.audits.resume import resumed
 from actors.budget import runes as budget
-from actors.catalogue import BIRTHS, CODEC
-from actors.entity import Entity, Place
+from actors.catalogue import CODEC, KINDS
+from actors.entity import Place
 from actors.invariants import violations
+from actors.kind import Kind, Kinds
 from actors.model import runes as model
 from actors.model.providers.scripted import call
 from actors.tool.adapters.command import SANDBOX
@@ -123,16 +124,23 @@ def test_a_law_that_folds_differently_each_time_is_found() -> None:
         evolve=lambda state, _rune: msgspec.structs.replace(state, count=next(ticks)),
         due=lambda _state: [],
     )
-    entity = Entity(
+    kind = Kind(
         lifecycle=moody,
         place=lambda _state, _rune: Place("m"),
         births=(model.Called,),
         is_open=lambda _state: False,
+        prefix="m",
+        runes=(model.Called,),
     )
     rune = model.Called("m", "turn_1", "agt_1", "demo", 0, 0, 0, "", budget.Amounts(), 0)
-    found = violations(written(("m", rune)), births={**BIRTHS, model.Called: entity})
+    found = violations(written(("m", rune)), kinds=Kinds([*others(), kind]))
 
     assert [each.invariant for each in found] == ["INV-REPLAY-DETERMINISTIC"]
+
+
+def others() -> list[Kind]:
+    """Return all kinds but that of model calls."""
+    return [kind for kind in KINDS if kind.name != "model"]
 
 
 class _Loose(msgspec.Struct, frozen=True):
@@ -153,14 +161,16 @@ def test_a_state_that_does_not_survive_being_put_away_is_found() -> None:
         ),
         due=lambda _state: [],
     )
-    entity = Entity(
+    kind = Kind(
         lifecycle=loose,
         place=lambda _state, _rune: Place("m"),
         births=(model.Called,),
         is_open=lambda _state: False,
+        prefix="m",
+        runes=(model.Called,),
     )
     rune = model.Called("m", "turn_1", "agt_1", "demo", 0, 0, 0, "", budget.Amounts(), 0)
     runes = written(("m", rune), ("m", rune))
-    found = violations(runes, births={**BIRTHS, model.Called: entity})
+    found = violations(runes, kinds=Kinds([*others(), kind]))
 
     assert [each.invariant for each in found] == ["INV-REPLAY-IDEMPOTENT"]

@@ -223,12 +223,12 @@ def test_a_later_one_of_calls_that_go_one_by_one_is_waited_for(
         runs.set()
         return "two" if looked.wait(LONG) else "?"
 
-    def working(*about: Any) -> list[str]:  # noqa: ANN401 -- as the real one
-        found = recovery.working(*about)
+    def at_work(*about: Any) -> list[str]:  # noqa: ANN401 -- as the real one
+        found = recovery.at_work(*about)
         looked.set()
         return found
 
-    monkeypatch.setattr(draining, "working", working)
+    monkeypatch.setattr(draining, "at_work", at_work)
     model = Scripted([[call("first"), call("second"), call(last, cents=5)], ["Done."]])
     spec = AgentSpec(role="boss", model="demo", tools=["first", "second", "pay"])
     runtime = Runtime.open(tmp_path, tools=[first, second, pay], providers={"demo": model})
@@ -339,7 +339,7 @@ class _Silent:
     def __init__(self, there: Talk) -> None:
         """Look like this one."""
         tree = there.stage.runtime.tree_of_actors
-        self.offices, self.log = tree.offices, tree.log
+        self.offices, self.log, self.kinds = tree.offices, tree.log, tree.kinds
 
     def awake(self) -> list[str]:
         """Name one all the same."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from actors.catalogue import RUNES
+from actors.catalogue import KINDS
 from actors.hand import HandLane, HandScheduler
 from actors.session.runes import InputAccepted, Suspended
 from actors.tool.runes import Result
@@ -142,7 +142,7 @@ def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> N
     """Every kind of rune is written by some seed, and every situation is met."""
     seen: Counter[str] = Counter()
     count_within(monkeypatch, seen)
-    wanted = {kind_of(rune) for rune in RUNES} - RARE - NOT_PLAYED | SITUATIONS
+    wanted = {kind_of(rune) for rune in KINDS.runes} - RARE - NOT_PLAYED | SITUATIONS
     for seed in range(SEEDS):
         simulation = Counted(draw(seed))
         simulation.seen = seen

@@ -85,7 +85,7 @@ def test_an_alarm_rings_once_for_a_deadline() -> None:
     stage = Stage(providers={"demo": Scripted(["never asked"])})
     now, roused = stage.clock.now(), list[str]()
     tree = stage.runtime.tree_of_actors
-    bedtime = Bedtime(stage.log, tree.offices, 1, roused.append)
+    bedtime = Bedtime(stage.log, tree.offices, tree.kinds, 1, roused.append)
     born = Started(turn_id="turn_1", agent_id="agt_1", input="hi")
     for after, entity in ((10, "turn_1"), (20, "turn_2")):
         deadline = now + after * SECOND

@@ -104,7 +104,7 @@ class _Receiving:
     def __init__(self, actor: Shell, watch: Watch) -> None:
         self._receive = actor.on_receive
         self._name = actor.name
-        self._kind = actor.entity.name
+        self._kind = actor.kind.name
         self._watch = watch
 
     def __call__(self, message: object) -> object:

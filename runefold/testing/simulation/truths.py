@@ -6,9 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from actors.agent.history import History
-from actors.catalogue import BIRTHS
+from actors.catalogue import KINDS
 from actors.model import runes as models
-from actors.model.lifecycle import CRASH
+from actors.model.runes import CRASH
 from actors.session import runes as sessions
 from actors.tool import runes as tools
 from actors.tool.state import State as Call
@@ -90,8 +90,8 @@ class Truths:
         self._about_messages(name, envelope.owner, rune)
         self._about_the_outside(name, envelope.owner, rune)
         key = (name, envelope.owner)
-        if key not in self.folds and type(rune) in BIRTHS:
-            self.folds[key] = Fold(BIRTHS[type(rune)])
+        if key not in self.folds and type(rune) in KINDS.births:
+            self.folds[key] = Fold(KINDS.births[type(rune)])
         for entity in dict.fromkeys((envelope.owner, *envelope.observers)):
             fold = self.folds.get((name, entity))
             if fold is not None:

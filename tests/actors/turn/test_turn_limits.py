@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from actors.commands import TimeUp
 from actors.model import runes as model
-from actors.model.lifecycle import CRASH
+from actors.model.runes import CRASH
 from actors.tool import runes as tool
 from actors.turn.commands import AskModel, Fail, FinishEarly, GiveUp, Interrupt, RestartStream
 from actors.turn.lifecycle import ENTITY, LIFECYCLE

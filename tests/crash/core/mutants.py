@@ -84,7 +84,7 @@ def _nothing_due() -> None:
     def start(shell: Shell) -> None:
         on_start(shell)
         if shell.replayed:
-            shell._under_way.update(shell.entity.lifecycle.due(shell.state))
+            shell._under_way.update(shell.kind.lifecycle.due(shell.state))
 
     _put_in_all("on_start", start)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.audits.found import Found
+from actors.audit import Audit, Found
 from actors.tool import runes as tool
 from actors.tool.adapters.command import SANDBOX
 from runelog.rune import kind_of
@@ -12,7 +12,7 @@ from runelog.rune import kind_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runelog.rune import Rune
+    from runelog.rune import Envelope
 
 
 class _Call:
@@ -31,8 +31,15 @@ class _Call:
         self.done = False
 
 
-class Tools:
+class Tools(Audit):
     """Every call comes to one result, none begins that may not, each stays in its bounds."""
+
+    holds = (
+        "INV-TOOL-TERMINAL",
+        "INV-TOOL-CALL-BEFORE-RESULT",
+        "INV-TOOL-APPROVAL-BEFORE-EXEC",
+        "INV-TOOL-SANDBOX",
+    )
 
     def __init__(self) -> None:
         """Begin before the first call."""
@@ -40,9 +47,10 @@ class Tools:
         self._open: dict[str, dict[str, _Call]] = {}
         """The calls without a result, by their turn."""
 
-    def take(self, at: int, rune: Rune) -> Iterator[Found]:
-        """Find what is wrong about a step of a call."""
-        match rune:
+    def take(self, envelope: Envelope) -> Iterator[Found]:
+        """Yield what is wrong about a step of a call."""
+        at = envelope.event_id
+        match rune := envelope.payload:
             case tool.Called(call_id=name):
                 if name in self._calls:
                     yield Found("INV-TOOL-TERMINAL", at, f"{name} is called a second time")
@@ -87,13 +95,13 @@ class Tools:
             message = f"{name} ({call.name}) was not kept within its bounds: {how}"
             yield Found("INV-TOOL-SANDBOX", at, message)
 
-    def turn_ended(self, at: int, name: str) -> Iterator[Found]:
-        """Find the calls that a turn has left behind."""
-        for call in self._open.pop(name, ()):
-            yield Found("INV-TOOL-TERMINAL", at, f"{name} ended and {call} has no result")
+    def ended(self, at: int, entity: str) -> Iterator[Found]:
+        """Yield the calls that their caller has left behind."""
+        for call in self._open.pop(entity, ()):
+            yield Found("INV-TOOL-TERMINAL", at, f"{entity} ended and {call} has no result")
 
     def rest(self, at: int) -> Iterator[Found]:
-        """Find the calls without a result."""
+        """Yield the calls without a result."""
         for calls in self._open.values():
             for call in calls:
                 yield Found("INV-TOOL-TERMINAL", at, f"{call} has no result")

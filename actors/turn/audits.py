@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.audits.found import Found
+from actors.audit import Audit, Found
 from actors.turn import runes as turn
 from runelog.rune import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runelog.rune import Rune
+    from runelog.rune import Envelope
 
 
-class Turns:
+class Turns(Audit):
     """One turn at a time for each agent, in order, and each comes to its end."""
+
+    holds = ("INV-TURN-SEQUENTIAL", "INV-TURN-TERMINAL", "INV-TURN-ORDER")
 
     def __init__(self) -> None:
         """Begin before the first turn."""
@@ -23,9 +25,10 @@ class Turns:
         """The agent of each turn that runs."""
         self._number = 0
 
-    def take(self, at: int, rune: Rune, owner: str) -> Iterator[Found]:
-        """Find what is wrong about the beginning or the end of a turn."""
-        match rune:
+    def take(self, envelope: Envelope) -> Iterator[Found]:
+        """Yield what is wrong about the beginning or the end of a turn."""
+        at, owner = envelope.event_id, envelope.owner
+        match rune := envelope.payload:
             case turn.Started(turn_id=name, agent_id=agent):
                 for other, theirs in self._running.items():
                     if theirs == agent:
@@ -45,6 +48,6 @@ class Turns:
                 pass
 
     def rest(self, at: int) -> Iterator[Found]:
-        """Find the turns that have not ended."""
+        """Yield the turns that have not ended."""
         for name in self._running:
             yield Found("INV-TURN-TERMINAL", at, f"{name} began and never ended")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actors.audits.found import Found
+from actors.audit import Audit, Found
 from actors.budget import runes as budget
 from actors.model import runes as model
-from actors.model.lifecycle import CRASH
 from actors.tool import runes as tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runelog.rune import Rune
+    from runelog.rune import Envelope
+
+
+def _found(at: int, message: str) -> Found:
+    return Found("INV-AGENT-BUDGET", at, message, "warn")
 
 
 class _Account:
@@ -34,8 +37,10 @@ class _Reserved(NamedTuple):
     turn: str
 
 
-class Money:
+class Money(Audit):
     """Each reservation settles once, and none goes past a limit."""
+
+    holds = ("INV-AGENT-BUDGET",)
 
     def __init__(self) -> None:
         """Begin without a budget."""
@@ -47,16 +52,17 @@ class Money:
         self._whole: set[str] = set()
         """What settles at all that was reserved: a tool call, a model call that a crash cut off."""
 
-    def take(self, at: int, rune: Rune) -> Iterator[Found]:
-        """Find what is wrong about an entry."""
-        match rune:
+    def take(self, envelope: Envelope) -> Iterator[Found]:
+        """Yield what is wrong about an entry."""
+        at = envelope.event_id
+        match rune := envelope.payload:
             case (
                 model.Called(model_call_id=name, turn_id=of) | tool.Called(call_id=name, turn_id=of)
             ):
                 self._keys[name] = of
                 if isinstance(rune, tool.Called):
                     self._whole.add(name)
-            case model.Failed(model_call_id=name, error_type=kind) if kind == CRASH:
+            case model.Failed(model_call_id=name, error_type=kind) if kind == model.CRASH:
                 self._whole.add(name)
             case budget.Opened(scope=scope):
                 self._accounts[scope] = _Account(rune)
@@ -85,7 +91,7 @@ class Money:
 
     def _reserve(self, at: int, rune: budget.Reserved) -> Iterator[Found]:
         if rune.key in self._open or rune.key in self._settled:
-            yield Found("INV-AGENT-BUDGET", at, f"{rune.key} has a second reservation")
+            yield _found(at, f"{rune.key} has a second reservation")
         # Of time, the key begins with the turn's own id.
         of = self._keys.get(rune.key, "") if rune.until is None else rune.key.rpartition("-")[0]
         self._open[rune.key] = _Reserved(rune.scope, rune.amounts, of)
@@ -95,12 +101,12 @@ class Money:
         open_ = self._open.pop(rune.key, None)
         if open_ is None:
             again = "again" if rune.key in self._settled else "and was never reserved"
-            yield Found("INV-AGENT-BUDGET", at, f"{rune.key} is settled {again}")
+            yield _found(at, f"{rune.key} is settled {again}")
             return
         self._settled.add(rune.key)
         if rune.key in self._whole and rune.used != open_.amounts:
             message = f"{rune.key} is settled at {rune.used}, with {open_.amounts} reserved"
-            yield Found("INV-AGENT-BUDGET", at, message)
+            yield _found(at, message)
         yield from self._spend(at, open_.scope, rune.key, rune.used, open_.amounts)
 
     def _spend(
@@ -111,7 +117,7 @@ class Money:
         while name is not None:
             account = self._accounts.get(name)
             if account is None:
-                yield Found("INV-AGENT-BUDGET", at, f"{key} spends from {name}: no such budget")
+                yield _found(at, f"{key} spends from {name}: no such budget")
                 return
             for what in budget.WHATS:
                 new = getattr(more, what) - getattr(less, what)
@@ -119,15 +125,15 @@ class Money:
                 limit, spent = account.limits[what], account.spent[what]
                 if new > 0 and limit is not None and spent > limit:
                     message = f"{name} is at {spent} of {limit} {what} with {key}"
-                    yield Found("INV-AGENT-BUDGET", at, message)
+                    yield _found(at, message)
             name = account.parent
 
-    def turn_ended(self, at: int, name: str) -> Iterator[Found]:
-        """Find what a turn has left reserved."""
-        for key in [key for key, open_ in self._open.items() if open_.turn == name]:
-            yield Found("INV-AGENT-BUDGET", at, f"{name} ended and {key} was not settled")
+    def ended(self, at: int, entity: str) -> Iterator[Found]:
+        """Yield what a caller has left reserved."""
+        for key in [key for key, open_ in self._open.items() if open_.turn == entity]:
+            yield _found(at, f"{entity} ended and {key} was not settled")
 
     def rest(self, at: int) -> Iterator[Found]:
-        """Find what is still reserved."""
+        """Yield what is still reserved."""
         for key in self._open:
-            yield Found("INV-AGENT-BUDGET", at, f"{key} was reserved and never settled")
+            yield _found(at, f"{key} was reserved and never settled")

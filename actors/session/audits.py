@@ -1,30 +1,32 @@
-"""Bonds: everybody has somebody above, and a crash or a secret stays where it belongs."""
+"""Supervision: every entity begins under one that is there, and a crash stays where it happened."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from actors.agent import runes as agents
-from actors.audits.found import Found
+from actors.audit import Audit, Found
 from actors.model import runes as model
 from actors.session import runes as session
 from actors.tool import runes as tool
 from actors.turn import runes as turn
-from runelog.rune import Visibility, kind_of
+from runelog.rune import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runelog.rune import Envelope, Rune
+    from runelog.rune import Envelope
 
 SUPERVISED: Final = "INV-AGENT-SUPERVISED"
 
 
-class Supervision:
+class Supervision(Audit):
     """Whatever begins, begins under somebody who is there; and nobody goes because of a sibling.
 
     Looked at where a session was created: what is only a part of a log says nothing about it.
     """
+
+    holds = (SUPERVISED,)
 
     def __init__(self) -> None:
         """Begin with nobody there."""
@@ -34,9 +36,10 @@ class Supervision:
         self._turns: dict[str, str] = {}
         """Whose turn it is, of those that run."""
 
-    def take(self, at: int, rune: Rune, owner: str) -> Iterator[Found]:
-        """Find what begins under nobody, or ends because of somebody else."""
-        match rune:
+    def take(self, envelope: Envelope) -> Iterator[Found]:
+        """Yield what begins without a parent, or ends because of another entity."""
+        at, owner = envelope.event_id, envelope.owner
+        match rune := envelope.payload:
             case session.Created():
                 self._is_session = True
             case agents.Spawning(agent_id=name, parent_id=parent):
@@ -89,34 +92,3 @@ class Supervision:
 
 
 PARENT_CLOSED: Final = "parent closed"
-
-
-class Privacy:
-    """A rune that is secret is in no fold of another agent: so it gets into no prompt of theirs."""
-
-    def __init__(self) -> None:
-        """Begin without knowing whose anything is."""
-        self._agents: dict[str, str] = {}
-        """The agent that an entity belongs to."""
-
-    def take(self, envelope: Envelope) -> Iterator[Found]:
-        """Find what is told to somebody whom it does not concern."""
-        rune = envelope.payload
-        match rune:
-            case agents.Spawning(agent_id=name):
-                self._agents[name] = name
-            case turn.Started(turn_id=name, agent_id=agent):
-                self._agents[name] = agent
-            case (
-                model.Called(model_call_id=name, agent_id=agent)
-                | tool.Called(call_id=name, agent_id=agent)
-            ):
-                self._agents[name] = agent
-            case _:
-                pass
-        if envelope.visibility is Visibility.SECRET:
-            for name in (envelope.owner, *envelope.observers):
-                theirs = self._agents.get(name)
-                if theirs is not None and theirs != envelope.agent:
-                    message = f"a secret of {envelope.agent} is in the fold of {name} ({theirs})"
-                    yield Found("INV-MEMORY-PRIVACY", envelope.event_id, message)

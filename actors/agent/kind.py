@@ -1,0 +1,19 @@
+"""An agent, as the rest of the house knows it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.agent import runes
+from actors.agent.actor import AgentActor
+from actors.agent.lifecycle import ENTITY
+from actors.kind import Kind
+
+KIND: Final = Kind.of(
+    ENTITY,
+    prefix="agt",
+    parents=("session",),
+    runes=(runes.Spawning, runes.Ready, runes.Failed, runes.Terminated, runes.Equipped),
+    actor=AgentActor,
+    stuck={"spawning": 60.0},
+)

@@ -1,0 +1,54 @@
+"""A turn, as the rest of the house knows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actors.kind import Kind
+from actors.turn import runes
+from actors.turn.actor import TurnActor
+from actors.turn.audits import Turns
+from actors.turn.clock import works
+from actors.turn.lifecycle import ENTITY
+
+if TYPE_CHECKING:
+    from actors.kind import Waits
+    from actors.turn.state import Call, State
+
+
+def waits_for_human(state: State, waits: Waits) -> bool:
+    """Return True if it waits for a human, or for another turn that does.
+
+    A call on hold waits for those before it: if no human is asked about any of them, for nobody.
+    """
+    if not works(state):
+        return True
+
+    def is_asked_about(call: Call) -> bool:
+        return call.asked or bool(waits(call.call_id))
+
+    left = [call for call in state.calls if call.status is None]
+    asked = [call for call in left if is_asked_about(call)]
+    return bool(asked) and all(call.hold or call in asked for call in left)
+
+
+KIND: Final = Kind.of(
+    ENTITY,
+    prefix="turn",
+    parents=("session",),
+    runes=(
+        runes.Started,
+        runes.ToolCallsReceived,
+        runes.ToolsFinished,
+        runes.Completed,
+        runes.Interrupted,
+        runes.Error,
+        runes.StreamRestarted,
+        runes.HeldUp,
+        runes.WentOn,
+    ),
+    actor=TurnActor,
+    waits_for_human=waits_for_human,
+    invariants=(Turns,),
+    stuck={"streaming": 1_800.0},
+)
