@@ -251,7 +251,7 @@ class Draft:
         return found
 
     def _tell_of(self, other: _Other, before: Any, last: int) -> None:  # noqa: ANN401 -- any law's
-        """Tell operators of an entity that has no actor which could; with one phase, it moves not."""
+        """Tell operators of an entity that has no actor; one with a single phase never moves."""
         if len(other.kind.lifecycle.table) == 1:
             return
         agent = other.kind.context(other.state)[0]

@@ -17,16 +17,16 @@ from actors.report import log as operator
 from actors.session import commands as ask
 from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
-from runefold import checks, draining, opening
+from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
-from runefold.control import Control, carrier, open_beside
-from runefold.following import Following
-from runefold.listing import check_ended
-from runefold.lookout import Lookout
+from runefold.control.server import Control, carrier, open_beside
+from runefold.observe.async_notify import Watch
+from runefold.observe.following import Following
+from runefold.observe.monitoring import Monitor
+from runefold.observe.session_list import check_ended
 from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget, checked_budget
-from runefold.watching import Watch
 from runelog.errors import Refused, UnknownConversation
 from runelog.files import path_of
 from runelog.forks import Home
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from actors.process import Answer
     from actors.tool.policy import Policy
     from actors.tool.spec import Tool
-    from runefold.lookout import Rules
+    from runefold.observe.monitoring import Rules
     from runelog.log import Log
     from runelog.rune import Visibility
 
@@ -55,7 +55,7 @@ _DEFAULTS = SessionConfig()
 
 _FORKED: Final = (
     "this runtime was opened before a fork, and its threads stayed in the parent: give it commands "
-    "from the child with runefold.remote.Remote(directory), or read its log with "
+    "from the child with runefold.control.client.Remote(directory), or read its log with "
     "Runelog.open(directory, readonly=True)"
 )
 
@@ -112,10 +112,10 @@ class Runtime:
             clock=self.clock,
             chance=self._chance,
             scheduler=self.scheduler,
-            models=opening.models(providers or {}),
-            tools=opening.toolbox(tools, directory),
-            policy=opening.policy(policy),
-            secret=opening.secrets(secret),
+            models=open_hook.models(providers or {}),
+            tools=open_hook.toolbox(tools, directory),
+            policy=open_hook.policy(policy),
+            secret=open_hook.secrets(secret),
             redactor=self.redactor,
             hidden=() if directory is None else (str(directory),),
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
@@ -145,15 +145,15 @@ class Runtime:
         directory: str | bytes | os.PathLike[str] | os.PathLike[bytes],
         *,
         durability: Durability = "commit",
-        **options: Unpack[opening.Options],
+        **options: Unpack[open_hook.Options],
     ) -> Self:
         """Open the runtime in a directory, made if it is not there.
 
         What was under way when it was last open goes on from where it was: no code, no question.
         With `durability="relaxed"` a power cut may take the last moment back, but never corrupts.
         """
-        opening.check_names(cls, options)
-        if (opener := opening.current()) is not None:
+        open_hook.check_names(cls, options)
+        if (opener := open_hook.current()) is not None:
             return cast("Self", opener(cls, path_of(directory, "a log"), {**options}))
         log = Runelog.open(directory, KINDS.codec, durability=durability)
         for notice in log.notices:
@@ -288,13 +288,13 @@ class Runtime:
             wait=wait,
         )
 
-    def lookout(self, rules: Rules | None = None) -> Lookout:
+    def monitor(self, rules: Rules | None = None) -> Monitor:
         """Look after all sessions: how many are in which phase, and what is wrong by some rules.
 
         Ask it as often as you like: it reads only what is new.
         """
         self.home.check()
-        return Lookout(self.log, rules, now=self.clock.now)
+        return Monitor(self.log, rules, now=self.clock.now)
 
     def tree(self) -> Node:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""

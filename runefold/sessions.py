@@ -16,10 +16,10 @@ from actors.session.state import in_doubt
 from actors.tool.actor import Word
 from actors.turn.runes import Interrupted
 from runefold import checks
-from runefold.choosing import wanted
-from runefold.following import Following
-from runefold.insight import history
-from runefold.listing import asked
+from runefold.observe.filters import wanted
+from runefold.observe.following import Following
+from runefold.observe.history import history
+from runefold.observe.session_list import asked
 from runefold.turns import Turn
 from runelog.errors import Refused
 from runelog.rune import check_id
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from actors.session.state import Pending, State
-    from runefold.insight import History
+    from runefold.observe.history import History
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility

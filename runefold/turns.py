@@ -14,8 +14,8 @@ from actors.session.runes import InputRefused
 from actors.turn import runes as turns
 from runefold import checks
 from runefold.by_hand import HandLoop
-from runefold.choosing import wanted
-from runefold.following import Following
+from runefold.observe.filters import wanted
+from runefold.observe.following import Following
 from runelog.errors import Refused
 from runelog.rune import Gap
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator
 
     from actors.process import Answer
-    from runefold.choosing import Wanted
+    from runefold.observe.filters import Wanted
     from runefold.runtime import Runtime
     from runelog.rune import Envelope, Rune, Visibility
 

@@ -72,7 +72,7 @@ def answer(
     _, runs = deliver(
         directory,
         lambda runtime: runtime.answer(session, call, word, approver=name, output=value),
-        lambda letterbox: letterbox.answer(session, call, word, approver=name, output=value),
+        lambda offline: offline.answer(session, call, word, approver=name, output=value),
     )
     screen.line(("answered", "green"), f" {safe(call)}: {verdict.value}")
     if not runs:
@@ -103,7 +103,7 @@ def pause(
     _, runs = deliver(
         directory,
         lambda runtime: runtime.pause(session, why, finish=finish),
-        lambda letterbox: letterbox.pause(session, why, finish=finish),
+        lambda offline: offline.pause(session, why, finish=finish),
     )
     screen.line(("paused", "yellow"), f" {safe(session)}")
     if not runs:
@@ -116,7 +116,7 @@ def resume(directory: Directory, session: Session) -> None:
     _, runs = deliver(
         directory,
         lambda runtime: runtime.resume(session),
-        lambda letterbox: letterbox.resume(session),
+        lambda offline: offline.resume(session),
     )
     screen.line(("resumed", "green"), f" {safe(session)}")
     if not runs:
@@ -130,7 +130,7 @@ def unsuspend(directory: Directory, session: Session, *, reason: Reason = "") ->
     _, runs = deliver(
         directory,
         lambda runtime: runtime.unsuspend(session, why),
-        lambda letterbox: letterbox.unsuspend(session, why),
+        lambda offline: offline.unsuspend(session, why),
     )
     screen.line(("unsuspended", "green"), f" {safe(session)}")
     if not runs:
@@ -169,7 +169,7 @@ def replenish(
     _, runs = deliver(
         directory,
         lambda runtime: runtime.replenish(session, more, agent=agent),
-        lambda letterbox: letterbox.replenish(session, more, agent=agent),
+        lambda offline: offline.replenish(session, more, agent=agent),
     )
     screen.line(("replenished", "green"), f" {safe(agent or session)}")
     if not runs:
@@ -196,7 +196,7 @@ def close(directory: Directory, session: Session, *, reason: Reason = "") -> Non
     _, runs = deliver(
         directory,
         lambda runtime: runtime.close(session, why),
-        lambda letterbox: letterbox.close_session(session, why),
+        lambda offline: offline.close_session(session, why),
     )
     screen.line(("closed" if runs else "closing", "blue"), f" {safe(session)}")
     if not runs:

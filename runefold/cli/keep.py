@@ -20,7 +20,7 @@ from runefold.cli.options import (
 )
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe
-from runefold.listing import check_ended
+from runefold.observe.session_list import check_ended
 from runelog.errors import Refused
 from runelog.repair import Repaired, repair
 from runelog.rune import Conversation, State

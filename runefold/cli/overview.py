@@ -3,12 +3,12 @@
 from typing import Any
 
 from actors.catalogue import CODEC
-from runefold import listing
 from runefold.cli.options import Directory, Json, find, reading
 from runefold.cli.reach import is_run
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING, many, moment, plain, safe, value
-from runefold.remote import NobodyThere, Remote
+from runefold.control.client import NobodyThere, Remote
+from runefold.observe import session_list
 from runelog import manifest
 from runelog.errors import Corrupt, Held
 
@@ -28,20 +28,20 @@ def sessions(directory: Directory, *, json: Json = False) -> None:
     """
     screen = Screen()
     with reading(directory, CODEC) as log:
-        found = listing.sessions(log)
+        found = session_list.sessions(log)
     if json:
         screen.json([_record(each) for each in found])
     elif not found:
         screen.note("no sessions")
     else:
         _tell(screen, found)
-    damaged = [each.id for each in found if each.phase == listing.DAMAGED]
+    damaged = [each.id for each in found if each.phase == session_list.DAMAGED]
     if damaged:
         msg = f"{many(len(damaged), 'session')} cannot be read ({', '.join(damaged[:3])})"
         raise Corrupt(msg)
 
 
-def _record(each: listing.Listed) -> dict[str, Any]:
+def _record(each: session_list.Listed) -> dict[str, Any]:
     return {
         "id": each.id,
         "phase": each.phase,
@@ -63,7 +63,7 @@ def _record(each: listing.Listed) -> dict[str, Any]:
     }
 
 
-def _tell(screen: Screen, found: list[listing.Listed]) -> None:
+def _tell(screen: Screen, found: list[session_list.Listed]) -> None:
     heads = ("session", "phase", "turns", "running", "waiting", "last")
     rows: list[list[Part]] = [[(head, "bold") for head in heads]]
     rows += [

@@ -12,7 +12,7 @@ from runefold.cli.failures import Exit
 from runefold.cli.options import Directory, Json, reading
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe
-from runefold.judging import Judged, judged, policy_of
+from runefold.observe.policy_replay import Judged, judged, policy_of
 from runelog.rune import SYSTEM
 from runelog.store import Runelog
 

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from runefold.cli.options import errand, find, show_notices
-from runefold.letterbox import Letterbox
-from runefold.remote import NobodyThere, Remote
+from runefold.control.client import NobodyThere, Remote
+from runefold.control.offline import OfflineCommands
 from runelog import manifest
 from runelog.errors import Held
 
@@ -27,7 +27,7 @@ _PAUSE: Final = 0.05
 
 
 def deliver(
-    directory: Path, to_runtime: Callable[[Remote], T], to_log: Callable[[Letterbox], T]
+    directory: Path, to_runtime: Callable[[Remote], T], to_log: Callable[[OfflineCommands], T]
 ) -> tuple[T, bool]:
     """Give a word to the runtime, or write it down; return the answer, and whether anybody runs.
 
@@ -39,9 +39,9 @@ def deliver(
         with contextlib.suppress(NobodyThere):
             return to_runtime(Remote(directory)), True
         try:
-            with Letterbox.open(directory, errand()) as letterbox:
-                show_notices(letterbox.log)
-                return to_log(letterbox), False
+            with OfflineCommands.open(directory, errand()) as offline:
+                show_notices(offline.log)
+                return to_log(offline), False
         except Held:
             # It was opened a moment ago, by a runtime that is still looking through it; or by one
             # of us, which is about to let go.

@@ -22,7 +22,7 @@ from runefold.cli.options import Directory, Json, Session, find, reading
 from runefold.cli.reach import deliver, is_run, say_later, watched
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, plain, safe
-from runefold.letterbox import Letterbox
+from runefold.control.offline import OfflineCommands
 from runefold.turns import TurnResult, outcome
 from runelog.errors import Fault, Refused
 from runelog.rune import check_id
@@ -103,7 +103,7 @@ def send(
         lambda runtime: runtime.send(
             session, content, mode=mode.value, to=to, message_id=message_id
         ),
-        lambda letterbox: letterbox.send(
+        lambda offline: offline.send(
             session, content, mode=mode.value, to=to, message_id=message_id
         ),
     )
@@ -184,7 +184,7 @@ def approve(directory: Directory, session: Session, call: Call, *, who: As = Non
     _, runs = deliver(
         directory,
         lambda runtime: runtime.approve(session, call, approver=name),
-        lambda letterbox: letterbox.approve(session, call, approver=name),
+        lambda offline: offline.approve(session, call, approver=name),
     )
     screen.line(("approved", "green"), f" {safe(call)}")
     if not runs:
@@ -207,7 +207,7 @@ def deny(
     _, runs = deliver(
         directory,
         lambda runtime: runtime.deny(session, call, approver=name, reason=typed(reason)),
-        lambda letterbox: letterbox.deny(session, call, approver=name, reason=typed(reason)),
+        lambda offline: offline.deny(session, call, approver=name, reason=typed(reason)),
     )
     screen.line(("denied", "yellow"), f" {safe(call)}")
     if not runs:
@@ -226,7 +226,7 @@ def interrupt(
     stopped, _ = deliver(
         directory,
         lambda runtime: runtime.interrupt(session, why),
-        lambda letterbox: _nothing_runs(letterbox, directory, session),
+        lambda offline: _nothing_runs(offline, directory, session),
     )
     if stopped:
         screen.line(("interrupted", "yellow"), f" {many(stopped, 'turn')}")
@@ -234,8 +234,8 @@ def interrupt(
         screen.line("nothing was running")
 
 
-def _nothing_runs(letterbox: Letterbox, directory: Path, session: str) -> int:
-    left = len(letterbox.state(session).running)
+def _nothing_runs(offline: OfflineCommands, directory: Path, session: str) -> int:
+    left = len(offline.state(session).running)
     if left:
         msg = (
             f"nobody runs {directory}: {many(left, 'turn')} of {session} will go on when it is "

@@ -10,7 +10,7 @@ from runefold.cli.look import expected
 from runefold.cli.options import Directory, Json, find
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many
-from runefold.verification import verify as checked
+from runefold.observe.verification import verify as checked
 
 _DAMAGE: Final = frozenset({"INV-CRC-VALID", "INV-RUNE-IMMUTABLE", "INV-SEGMENT-CONTIGUOUS"})
 

@@ -17,7 +17,7 @@ from actors.tool.adapters.function import tool
 from actors.tool.context import progress
 from actors.tool.policy import Policy
 from actors.tool.secrets import Secret
-from runefold.letterbox import Letterbox
+from runefold.control.offline import OfflineCommands
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from runelog.rune import Envelope
@@ -162,7 +162,7 @@ def test_a_canary_is_seen_nowhere(
     canary = Canary(f"see {FORMS[form](KEYS[whose])} ok.")
     with caplog.at_level(logging.DEBUG, logger="runefold"):
         _visit(canary, tmp_path / "log")
-        with Letterbox.open(tmp_path / "log") as offline:
+        with OfflineCommands.open(tmp_path / "log") as offline:
             waiting = [
                 each.entity for each in offline.log.open_work("conv_a") if "call_" in each.entity
             ]

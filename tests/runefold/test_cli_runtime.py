@@ -13,8 +13,8 @@ import pytest
 
 from actors.catalogue import CODEC
 from actors.tool.policy import Clause, Policy
-from runefold import wire
 from runefold.cli.reach import deliver
+from runefold.control import wire
 from runefold.runtime import Runtime
 from runelog import manifest
 from runelog.errors import Held
@@ -26,7 +26,7 @@ from tests.runefold.control_app import SESSION, charges, options, running, spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runefold.letterbox import Letterbox
+    from runefold.control.offline import OfflineCommands
 
 
 def told(*arguments: str | Path, feed: str = "") -> tuple[int, str, str]:
@@ -234,13 +234,13 @@ def test_an_app_that_is_started_waits_for_a_command(
         meets.set()
         sleep(seconds)
 
-    def word(letterbox: Letterbox) -> str:
+    def word(offline: OfflineCommands) -> str:
         monkeypatch.setattr(time, "sleep", wait)
         # Nobody but commands is waited for at all.
         monkeypatch.setattr(manifest, "_PATIENCE", -1.0)
         app.start()
         assert meets.wait(30)
-        letterbox.pause(SESSION, "a word")
+        offline.pause(SESSION, "a word")
         return manifest.holder(place)
 
     told_in_lock, is_run = deliver(place, lambda remote: remote.ask(wire.Tree()), word)

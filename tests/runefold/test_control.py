@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runefold import peers, wire
-from runefold import place as places
-from runefold.remote import NobodyThere, Remote
+from runefold.control import peers, socket_path, wire
+from runefold.control.client import NobodyThere, Remote
 from runefold.runtime import Runtime
 from runefold.testing.stage import Stage
 from runelog.errors import BadId, Fault, Refused, UnknownConversation
@@ -85,7 +84,7 @@ def test_a_socket_that_was_left_behind_is_replaced(place: Path) -> None:
     """After a crash its name is still there, and nobody listens."""
     opened(place, "plain").close()
     control = place / "control"
-    with places.short(place) as name, socket.socket(socket.AF_UNIX) as dead:
+    with socket_path.short(place) as name, socket.socket(socket.AF_UNIX) as dead:
         dead.bind(name)
     with pytest.raises(NobodyThere):
         Remote(place).tree()
@@ -120,17 +119,17 @@ def test_a_directory_with_a_long_name_has_one_too(tmp_path: Path) -> None:
 
 def test_a_long_name_is_shortened_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no /proc, by a link in a directory that nobody else can enter."""
-    monkeypatch.setattr(places, "_DESCRIPTORS", Path("/nonexistent"))
+    monkeypatch.setattr(socket_path, "_DESCRIPTORS", Path("/nonexistent"))
     with tempfile.TemporaryDirectory() as folder:
         deep = Path(folder) / ("d" * 120)
         deep.mkdir()
-        with places.short(deep) as name:
+        with socket_path.short(deep) as name:
             same = Path(name).parent.samefile(deep)
             closed = stat.S_IMODE(Path(name).parent.parent.stat().st_mode)
 
         assert same
         assert closed == 0o700
-        assert len(name) <= places.LONGEST
+        assert len(name) <= socket_path.LONGEST
 
 
 def test_a_log_in_memory_has_none() -> None:
@@ -174,7 +173,7 @@ def test_another_user_is_not_served(
 ) -> None:
     """Whatever the permissions of a directory are, the system says who has come."""
     monkeypatch.setattr(peers, "trusts", lambda _: False)
-    with socket.socket(socket.AF_UNIX) as peer, places.short(place) as name:
+    with socket.socket(socket.AF_UNIX) as peer, socket_path.short(place) as name:
         peer.connect(name)
         answer = peer.recv(1)
     with pytest.raises(Refused, match="belongs to another user: nothing was sent"):

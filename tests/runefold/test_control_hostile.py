@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import Unanswered
-from runefold import control, wire
-from runefold import place as places
-from runefold.remote import NobodyThere, Remote
+from runefold.control import server, socket_path, wire
+from runefold.control.client import NobodyThere, Remote
 from runefold.runtime import Runtime
 from runelog.errors import Refused, TooLarge
 from tests.runefold.control_app import SESSION, options, spec
@@ -42,7 +41,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 def connected(place: Path) -> Iterator[socket.socket]:
     """Connect to the socket, as anybody might who may open it."""
     with socket.socket(socket.AF_UNIX) as peer:
-        with places.short(place) as name:
+        with socket_path.short(place) as name:
             peer.connect(name)
         peer.settimeout(60)
         yield peer
@@ -149,7 +148,7 @@ def test_a_client_that_says_nothing_is_sent_away(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has so much time for all of its request, not for each byte."""
-    monkeypatch.setattr(control, "READING", 0.01)
+    monkeypatch.setattr(server, "READING", 0.01)
     with connected(place) as peer:
         left = peer.recv(1)
     monkeypatch.undo()
@@ -162,9 +161,9 @@ def test_slow_clients_hold_nobody_up(
     place: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     """However many are silent, or let their request drip, and however long: others are served."""
-    monkeypatch.setattr(control, "READING", 3_600.0)
+    monkeypatch.setattr(server, "READING", 3_600.0)
     with contextlib.ExitStack() as stack:
-        slow = [stack.enter_context(connected(place)) for _ in range(10 * control.CLIENTS)]
+        slow = [stack.enter_context(connected(place)) for _ in range(10 * server.CLIENTS)]
         for peer in slow:
             peer.sendall(said)
         found = [Remote(place, timeout=20).tree()["id"]]
@@ -180,7 +179,7 @@ def test_a_full_door_is_waited_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Where too many wait to be let in, a command waits as well, rather than give up at once."""
     waits: list[float] = []
     with socket.socket(socket.AF_UNIX) as door, contextlib.ExitStack() as stack:
-        with places.short(tmp_path) as name:
+        with socket_path.short(tmp_path) as name:
             door.bind(name)
         door.listen(0)
         stack.enter_context(connected(tmp_path))
@@ -200,12 +199,12 @@ def test_clients_that_do_not_take_their_answers_hold_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer waits for its client, and no thread does; others are answered in full."""
-    monkeypatch.setattr(control, "WRITING", 3_600.0)
+    monkeypatch.setattr(server, "WRITING", 3_600.0)
     large = "x" * (4 << 20)
-    door = control.Control(tmp_path, lambda _request, _process: large)
+    door = server.Control(tmp_path, lambda _request, _process: large)
     with contextlib.ExitStack() as stack:
         stack.callback(door.drop)
-        for _ in range(4 * control.CLIENTS):
+        for _ in range(4 * server.CLIENTS):
             stack.enter_context(connected(tmp_path)).sendall(frame({"do": "tree"}))
         honest = stack.enter_context(connected(tmp_path))
         honest.sendall(frame({"do": "tree"}))
@@ -218,8 +217,8 @@ def test_of_too_many_slow_clients_the_first_leave(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that there is always room for one that has something to say."""
-    monkeypatch.setattr(control, "READING", 3_600.0)
-    monkeypatch.setattr(control, "CROWD", 2)
+    monkeypatch.setattr(server, "READING", 3_600.0)
+    monkeypatch.setattr(server, "CROWD", 2)
     with contextlib.ExitStack() as stack:
         first, second, third = (stack.enter_context(connected(place)) for _ in range(3))
         left = first.recv(1)
@@ -235,8 +234,8 @@ def test_what_is_kept_for_slow_clients_is_bounded(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half requests take memory: when they are too much together, the first are sent away."""
-    monkeypatch.setattr(control, "READING", 3_600.0)
-    monkeypatch.setattr(control, "HELD", 100_000)
+    monkeypatch.setattr(server, "READING", 3_600.0)
+    monkeypatch.setattr(server, "HELD", 100_000)
     half = struct.pack(">I", wire.MAX_REQUEST) + bytes(60_000)
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(connected(place)) for _ in range(2)]
@@ -257,10 +256,10 @@ def test_a_request_that_ends_its_thread_is_answered(
     def carry(_request: object, _process: str) -> object:
         raise SystemExit
 
-    door = control.Control(tmp_path, carry)
+    door = server.Control(tmp_path, carry)
     with contextlib.ExitStack() as stack:
         stack.callback(door.drop)
-        for _ in range(control.CLIENTS + 1):
+        for _ in range(server.CLIENTS + 1):
             peer = stack.enter_context(connected(tmp_path))
             peer.sendall(frame({"do": "tree"}))
 
@@ -272,7 +271,7 @@ def test_a_runtime_closes_whoever_is_in(place: Path) -> None:
     directory = place.with_name("other")
     with contextlib.ExitStack() as stack:
         runtime = Runtime.open(directory, **options(directory, "plain"))
-        for _ in range(control.CLIENTS + 1):
+        for _ in range(server.CLIENTS + 1):
             stack.enter_context(connected(directory))
         runtime.close()
 
@@ -284,7 +283,7 @@ def test_a_runtime_closes_whoever_is_in(place: Path) -> None:
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
     """A client waits so long, and says that it may be done yet."""
     with socket.socket(socket.AF_UNIX) as mute:
-        with places.short(tmp_path) as name:
+        with socket_path.short(tmp_path) as name:
             mute.bind(name)
         mute.listen()
         with pytest.raises(Unanswered, match="it may do what was asked all the same"):

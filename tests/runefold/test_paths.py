@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runefold import AgentSpec, CommandTool, Refused, Runelog, Runtime
-from runefold.letterbox import Letterbox
+from runefold.control.client import Remote
+from runefold.control.offline import OfflineCommands
 from runefold.providers import Scripted, call
-from runefold.remote import Remote
 from runelog.repair import repair
 from runelog.verify import verify
 from tests.runefold.cli_scenes import ROOT, environment
@@ -27,7 +27,7 @@ SPEC = AgentSpec(role="helper", model="demo", tools=["show"])
 DOORS: dict[str, Callable[[Any], object]] = {
     "Runelog": Runelog.open,
     "Runtime": Runtime.open,
-    "Letterbox": Letterbox.open,
+    "OfflineCommands": OfflineCommands.open,
     "Remote": Remote,
     "CommandTool.root": lambda given: CommandTool("show", ["true"], root=given),
     "CommandTool.paths": lambda given: CommandTool("show", ["true"], root="/", paths=[given]),
@@ -57,9 +57,9 @@ def test_a_runtime_works_where_the_name_is_no_utf_8(tmp_path: Path) -> None:
     assert "hello" in repr(results)
     assert verify(tmp_path / os.fsdecode(NAME) / "log").problems == []
     assert repair(tmp_path / os.fsdecode(NAME) / "log").notes == []
-    with Letterbox.open(os.fsdecode(directory)) as letterbox:
-        letterbox.resume("conv_a")
-        assert letterbox.state("conv_a").phase.value == "active"
+    with OfflineCommands.open(os.fsdecode(directory)) as offline:
+        offline.resume("conv_a")
+        assert offline.state("conv_a").phase.value == "active"
 
 
 def test_commands_take_such_a_name(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.threads import ThreadScheduler
-from runefold.watching import LINGER
+from runefold.observe.async_notify import LINGER
 from runelog.errors import Refused
 from tests.runefold.loops import (
     LONG,

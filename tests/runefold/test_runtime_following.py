@@ -10,7 +10,7 @@ import pytest
 
 from actors.catalogue import CODEC
 from actors.model.provider import Done, Text
-from runefold.following import PORTION
+from runefold.observe.following import PORTION
 from runefold.runtime import Runtime
 from runelog.errors import Closed
 from runelog.memory import MemoryLog

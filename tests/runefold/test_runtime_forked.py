@@ -29,8 +29,8 @@ from runefold import (
     Turn,
     Visibility,
 )
+from runefold.control.client import Remote
 from runefold.providers import Scripted
-from runefold.remote import Remote
 from tests.crash.guard import survived
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_every_use_of_a_runtime_is_refused(runtime: Runtime) -> None:
         "session": lambda: runtime.session(NAME),
         "sessions": lambda: [*runtime.sessions()],
         "follow": lambda: next(runtime.follow(wait=0)),
-        "lookout": lambda: runtime.lookout().alerts(),
+        "monitor": lambda: runtime.monitor().alerts(),
         "tree": runtime.tree,
         "new_id": lambda: runtime.new_id("msg"),
         "ask": lambda: runtime.ask(NAME, "anything"),
@@ -202,7 +202,7 @@ def test_every_use_of_a_turn_is_refused(runtime: Runtime) -> None:
 def test_what_was_begun_before_the_fork_is_refused_as_well(runtime: Runtime) -> None:
     """Iterators, half read, and what keeps runes in hand."""
     session, log = runtime.session(NAME), runtime.log
-    lookout, in_loop = runtime.lookout(), session.follow()
+    monitor, in_loop = runtime.monitor(), session.follow()
     begun: dict[str, Iterator[Any]] = {
         "session.follow": session.follow(),
         "narrowed": session.follow(visibility=Visibility.PUBLIC),
@@ -218,8 +218,8 @@ def test_what_was_begun_before_the_fork_is_refused_as_well(runtime: Runtime) -> 
     asyncio.run(_first(in_loop))
     uses: Uses = {name: partial(next, each) for name, each in begun.items()}
     uses |= {
-        "lookout.alerts": lookout.alerts,
-        "lookout.phases": lookout.phases,
+        "monitor.alerts": monitor.alerts,
+        "monitor.phases": monitor.phases,
         "async for": lambda: asyncio.run(_first(in_loop)),
         "open_work": partial(next, log.open_work()),
     }

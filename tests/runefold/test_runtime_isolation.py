@@ -14,8 +14,9 @@ from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool
 from actors.tool.runes import Approved, Denied, Result
 from actors.tool.spec import BadTool
-from runefold import AgentSpec, Runtime, peers, wire
-from runefold.remote import Remote
+from runefold import AgentSpec, Runtime
+from runefold.control import peers, wire
+from runefold.control.client import Remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

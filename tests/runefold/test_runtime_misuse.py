@@ -11,7 +11,7 @@ import pytest
 from actors.model.providers.scripted import call, pause
 from actors.session.runes import Created
 from actors.tool.adapters.function import tool
-from runefold.opening import Options
+from runefold.open_hook import Options
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import BadId, Closed, Held, Refused, TooLarge, UnknownConversation

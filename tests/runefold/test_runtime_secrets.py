@@ -18,7 +18,7 @@ from actors.tool.adapters.function import tool
 from actors.tool.context import progress
 from actors.tool.outcome import Happened
 from actors.tool.policy import Policy
-from runefold.letterbox import Letterbox
+from runefold.control.offline import OfflineCommands
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
 from runelog.errors import Refused
@@ -377,7 +377,7 @@ def test_a_letter_that_is_left_is_looked_through_for_what_is_known_by_its_looks(
     """Where nobody runs the log, the keys of providers are kept out of it all the same."""
     there = talk([["fine"]])
     there.stage.log.flush()
-    Letterbox(there.stage.log, clock=there.stage.clock).send(NAME, f"use {KEY}")
+    OfflineCommands(there.stage.log, clock=there.stage.clock).send(NAME, f"use {KEY}")
 
     assert KEY not in everything(there)
     assert mark(KEY) in everything(there)

@@ -15,6 +15,7 @@ from actors.budget.runes import Amounts, Settled
 from actors.hall import Hall
 from actors.model import lifecycle as model_law
 from actors.model.actor import ModelActor
+from actors.model.runes import CRASH
 from actors.page import Page
 from actors.redaction.flow import Flow
 from actors.session import decide as session_decides
@@ -252,7 +253,7 @@ def crashes_for_nothing(patch: pytest.MonkeyPatch) -> None:
     fail = model_law._fail
 
     def unpaid(state: Any, fault: Any, settled: Settled) -> list[Any]:  # noqa: ANN401 -- as given
-        crashed = fault.error_type == model_law.CRASH
+        crashed = fault.error_type == CRASH
         return fail(state, fault, replace(settled, used=Amounts()) if crashed else settled)
 
     patch.setattr(model_law, "_fail", unpaid)

@@ -18,7 +18,7 @@ import msgspec
 
 from actors.errors import Unanswered
 from actors.tool.output import plain
-from runefold import opening
+from runefold import open_hook
 from runefold.testing.crash import endings, judge, upshot, walkers
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.effects import Effects
@@ -128,7 +128,7 @@ def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
     directory = root / APP
     directory.mkdir(exist_ok=True)
     told = watch.journal.lines() if order.life > 1 else []
-    with opening.through(rig), walkers.forked():
+    with open_hook.through(rig), walkers.forked():
         runtime = app.opened(directory)
     _check_watched(runtime, rig)
     for each in judge.forgotten(told, runtime.log):

@@ -16,7 +16,7 @@ import msgspec
 
 from actors.clock import SECOND, HandClock
 from actors.errors import Crashed, Dead, Unanswered
-from runefold import opening
+from runefold import open_hook
 from runefold.testing.crash import endings, judge, life, upshot
 from runefold.testing.crash.faults import Faults
 from runefold.testing.crash.journal import Execution, Memory, Wrong
@@ -263,7 +263,7 @@ class StageScene:
         directory.mkdir(exist_ok=True)
         told = stage.journal.lines() if number > 1 else []
         try:
-            with opening.through(stage):
+            with open_hook.through(stage):
                 runtime = app.opened(directory)
             for each in judge.forgotten(told, stage.log):
                 stage.journal.note(Wrong(number, each.verdict, each.message))

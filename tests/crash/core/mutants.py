@@ -12,6 +12,7 @@ from unittest.mock import patch
 from actors.budget.runes import Amounts, Settled
 from actors.hall import Hall
 from actors.model import lifecycle as model
+from actors.model.runes import CRASH
 from actors.page import Page, head_of
 from actors.session.actor import SessionActor
 from actors.shell import Shell
@@ -183,7 +184,7 @@ def _half_an_answer() -> None:
     fail = model._fail
 
     def finish(state: model.State, fault: model.Fail, settled: Settled) -> list[Rune]:
-        if fault.error_type == model.CRASH:
+        if fault.error_type == CRASH:
             return model.decide(state, model.Finish(stop_reason="stop"))
         return fail(state, fault, settled)
 

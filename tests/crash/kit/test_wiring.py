@@ -11,7 +11,7 @@ from unittest import mock
 import msgspec
 import pytest
 
-from runefold import opening
+from runefold import open_hook
 from runefold.testing import CrashApp, CrashReport
 from runefold.testing.crash import judge
 from runefold.testing.crash.journal import Committed, Memory, Synced, Told
@@ -216,7 +216,7 @@ def test_what_an_app_is_told_is_noted(tmp_path: Path) -> None:
     """That its conversation is there, that its message is kept, and how the turn ended."""
     stage = Stage(None)
     stage.begin(1, None)
-    with opening.through(stage):
+    with open_hook.through(stage):
         runtime = bots.build(tmp_path)
     bots.scenario(runtime)
     lines: list[Any] = [line for line in stage.journal.lines() if isinstance(line, Told)]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from runelog.log import Log
 
 
-class Letterbox:
+class OfflineCommands:
     """A log that nobody runs, to leave a word in."""
 
     def __init__(self, log: Log, *, clock: Clock | None = None) -> None:
@@ -67,7 +67,7 @@ class Letterbox:
         self.log.close()
 
     def __enter__(self) -> Self:
-        """Return the letterbox itself; leaving the block lets go of the log."""
+        """Return this object; leaving the block lets go of the log."""
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -98,7 +98,7 @@ class Letterbox:
             known=self.log.version(session, message_entity(name)) > 0,
             begin=False,
         )
-        _Clerk(hall, SESSION, SESSION.name).record(command, at_once=True)
+        OfflineWriter(hall, SESSION, SESSION.name).record(command, at_once=True)
         return name
 
     def approve(self, session: str, call: str, *, approver: str) -> None:
@@ -152,24 +152,24 @@ class Letterbox:
         self._steer(session, ask.Close(reason))
 
     def _steer(self, session: str, command: object) -> None:
-        clerk = _Clerk(self._hall(session), SESSION, SESSION.name)
-        clerk.record(command, at_once=True)
+        writer = OfflineWriter(self._hall(session), SESSION, SESSION.name)
+        writer.record(command, at_once=True)
 
     def _say(self, session: str, call: str, word: Word) -> None:
         check_id(call, "call id")
         hall = self._hall(session)
-        clerk = _Clerk(hall, TOOL, call)
-        if not clerk.version or not clerk.state.call.call_id:
+        writer = OfflineWriter(hall, TOOL, call)
+        if not writer.version or not writer.state.call.call_id:
             msg = f"there is no call {call} in {session}"
             raise Refused(msg)
         budget = hall.ward("budget").state
-        command = meant_by(word, clerk.state, budget, self._clock.now())
+        command = meant_by(word, writer.state, budget, self._clock.now())
         # What follows from it is to follow where the call can be run, and at that time.
-        clerk.record(command, at_once=False)
+        writer.record(command, at_once=False)
 
     def state(self, session: str) -> State:
         """Return what a session's runes add up to."""
-        state: State = _Clerk(self._hall(session), SESSION, SESSION.name).state
+        state: State = OfflineWriter(self._hall(session), SESSION, SESSION.name).state
         return state
 
     def _hall(self, session: str) -> Hall:
@@ -203,10 +203,11 @@ class _Author:
     event: int
 
 
-class _Clerk:
+class OfflineWriter:
     """Decides for one entity by its law, and writes that down."""
 
     def __init__(self, hall: Hall, kind: Kind, me: str) -> None:
+        """Replay the entity `me` of a kind."""
         self._hall = hall
         self._kind = kind
         self._me = me

@@ -1,6 +1,6 @@
 """Who looks after everything at once: how many are in which phase, how often, and what is wrong.
 
-A lookout reads the log from its beginning, and from then on only what is new. Of entities that have
+A monitor reads the log from its beginning, and from then on only what is new. Of entities that have
 come to their end it keeps sums alone: it grows with the sessions that there are, and not with what
 happens in them. What was archived before it looked is not counted.
 """
@@ -19,7 +19,7 @@ from actors.catalogue import KINDS
 from actors.clock import SECOND
 from actors.session import runes as sessions
 from runefold import checks
-from runefold.insight import Path, born
+from runefold.observe.history import Path, born
 from runelog.errors import Refused
 from runelog.rune import SYSTEM, Gap, State, Tombstone, Unknown
 
@@ -121,7 +121,7 @@ class _Talk:
     exhausted: dict[str, tuple[int, int, budgets.Exhausted]] = field(default_factory=dict)
 
 
-class Lookout:
+class Monitor:
     """Looks at everything in a log, and at what is new each time it is asked."""
 
     def __init__(

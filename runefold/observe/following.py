@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from runefold import checks
-from runefold.choosing import wanted
-from runefold.watching import aside
+from runefold.observe.async_notify import aside
+from runefold.observe.filters import wanted
 from runelog.errors import Closed
 from runelog.rune import Gap
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.model.providers.scripted import call, fail
 from actors.tool.adapters.function import tool
-from runefold.lookout import Rules
+from runefold.observe.monitoring import Rules
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import Refused
 from tests.runefold.talks import NAME, Talk, talk
@@ -16,7 +16,7 @@ from tests.runefold.talks import NAME, Talk, talk
 if TYPE_CHECKING:
     from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
-    from runefold.lookout import Alert
+    from runefold.observe.monitoring import Alert
 
 
 @tool(requires_approval=True)
@@ -40,7 +40,7 @@ def found(there: Talk, **rules: Any) -> list[Alert]:  # noqa: ANN401 -- those of
     """Return what there is to look at now."""
     there.stage.run()
     there.stage.log.flush()
-    return there.stage.runtime.lookout(Rules(**rules)).alerts()
+    return there.stage.runtime.monitor(Rules(**rules)).alerts()
 
 
 def test_what_takes_longer_than_it_should_is_stuck() -> None:
@@ -146,20 +146,20 @@ def test_a_session_that_is_over_is_left_alone() -> None:
 def test_what_was_archived_is_counted_and_not_kept_in_mind() -> None:
     """Sums are all that is left of it, and nobody has to look at it."""
     there = talk(obedient)
-    lookout = there.stage.runtime.lookout()
+    monitor = there.stage.runtime.monitor()
     there.session.send("hi").result(10)
     there.session.close()
     there.stage.log.flush()
-    before = {(at.lifecycle, at.phase): at.entered for at in lookout.phases()}
+    before = {(at.lifecycle, at.phase): at.entered for at in monitor.phases()}
     there.session.archive()
     there.stage.runtime.create_session(AgentSpec(role="other", model="demo"), conversation_id="b")
     there.stage.log.flush()
-    after = {(at.lifecycle, at.phase): at.entered for at in lookout.phases()}
+    after = {(at.lifecycle, at.phase): at.entered for at in monitor.phases()}
 
     assert after["turn", "completed"] == before["turn", "completed"] == 1
     assert after["session", "created"] == 2
-    assert lookout._talks.keys() == {"b"}
-    assert lookout.alerts() == []
+    assert monitor._talks.keys() == {"b"}
+    assert monitor.alerts() == []
 
 
 @pytest.mark.parametrize(

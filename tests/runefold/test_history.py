@@ -13,7 +13,7 @@ import pytest
 from actors.model.providers.scripted import call, fail, pause
 from actors.tool.adapters.function import tool
 from actors.turn import runes as turns
-from runefold.lookout import Lookout
+from runefold.observe.monitoring import Monitor
 from runefold.spec import AgentSpec
 from runelog.errors import Refused
 from runelog.rune import Change
@@ -131,7 +131,7 @@ def test_an_invalid_state_is_told_with_the_runes_that_led_there() -> None:
     bad = there.stage.log.append(NAME, [Change("turn_1", version, [turns.ToolsFinished(())])])
     there.stage.log.append(NAME, [Change("turn_1", version + 1, [turns.Completed("x")])])
     found = there.session.history("turn_1")
-    alerts = Lookout(there.stage.log).alerts()
+    alerts = Monitor(there.stage.log).alerts()
 
     assert (found.phase, [move.rune for move in found.moves]) == ("streaming", ["turn.started"])
     assert found.invalid is not None
@@ -164,7 +164,7 @@ def test_what_others_decide_meanwhile_is_no_mistake() -> None:
 def test_phases_are_the_sums_of_all_histories() -> None:
     """So often come into, so much time spent, so many there: as each tells for itself."""
     there = busy()
-    lookout = there.stage.runtime.lookout()
+    monitor = there.stage.runtime.monitor()
     histories = [there.session.history(name) for name in entities(there)]
     entered: dict[tuple[str, str], int] = {}
     spent: dict[tuple[str, str], float] = {}
@@ -177,7 +177,7 @@ def test_phases_are_the_sums_of_all_histories() -> None:
         for phase, seconds in each.seconds.items():
             spent[each.lifecycle, phase] = spent.get((each.lifecycle, phase), 0) + seconds
         here[each.lifecycle, each.phase] = here.get((each.lifecycle, each.phase), 0) + 1
-    found = {(each.lifecycle, each.phase): each for each in lookout.phases()}
+    found = {(each.lifecycle, each.phase): each for each in monitor.phases()}
 
     assert {key: each.entered for key, each in found.items()} == entered
     assert {key: each.here for key, each in found.items() if each.here} == here
@@ -192,23 +192,23 @@ def test_rates_are_of_the_time_that_was_looked_at() -> None:
     for _ in range(3):
         there.session.send("hi").result(10)
     there.stage.advance(7_200)
-    rates = {(at.lifecycle, at.phase): at.per_hour for at in there.stage.runtime.lookout().phases()}
+    rates = {(at.lifecycle, at.phase): at.per_hour for at in there.stage.runtime.monitor().phases()}
 
     assert rates["turn", "completed"] == pytest.approx(1.5, rel=0.01)
 
 
-def test_a_lookout_that_is_asked_again_and_again_tells_the_same_as_a_new_one() -> None:
+def test_a_monitor_that_is_asked_again_and_again_tells_the_same_as_a_new_one() -> None:
     """It reads only what is new, and loses nothing on the way."""
     there = talk(obedient, pay, retries=0)
-    lookout = there.stage.runtime.lookout()
+    monitor = there.stage.runtime.monitor()
     for word in ("pay", "fail", "3", "fail"):
         there.session.send(word)
         there.stage.advance(600)
         there.stage.log.flush()
-        again = there.stage.runtime.lookout()
+        again = there.stage.runtime.monitor()
 
-        assert lookout.phases() == again.phases()
-        assert lookout.alerts() == again.alerts()
+        assert monitor.phases() == again.phases()
+        assert monitor.alerts() == again.alerts()
 
 
 def test_one_session_can_be_looked_at_alone() -> None:
@@ -216,10 +216,10 @@ def test_one_session_can_be_looked_at_alone() -> None:
     there = busy()
     there.stage.runtime.create_session(AgentSpec(role="other", model="demo"))
     there.stage.advance(1)
-    alone = Lookout(there.stage.log, conversation=NAME, now=there.stage.clock.now)
+    alone = Monitor(there.stage.log, conversation=NAME, now=there.stage.clock.now)
     sessions = [
-        sum(each.here for each in lookout.phases() if each.lifecycle == "session")
-        for lookout in (alone, there.stage.runtime.lookout())
+        sum(each.here for each in monitor.phases() if each.lifecycle == "session")
+        for monitor in (alone, there.stage.runtime.monitor())
     ]
 
     assert sessions == [1, 2]

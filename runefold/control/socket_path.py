@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from runefold.wire import NAME
+from runefold.control.wire import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

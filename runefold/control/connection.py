@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from runefold import wire
+from runefold.control import wire
 from runelog.errors import TooLarge
 
 if TYPE_CHECKING:

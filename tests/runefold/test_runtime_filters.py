@@ -166,7 +166,7 @@ def test_what_is_not_asked_for_does_not_count_as_something_that_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever waits for so long is let go after so long, however much happens meanwhile."""
-    monkeypatch.setattr("runefold.following.time", Leaps(6 * LONG))
+    monkeypatch.setattr("runefold.observe.following.time", Leaps(6 * LONG))
     with opened(tmp_path) as runtime:
         session = runtime.create_session(QUICK)
         there = in_a_thread(session, entities={"nobody"}, wait=10 * LONG)
@@ -180,7 +180,7 @@ def test_what_is_not_asked_for_does_not_count_as_something_that_came(
 def test_what_was_asked_for_does_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time begins anew with each that comes."""
     clock = Leaps()
-    monkeypatch.setattr("runefold.following.time", clock)
+    monkeypatch.setattr("runefold.observe.following.time", clock)
     with opened(tmp_path) as runtime:
         session = runtime.create_session(QUICK)
         seen = session.follow(kinds={"turn.completed"}, entities={"session"}, wait=LONG)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from actors.errors import Unanswered
-from runefold import peers, place, wire
+from runefold.control import peers, socket_path, wire
 from runelog.errors import Refused
 from runelog.files import path_of
 
@@ -64,7 +64,7 @@ class Remote:
     def _connect(self, peer: socket.socket) -> None:
         peer.settimeout(self._timeout)
         try:
-            with place.short(self.directory) as path:
+            with socket_path.short(self.directory) as path:
                 _connect(peer, path, time.monotonic() + self._timeout)
         except TimeoutError:
             msg = f"the runtime in {self.directory} is too busy to be asked: try again"

@@ -21,9 +21,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from actors.report import log as operator
-from runefold import peers, place, wire
-from runefold.clients import Client
-from runefold.requests import carried_out
+from runefold.control import peers, socket_path, wire
+from runefold.control.connection import Client
+from runefold.control.requests import carried_out
 from runelog.errors import Closed, RunefoldError, TooLarge
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Control:
     def __init__(self, directory: Path, carry: Carry) -> None:
         """Listen; whoever makes it holds the log, so a socket that is there was left behind."""
         self._carry = carry
-        self._path = place.socket_in(directory)
+        self._path = socket_path.socket_in(directory)
         self._closed = self._dropped = False
         self._shut = threading.Event()
         """Set once nobody is let in any more."""
@@ -282,7 +282,7 @@ class Control:
 
 
 def _listening(directory: Path) -> socket.socket:
-    path = place.socket_in(directory)
+    path = socket_path.socket_in(directory)
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             msg = f"{path} is in the way: it is no socket"
@@ -290,7 +290,7 @@ def _listening(directory: Path) -> socket.socket:
         path.unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with place.short(directory) as name:
+        with socket_path.short(directory) as name:
             listener.bind(name)
         # Before it listens nobody can connect, whatever its permissions are until here.
         path.chmod(MODE)

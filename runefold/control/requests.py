@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
-from runefold import listing, wire
+from runefold.control import wire
+from runefold.observe import session_list
 
 if TYPE_CHECKING:
     from runefold.runtime import Runtime
@@ -22,7 +23,7 @@ def carried_out(runtime: Runtime, request: wire.AnyRequest, process: str) -> Any
     match request:
         case wire.Sessions(after=after, limit=limit):
             most = max(0, min(limit, MOST_LISTED))
-            return msgspec.to_builtins(listing.sessions(runtime.log, after, most))
+            return msgspec.to_builtins(session_list.sessions(runtime.log, after, most))
         case wire.Tree():
             return drawn(runtime.tree())
         case wire.Approve() | wire.Deny() | wire.Answer():

@@ -11,7 +11,7 @@ from actors.agent.runes import Ready
 from actors.errors import Unanswered
 from actors.model.providers.scripted import Scripted, call
 from actors.tool.adapters.function import tool
-from runefold.letterbox import Letterbox
+from runefold.control.offline import OfflineCommands
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
 from runelog.errors import Refused, UnknownConversation
@@ -52,9 +52,9 @@ class Scene:
         self.stage.log.mend()
 
     @property
-    def letterbox(self) -> Letterbox:
+    def offline(self) -> OfflineCommands:
         """Return where words are left."""
-        return Letterbox(self.stage.log, clock=self.stage.clock)
+        return OfflineCommands(self.stage.log, clock=self.stage.clock)
 
     def kinds(self) -> list[str]:
         """Return what happened so far."""
@@ -70,7 +70,7 @@ def test_an_approval_is_written_down_and_nothing_else() -> None:
     """The call is not started: that is for whoever can run it."""
     scene = Scene()
     before = scene.kinds()
-    scene.letterbox.approve(scene.id, scene.call, approver="ann")
+    scene.offline.approve(scene.id, scene.call, approver="ann")
 
     assert scene.kinds()[len(before) :] == ["tool.approved", "approval.approved"]
     assert scene.charged == []
@@ -79,7 +79,7 @@ def test_an_approval_is_written_down_and_nothing_else() -> None:
 def test_a_call_that_was_approved_has_all_its_time() -> None:
     """Its deadline counts from when it is run, however late that is."""
     scene = Scene()
-    scene.letterbox.approve(scene.id, scene.call, approver="ann")
+    scene.offline.approve(scene.id, scene.call, approver="ann")
     scene.stage.clock.advance(10 * DAY)
 
     assert scene.back() == "Paid."
@@ -89,11 +89,11 @@ def test_a_call_that_was_approved_has_all_its_time() -> None:
 def test_a_word_is_heard_once() -> None:
     """Said again it changes nothing; another's is refused."""
     scene = Scene()
-    scene.letterbox.approve(scene.id, scene.call, approver="ann")
+    scene.offline.approve(scene.id, scene.call, approver="ann")
     before = scene.kinds()
-    scene.letterbox.approve(scene.id, scene.call, approver="ann")
+    scene.offline.approve(scene.id, scene.call, approver="ann")
     with pytest.raises(Refused, match="ann has answered"):
-        scene.letterbox.deny(scene.id, scene.call, approver="bob")
+        scene.offline.deny(scene.id, scene.call, approver="bob")
 
     assert scene.kinds() == before
 
@@ -101,8 +101,8 @@ def test_a_word_is_heard_once() -> None:
 def test_a_denial_is_all_there_is_to_it() -> None:
     """The turn goes on with it when it is next run."""
     scene = Scene()
-    scene.letterbox.deny(scene.id, scene.call, approver="ann", reason="too much")
-    waiting = scene.letterbox.state(scene.id).approvals
+    scene.offline.deny(scene.id, scene.call, approver="ann", reason="too much")
+    waiting = scene.offline.state(scene.id).approvals
 
     assert waiting == ()
     assert scene.back() == "Paid."
@@ -114,18 +114,18 @@ def test_a_word_that_comes_too_late_is_refused() -> None:
     scene = Scene()
     scene.stage.clock.advance(2 * DAY)
     with pytest.raises(Refused, match="has lapsed"):
-        scene.letterbox.approve(scene.id, scene.call, approver="ann")
+        scene.offline.approve(scene.id, scene.call, approver="ann")
 
 
 def test_a_message_waits_even_for_an_agent_that_is_free() -> None:
     """No turn begins whose time would run while nobody runs it."""
     scene = Scene()
-    scene.letterbox.deny(scene.id, scene.call, approver="ann")
+    scene.offline.deny(scene.id, scene.call, approver="ann")
     scene.back()
     scene.away()
     before = scene.kinds()
-    name = scene.letterbox.send(scene.id, "More.")
-    again = scene.letterbox.send(scene.id, "More.", message_id=name)
+    name = scene.offline.send(scene.id, "More.")
+    again = scene.offline.send(scene.id, "More.", message_id=name)
     written = scene.kinds()[len(before) :]
     scene.stage.clock.advance(DAY)
     session = scene.stage.reopen().session(scene.id)
@@ -140,11 +140,11 @@ def test_a_message_waits_even_for_an_agent_that_is_free() -> None:
 def test_a_message_that_has_come_to_its_end_is_not_taken_up_again() -> None:
     """Sent again under its id, it is the same message, though no state remembers it any more."""
     scene = Scene()
-    scene.letterbox.deny(scene.id, scene.call, approver="ann")
+    scene.offline.deny(scene.id, scene.call, approver="ann")
     scene.back()
     scene.away()
     before = scene.kinds()
-    again = scene.letterbox.send(scene.id, "Go.", message_id="first")
+    again = scene.offline.send(scene.id, "Go.", message_id="first")
     written = scene.kinds()[len(before) :]
     session = scene.stage.reopen().session(scene.id)
     scene.stage.run()
@@ -157,15 +157,15 @@ def test_a_message_that_has_come_to_its_end_is_not_taken_up_again() -> None:
 def test_a_message_that_was_refused_is_not_taken_up_again() -> None:
     """It waited when its session was closed; sent again under its id it is as it was."""
     scene = Scene()
-    name = scene.letterbox.send(scene.id, "More.")
-    scene.letterbox.close_session(scene.id)
+    name = scene.offline.send(scene.id, "More.")
+    scene.offline.close_session(scene.id)
     scene.stage.reopen()
     scene.stage.run()
     scene.away()
     before = scene.kinds()
 
     assert "session.input_refused" in before
-    assert scene.letterbox.send(scene.id, "More.", message_id=name) == name
+    assert scene.offline.send(scene.id, "More.", message_id=name) == name
     assert scene.kinds() == before
 
 
@@ -183,8 +183,8 @@ def test_a_doubt_can_be_settled_by_what_happened() -> None:
     scene.stage.run()
     in_doubt.approvals()
     scene.away()
-    asked = scene.letterbox.state(scene.id).approvals
-    scene.letterbox.answer(scene.id, scene.call, "happened", approver="ann", output="charged")
+    asked = scene.offline.state(scene.id).approvals
+    scene.offline.answer(scene.id, scene.call, "happened", approver="ann", output="charged")
 
     assert [each.call_id for each in asked] == [scene.call]
     assert scene.back() == "Paid."
@@ -196,9 +196,9 @@ def test_a_call_that_is_in_doubt_is_not_run_again_from_here() -> None:
     scene = Scene("ask")
     before = scene.kinds()
     with pytest.raises(Refused, match="nobody is there to run"):
-        scene.letterbox.answer(scene.id, scene.call, "rerun", approver="ann")
+        scene.offline.answer(scene.id, scene.call, "rerun", approver="ann")
     with pytest.raises(Refused, match="it was never started"):
-        scene.letterbox.answer(scene.id, scene.call, "happened", approver="ann")
+        scene.offline.answer(scene.id, scene.call, "happened", approver="ann")
 
     assert scene.kinds() == before
 
@@ -218,7 +218,7 @@ def test_a_call_of_another_session_cannot_be_answered_for(*, running: bool) -> N
     ]
     if not running:
         scene.away()
-        box = scene.letterbox
+        box = scene.offline
         words = [
             lambda: box.approve(other.id, scene.call, approver="ann"),
             lambda: box.deny(other.id, scene.call, reason="no", approver="ann"),
@@ -231,7 +231,7 @@ def test_a_call_of_another_session_cannot_be_answered_for(*, running: bool) -> N
     scene.stage.log.flush()
 
     assert scene.stage.log.position == before
-    assert [each.call_id for each in scene.letterbox.state(scene.id).approvals] == [scene.call]
+    assert [each.call_id for each in scene.offline.state(scene.id).approvals] == [scene.call]
     assert scene.charged == []
 
 
@@ -240,8 +240,8 @@ def test_what_is_not_there_cannot_be_talked_to() -> None:
     scene = Scene()
     scene.stage.log.append("conv_other", [Change("x", 0, [Ready(agent_id="agt_1")])])
     with pytest.raises(UnknownConversation):
-        scene.letterbox.send("conv_x", "Hi")
+        scene.offline.send("conv_x", "Hi")
     with pytest.raises(Refused, match="there is no call call_x"):
-        scene.letterbox.approve(scene.id, "call_x", approver="ann")
+        scene.offline.approve(scene.id, "call_x", approver="ann")
     with pytest.raises(Refused, match="conv_other is no session"):
-        scene.letterbox.send("conv_other", "Hi")
+        scene.offline.send("conv_other", "Hi")

@@ -12,9 +12,9 @@ from runefold.cli.failures import Exit
 from runefold.cli.options import Directory, Json, Session, reading
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import moment, safe
-from runefold.insight import History, Invalid, Move, moves
-from runefold.insight import history as told
-from runefold.lookout import Alert, Lookout, Rules
+from runefold.observe.history import History, Invalid, Move, moves
+from runefold.observe.history import history as told
+from runefold.observe.monitoring import Alert, Monitor, Rules
 from runelog.errors import Refused
 from runelog.rune import check_id
 
@@ -111,7 +111,7 @@ def phases(directory: Directory, session: OneSession = "", *, json: Json = False
     if session:
         check_id(session, "session id")
     with reading(directory, CODEC) as log:
-        found = Lookout(log, conversation=session).phases()
+        found = Monitor(log, conversation=session).phases()
     if json:
         screen.json(msgspec.to_builtins(found))
         return
@@ -151,9 +151,9 @@ def alerts(
     rules = Rules(stuck=dict(_limit(each) for each in stuck or ()), failing=failing)
     known: set[Any] = set()
     with reading(directory, CODEC) as log:
-        lookout = Lookout(log, rules)
+        monitor = Monitor(log, rules)
         while True:
-            found = lookout.alerts()
+            found = monitor.alerts()
             for each in found:
                 if _key(each) not in known:
                     _say(screen, each, json=json)
