@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Never, TypeAlias
 import msgspec
 
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
-from actors.entity import Entity, Place
+from actors.entity import Entity, Routing
 from runelog.lifecycle import Lifecycle, Table, refusal
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def due(_state: State) -> list[Effect]:
     return []
 
 
-def place(_state: State, rune: Rune) -> Place:
+def route(_state: State, rune: Rune) -> Routing:
     """Say where a rune of an approval belongs: the session lists what waits for a human."""
     match rune:
         case (
@@ -116,7 +116,7 @@ def place(_state: State, rune: Rune) -> Place:
             | Executed(approval_id)
             | Aborted(approval_id)
         ):
-            return Place(approval_id, ("session",))
+            return Routing(approval_id, ("session",))
         case _:
             msg = f"{type(rune).__name__} is no rune of an approval"
             raise AssertionError(msg)
@@ -130,4 +130,4 @@ def is_open(_state: State) -> bool:
 LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
 )
-ENTITY: Final = Entity(lifecycle=LIFECYCLE, place=place, births=(Requested,), is_open=is_open)
+ENTITY: Final = Entity(lifecycle=LIFECYCLE, route=route, births=(Requested,), is_open=is_open)

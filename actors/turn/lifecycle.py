@@ -33,8 +33,8 @@ from actors.model.lifecycle import CRASH, TIMEOUT
 from actors.tool import runes as tool
 from actors.turn import asker, clock
 from actors.turn.commands import (
-    INWARD,
-    OUTSIDE,
+    EXTERNAL,
+    INTERNAL,
     Ask,
     AskModel,
     CloseRound,
@@ -57,7 +57,7 @@ from actors.turn.commands import (
     Stand,
     TakeCalls,
 )
-from actors.turn.place import context, place
+from actors.turn.place import context, route
 from actors.turn.runes import (
     Completed,
     Error,
@@ -390,11 +390,11 @@ LIFECYCLE: Final = Lifecycle(
 
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,
-    place=place,
+    route=route,
     births=(Started,),
     is_open=is_open,
     deadline=deadline,
     context=context,
-    inward=INWARD,
-    outside=OUTSIDE,
+    internal=INTERNAL,
+    external=EXTERNAL,
 )

@@ -12,7 +12,7 @@ import pytest
 from actors.audits.resume import resumed
 from actors.budget import runes as budget
 from actors.catalogue import BIRTHS, CODEC
-from actors.entity import Entity, Place
+from actors.entity import Entity, Routing
 from actors.invariants import violations
 from actors.model import runes as model
 from actors.model.providers.scripted import call
@@ -125,7 +125,7 @@ def test_a_law_that_folds_differently_each_time_is_found() -> None:
     )
     entity = Entity(
         lifecycle=moody,
-        place=lambda _state, _rune: Place("m"),
+        route=lambda _state, _rune: Routing("m"),
         births=(model.Called,),
         is_open=lambda _state: False,
     )
@@ -155,7 +155,7 @@ def test_a_state_that_does_not_survive_being_put_away_is_found() -> None:
     )
     entity = Entity(
         lifecycle=loose,
-        place=lambda _state, _rune: Place("m"),
+        route=lambda _state, _rune: Routing("m"),
         births=(model.Called,),
         is_open=lambda _state: False,
     )
