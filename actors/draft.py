@@ -12,7 +12,7 @@ from runelog.rune import Change
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.entity import Place, Placed
+    from actors.entity import Placed, Routing
     from actors.hall import Hall
     from actors.kind import Kind
     from runelog.rune import Rune
@@ -76,7 +76,7 @@ class Draft:
         self._touched = hall.page.touched
         self._version = None if me in self._touched else author.version
         """What the author's stream is expected to have; it is said once for each."""
-        self._parts: list[tuple[Place, int | None, list[Rune]]] = []
+        self._parts: list[tuple[Routing, int | None, list[Rune]]] = []
         """Consecutive runes of one place, and the version that the stream must have."""
         self._others: dict[str, _Other | None] = {}
         """Whoever else is written to; None for one whose own actor folds it."""
@@ -161,7 +161,7 @@ class Draft:
         """Let a newborn, or a ward, decide at once what is due inward."""
         kind = other.kind
         # Mostly there is nothing: that is found out first.
-        if kind.inward and (due := kind.lifecycle.due(other.state)):
+        if kind.internal and (due := kind.lifecycle.due(other.state)):
             self._lay_out(kind.cascaded(other.name, other.state, (), due)[1])
 
     # -- what the index is told ---------------------------------------------------------------

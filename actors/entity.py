@@ -29,7 +29,7 @@ class Moved(Rune, frozen=True, kw_only=True):
     actor: Actor = "system"
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class Routing(msgspec.Struct, frozen=True, gc=False):
     """Where a rune belongs: the entity whose table it moves, and others whose folds need it."""
 
     owner: str
@@ -50,7 +50,7 @@ class Entity:
     """A kind of entity: its law, and what the shell needs in order to make it happen."""
 
     lifecycle: Lifecycle[Any, Any, Any, Any]
-    place: Callable[[Any, Rune], Place]
+    route: Callable[[Any, Rune], Routing]
     """Where a rune that this entity decided belongs, given its state before that rune.
 
     Only by who it is, which is so from its birth on: what it has come to makes no difference.
@@ -61,11 +61,11 @@ class Entity:
     """Whether there is work left that a restart must see to."""
     deadline: Callable[[Any], int | None] = field(default=_never)
     """When the entity must be looked at again, in nanoseconds; None if never."""
-    inward: frozenset[type] = frozenset()
+    internal: frozenset[type] = frozenset()
     """Effects that are commands of the same law: decided at once, in the same append."""
     context: Callable[[Any], tuple[str | None, str | None]] = field(default=_nowhere)
     """The agent and the turn that such an entity belongs to."""
-    outside: frozenset[type] = frozenset()
+    external: frozenset[type] = frozenset()
     """Effects that touch the outside world: the log is settled before they begin."""
     pieces: frozenset[type[Rune]] = frozenset()
     """Runes that come in streams: they are followed, and an operator is not told of each."""
@@ -105,7 +105,7 @@ class Entity:
         in `state`: whoever knows says it, if there are no `runes`.
         """
         placed: list[Placed] = []
-        lifecycle, inward = self.lifecycle, self.inward
+        lifecycle, internal = self.lifecycle, self.internal
         for _ in range(_PATIENCE):
             if runes:
                 state = self.laid_out(me, state, runes, placed)
@@ -113,7 +113,7 @@ class Entity:
             if due is None:
                 due = lifecycle.due(state)
             for at_once in due:
-                if type(at_once) in inward:
+                if type(at_once) in internal:
                     break
             else:
                 return state, placed, due
@@ -141,16 +141,16 @@ class Entity:
         placed: list[Placed],
     ) -> Any:  # noqa: ANN401 -- as above
         """Do as `folded`, and add all of the runes to those that are `placed`."""
-        place, apply = self.place, self.lifecycle.apply
+        route, apply = self.route, self.lifecycle.apply
         for rune in runes:
-            at = place(state, rune)
+            at = route(state, rune)
             if at.owner == me or me in at.observers:
                 state = apply(state, rune)
             placed.append((at, rune))
         return state
 
 
-Placed: TypeAlias = tuple[Place, Rune]
+Placed: TypeAlias = tuple[Routing, Rune]
 """A rune, and where it belongs."""
 _PATIENCE = 1_000
 """How many inward decisions may follow from one: a law that needs more goes round in circles."""

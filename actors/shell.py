@@ -230,7 +230,7 @@ class Shell(Process):
     def _settle_doubts(self) -> None:
         """After a restart: what the log says began, and not how it ended, is settled by the law."""
         due = self.kind.lifecycle.due(self.state)
-        if any(type(effect) in self.kind.outside for effect in due):
+        if any(type(effect) in self.kind.external for effect in due):
             self.carry_out(Recover(now=self.hall.offices.clock.now()))
 
     def _if_due(self, message: TimeUp) -> TimeUp | None:
@@ -331,20 +331,20 @@ class Shell(Process):
 
         A newborn was at its end as soon as it was born, for instance.
         """
-        inward = self.kind.inward
+        internal = self.kind.internal
         for effect in due:
-            if type(effect) in inward:
+            if type(effect) in internal:
                 self._commit([], due)
                 return True
         return False
 
     def _begin(self, due: Sequence[Any]) -> bool:
         """Perform what is not under way; tell whether that changed what is due."""
-        before, under_way, outside = self.state, self._under_way, self.kind.outside
+        before, under_way, external = self.state, self._under_way, self.kind.external
         for effect in due:
             if effect not in under_way:
                 under_way.add(effect)
-                if type(effect) in outside:
+                if type(effect) in external:
                     self.hall.settle()
                 self.perform(effect)
                 if self.state is not before:
@@ -357,7 +357,7 @@ class Shell(Process):
 
     def is_idle(self) -> bool:
         """Tell whether nothing goes on that would be lost if this actor stopped now."""
-        return not (self.waiting or any(type(e) in self.kind.outside for e in self._under_way))
+        return not (self.waiting or any(type(e) in self.kind.external for e in self._under_way))
 
     def held_up(self) -> tuple[str, ...]:
         """Name those that run for it and only wait for a human: they can be taken up again."""

@@ -209,6 +209,6 @@ class AgentActor(Shell):
             case EnsureTurn(turn_id):
                 self.hall.children.ensure("turn", turn_id, self.me)
             case Terminate():
-                pass  # inward
+                pass  # internal
             case _:
                 assert_never(effect)

@@ -30,7 +30,7 @@ from actors.agent.runes import (
 )
 from actors.budget import runes as budgets
 from actors.budget.sums import plus
-from actors.entity import Actor, Entity, Place
+from actors.entity import Actor, Entity, Routing
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table, refusal
@@ -135,8 +135,8 @@ class EnsureTurn(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = Prepare | EnsureTurn | Terminate
-INWARD: Final = frozenset[type]({Terminate})
-OUTSIDE: Final = frozenset[type]()
+INTERNAL: Final = frozenset[type]({Terminate})
+EXTERNAL: Final = frozenset[type]()
 
 
 # -- the law -----------------------------------------------------------------------------------
@@ -255,12 +255,12 @@ def due(state: State) -> list[Effect]:
             assert_never(state.phase)
 
 
-def place(state: State, rune: Rune) -> Place:
+def route(state: State, rune: Rune) -> Routing:
     """Say where a rune of this agent belongs: the session hears of its life.
 
     Its parent does not: a fold cannot tell whose end it sees, and would take it for its own.
     """
-    return Place(state.agent_id, () if isinstance(rune, Equipped) else ("session",))
+    return Routing(state.agent_id, () if isinstance(rune, Equipped) else ("session",))
 
 
 def is_open(state: State) -> bool:
@@ -284,10 +284,10 @@ LIFECYCLE: Final = Lifecycle(
 )
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,
-    place=place,
+    route=route,
     births=(Spawning,),
     is_open=is_open,
     context=context,
-    inward=INWARD,
-    outside=OUTSIDE,
+    internal=INTERNAL,
+    external=EXTERNAL,
 )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Never, TypeAlias
 import msgspec
 
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
-from actors.entity import Entity, Place
+from actors.entity import Entity, Routing
 from runelog.lifecycle import Lifecycle, Table, refusal
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def due(_state: State) -> list[Effect]:
     return []
 
 
-def place(_state: State, rune: Rune) -> Place:
+def route(_state: State, rune: Rune) -> Routing:
     """Say where a rune of an approval belongs: the session lists what waits for a human."""
     match rune:
         case (
@@ -119,7 +119,7 @@ def place(_state: State, rune: Rune) -> Place:
             | Executed(approval_id)
             | Aborted(approval_id)
         ):
-            return Place(approval_id, ("session",))
+            return Routing(approval_id, ("session",))
         case _:
             msg = f"{type(rune).__name__} is no rune of an approval"
             raise AssertionError(msg)
@@ -139,5 +139,5 @@ LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
 )
 ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE, place=place, births=(Requested,), is_open=is_open, context=context
+    lifecycle=LIFECYCLE, route=route, births=(Requested,), is_open=is_open, context=context
 )

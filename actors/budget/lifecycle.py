@@ -41,7 +41,7 @@ from actors.budget.runes import (
     What,
 )
 from actors.budget.sums import check_amounts, check_limits, minus, plus
-from actors.entity import Actor, Entity, Place
+from actors.entity import Actor, Entity, Routing
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
 
@@ -353,16 +353,16 @@ def due(state: State) -> list[Warn]:
     ]
 
 
-def place(_state: State, rune: Rune) -> Place:
+def route(_state: State, rune: Rune) -> Routing:
     """Say where a rune of the budget belongs: the session and the agent hear of limits."""
     match rune:
         case Warning(scope) | Exhausted(scope) | Replenished(scope) | Closed(scope):
-            return Place(NAME, tuple(dict.fromkeys(("session", scope))))
+            return Routing(NAME, tuple(dict.fromkeys(("session", scope))))
         case _:
             return UNOBSERVED
 
 
-UNOBSERVED: Final = Place(NAME)
+UNOBSERVED: Final = Routing(NAME)
 
 
 def is_open(_state: State) -> bool:
@@ -373,7 +373,7 @@ def is_open(_state: State) -> bool:
 LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
 )
-INWARD: Final[frozenset[type]] = frozenset({Warn})
+INTERNAL: Final[frozenset[type]] = frozenset({Warn})
 ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE, place=place, births=(Opened,), is_open=is_open, inward=INWARD
+    lifecycle=LIFECYCLE, route=route, births=(Opened,), is_open=is_open, internal=INTERNAL
 )

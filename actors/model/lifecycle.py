@@ -25,7 +25,7 @@ import msgspec
 from actors.budget.runes import Amounts, Settled
 from actors.budget.sums import tokens_of
 from actors.commands import Cancel, Recover, TimeUp
-from actors.entity import Actor, Entity, Place
+from actors.entity import Actor, Entity, Routing
 from actors.model.runes import (
     CRASH,
     AskedCall,
@@ -150,8 +150,8 @@ class CallProvider(msgspec.Struct, frozen=True):
 
 Effect: TypeAlias = CallProvider
 
-INWARD: Final[frozenset[type]] = frozenset()
-OUTSIDE: Final[frozenset[type]] = frozenset({CallProvider})
+INTERNAL: Final[frozenset[type]] = frozenset()
+EXTERNAL: Final[frozenset[type]] = frozenset({CallProvider})
 
 
 # -- the law -----------------------------------------------------------------------------------
@@ -296,18 +296,18 @@ def is_open(state: State) -> bool:
     return state.phase is CALLING and bool(state.model_call_id)
 
 
-def place(state: State, rune: Rune) -> Place:
+def route(state: State, rune: Rune) -> Routing:
     """Say where a rune that this law decides belongs, its own birth included."""
     match rune:
         case Called(model_call_id, turn_id):
-            return Place(model_call_id, (turn_id,))
+            return Routing(model_call_id, (turn_id,))
         case AssistantDelta():
             # The turn reads fragments as a range: observed, each would move the turn's version.
-            return Place(state.model_call_id)
+            return Routing(state.model_call_id)
         case Settled():
-            return Place("budget")
+            return Routing("budget")
         case _:
-            return Place(state.model_call_id, (state.turn_id,))
+            return Routing(state.model_call_id, (state.turn_id,))
 
 
 def is_seen_to(_state: State) -> bool:
@@ -335,12 +335,12 @@ LIFECYCLE: Final = Lifecycle(
 
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,
-    place=place,
+    route=route,
     births=(Called,),
     is_open=is_seen_to,
     deadline=deadline,
     context=context,
-    inward=INWARD,
-    outside=OUTSIDE,
+    internal=INTERNAL,
+    external=EXTERNAL,
     pieces=frozenset({AssistantDelta}),
 )

@@ -306,7 +306,7 @@ class SessionActor(Shell):
                 | ask.CloseBudget()
                 | ask.Finish()
             ):
-                pass  # inward
+                pass  # internal
             case _:
                 assert_never(effect)
 

@@ -215,11 +215,11 @@ class TerminateAgent(msgspec.Struct, frozen=True):
     reason: str
 
 
-Inward: TypeAlias = Activate | Suspend | Unsuspend | RefuseInputs | CloseBudget | Finish
+Internal: TypeAlias = Activate | Suspend | Unsuspend | RefuseInputs | CloseBudget | Finish
 MessageCommand: TypeAlias = Accept | Withdraw | Begin | RefuseInputs
 AgentCommand: TypeAlias = Create | Spawn | HandOver | AgentGone | CloseBudget
 HaltCommand: TypeAlias = Pause | Resume | Suspend | Unsuspend | Replenish
 CourseCommand: TypeAlias = Activate | Close | Finish | Archive
 NoteCommand: TypeAlias = Reopen | Rest | NoteRestart
 Command: TypeAlias = MessageCommand | AgentCommand | HaltCommand | CourseCommand | NoteCommand
-Effect: TypeAlias = Inward | EnsureAgent | BeginTurn | SteerTurn | InterruptTurn | TerminateAgent
+Effect: TypeAlias = Internal | EnsureAgent | BeginTurn | SteerTurn | InterruptTurn | TerminateAgent

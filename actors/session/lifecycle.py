@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from actors.agent import runes as agents
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
-from actors.entity import Entity, Place
+from actors.entity import Entity, Routing
 from actors.session import commands as ask
 from actors.session.decide import LIVE, NAME, decide
 from actors.session.fold import evolve
@@ -54,7 +54,7 @@ from actors.turn import runes as turns
 from runelog.lifecycle import Lifecycle, Table
 
 if TYPE_CHECKING:
-    from actors.session.commands import Effect, Inward
+    from actors.session.commands import Effect, Internal
     from runelog.rune import Rune
 
 TABLE: Table[Phase] = {
@@ -137,11 +137,11 @@ def _is_stopped(state: State) -> bool:
     return state.phase is Phase.PAUSED and not state.finish
 
 
-def _at_once(state: State) -> list[Inward]:
+def _at_once(state: State) -> list[Internal]:
     """Return what is decided in the append that made it due."""
     if state.phase in _OVER:
         return []
-    found: list[Inward] = []
+    found: list[Internal] = []
     if state.waiting and refusable(state):
         found.append(ask.RefuseInputs())
     if state.gone:
@@ -250,19 +250,19 @@ def message_entity(message_id: str) -> str:
     return "msg_" + hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()
 
 
-def place(_state: State, rune: Rune) -> Place:
+def route(_state: State, rune: Rune) -> Routing:
     """Say where a rune that this session decided belongs."""
     match rune:
         case InputAccepted(message_id) | InputRefused(message_id):
-            return Place(NAME, (message_entity(message_id),))
+            return Routing(NAME, (message_entity(message_id),))
         case turns.Started(turn_id, agent_id, _, message_id):
-            return Place(turn_id, (agent_id, NAME, message_entity(message_id)))
+            return Routing(turn_id, (agent_id, NAME, message_entity(message_id)))
         case agents.Spawning(agent_id) | agents.Failed(agent_id) | agents.Terminated(agent_id):
-            return Place(agent_id, (NAME,))
+            return Routing(agent_id, (NAME,))
         case budgets.Opened() | budgets.Replenished() | budgets.Closed():
-            return budget.place(budget.State(), rune)
+            return budget.route(budget.State(), rune)
         case _:
-            return Place(NAME)
+            return Routing(NAME)
 
 
 def is_open(state: State) -> bool:
@@ -275,10 +275,10 @@ def is_open(state: State) -> bool:
     return waits or is_at_work(state)
 
 
-INWARD: Final = frozenset[type](
+INTERNAL: Final = frozenset[type](
     {ask.Activate, ask.Suspend, ask.Unsuspend, ask.RefuseInputs, ask.CloseBudget, ask.Finish}
 )
-OUTSIDE: Final = frozenset[type]()
+EXTERNAL: Final = frozenset[type]()
 LIFECYCLE: Final = Lifecycle(
     name=NAME,
     table=TABLE,
@@ -291,9 +291,9 @@ LIFECYCLE: Final = Lifecycle(
 )
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,
-    place=place,
+    route=route,
     births=(Created,),
     is_open=is_open,
-    inward=INWARD,
-    outside=OUTSIDE,
+    internal=INTERNAL,
+    external=EXTERNAL,
 )

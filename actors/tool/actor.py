@@ -226,7 +226,7 @@ class ToolActor(Shell):
             case Probe(attempt=attempt):
                 self._run(lambda tool, call: self._probed(tool, call, attempt), None)
             case Begin():
-                pass  # inward
+                pass  # internal
             case _:
                 assert_never(effect)
 

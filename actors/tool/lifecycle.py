@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from actors.approval import lifecycle as approval
 from actors.budget.runes import Exhausted, Reserved, Settled
 from actors.commands import Cancel, Recover, TimeUp
-from actors.entity import Entity, Place
+from actors.entity import Entity, Routing
 from actors.tool.answers import answered, meant
 from actors.tool.commands import (
     Abandon,
@@ -77,9 +77,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENTITY",
-    "INWARD",
+    "EXTERNAL",
+    "INTERNAL",
     "LIFECYCLE",
-    "OUTSIDE",
     "TABLE",
     "Abandon",
     "Answer",
@@ -106,7 +106,7 @@ __all__ = [
     "due",
     "evolve",
     "is_open",
-    "place",
+    "route",
 ]
 
 NAME: Final = "tool"
@@ -115,10 +115,10 @@ PENDING_CALL: Final = Phase.PENDING_CALL
 AWAITING_APPROVAL: Final = Phase.AWAITING_APPROVAL
 EXECUTING: Final = Phase.EXECUTING
 _UNDER_WAY: Final = frozenset({PENDING_CALL, AWAITING_APPROVAL, EXECUTING})
-INWARD: Final[frozenset[type]] = frozenset({Begin})
+INTERNAL: Final[frozenset[type]] = frozenset({Begin})
 # A call whose beginning is due in the log, since it was approved while nobody ran it, begins when
 # it is taken over: its time runs from then.
-OUTSIDE: Final[frozenset[type]] = frozenset({RunTool, Probe, Begin})
+EXTERNAL: Final[frozenset[type]] = frozenset({RunTool, Probe, Begin})
 
 
 # -- decide ------------------------------------------------------------------------------------
@@ -270,28 +270,28 @@ def due(state: State) -> list[Effect]:
 # -- what the shell must know ------------------------------------------------------------------
 
 
-def place(state: State, rune: Rune) -> Place:
+def route(state: State, rune: Rune) -> Routing:
     """Say where a rune belongs: the turn hears of calls and results, the session of doubts."""
     call_id, turn_id = state.call.call_id, state.call.turn_id
     match rune:
         case Called():
-            return Place(rune.call_id, (rune.turn_id,))
+            return Routing(rune.call_id, (rune.turn_id,))
         case Result(status="unknown"):
-            return Place(call_id, (turn_id, "session"))
+            return Routing(call_id, (turn_id, "session"))
         case Result() | ApprovalRequested() | Approved():
             # A human's time is not the turn's: it stops its own clock meanwhile.
-            return Place(call_id, (turn_id,))
+            return Routing(call_id, (turn_id,))
         case Exhausted(scope):
-            return Place("budget", tuple(dict.fromkeys(("session", scope))))
+            return Routing("budget", tuple(dict.fromkeys(("session", scope))))
         case Settled():
             # What its calls are charged with is a part of what the turn used.
-            return Place("budget", (turn_id,))
+            return Routing("budget", (turn_id,))
         case Reserved():
-            return Place("budget")
+            return Routing("budget")
         case Denied() | Started() | Progress() | Doubted() | Retried():
-            return Place(call_id)
+            return Routing(call_id)
         case _:
-            return approval.place(approval.State(), rune)
+            return approval.route(approval.State(), rune)
 
 
 def deadline(state: State) -> int | None:
@@ -335,12 +335,12 @@ LIFECYCLE: Final = Lifecycle(
 )
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,
-    place=place,
+    route=route,
     births=(Called,),
     is_open=is_open,
     deadline=deadline,
-    inward=INWARD,
-    outside=OUTSIDE,
+    internal=INTERNAL,
+    external=EXTERNAL,
     pieces=frozenset({Progress}),
     context=context,
 )

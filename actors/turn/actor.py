@@ -214,7 +214,7 @@ class TurnActor(Shell):
             case StartClock() | Tick() | StopClock() | Halt():
                 self._keep_time(effect)
             case CloseRound() | RestartStream() | HoldUp() | GoOn():
-                pass  # inward
+                pass  # internal
             case _:
                 assert_never(effect)
 

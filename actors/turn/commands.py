@@ -206,5 +206,5 @@ Effect: TypeAlias = (
 )
 Ending: TypeAlias = FinishTurn | FinishEarly | GiveUp
 
-INWARD: Final[frozenset[type]] = frozenset({CloseRound, RestartStream, HoldUp, GoOn})
-OUTSIDE: Final[frozenset[type]] = frozenset({Tick, StopClock})
+INTERNAL: Final[frozenset[type]] = frozenset({CloseRound, RestartStream, HoldUp, GoOn})
+EXTERNAL: Final[frozenset[type]] = frozenset({Tick, StopClock})

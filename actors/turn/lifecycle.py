@@ -34,8 +34,8 @@ from actors.model.runes import CRASH
 from actors.tool import runes as tool
 from actors.turn import asker, clock
 from actors.turn.commands import (
-    INWARD,
-    OUTSIDE,
+    EXTERNAL,
+    INTERNAL,
     Ask,
     AskModel,
     CloseRound,
@@ -58,7 +58,7 @@ from actors.turn.commands import (
     Stand,
     TakeCalls,
 )
-from actors.turn.place import context, place
+from actors.turn.place import context, route
 from actors.turn.runes import (
     Completed,
     Error,
@@ -391,11 +391,11 @@ LIFECYCLE: Final = Lifecycle(
 
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,
-    place=place,
+    route=route,
     births=(Started,),
     is_open=is_open,
     deadline=deadline,
     context=context,
-    inward=INWARD,
-    outside=OUTSIDE,
+    internal=INTERNAL,
+    external=EXTERNAL,
 )

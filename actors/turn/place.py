@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
-from actors.entity import Place
+from actors.entity import Routing
 from actors.model import runes as model
 from actors.tool import runes as tool
 from actors.turn.runes import (
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from runelog.rune import Rune
 
 
-def place(state: State, rune: Rune) -> Place:  # noqa: PLR0911 -- one for each kind of rune
+def route(state: State, rune: Rune) -> Routing:  # noqa: PLR0911 -- one for each kind of rune
     """Say where a rune that this law decides belongs, its own birth included."""
     match rune:
         case Started(turn_id, agent_id):
-            return Place(turn_id, (agent_id, "session"))
+            return Routing(turn_id, (agent_id, "session"))
         case model.Called(model_call_id=call) | tool.Called(call_id=call):
-            return Place(call, (state.turn_id,))
+            return Routing(call, (state.turn_id,))
         case budget.Reserved(until=None):
             return ledger.UNOBSERVED
         case budget.Settled() | budget.Reserved():
             # Its own time: the calls settle theirs.
-            return Place("budget", (state.turn_id,))
+            return Routing("budget", (state.turn_id,))
         case budget.Warning() | budget.Exhausted():
-            at = ledger.place(ledger.LIFECYCLE.initial, rune)
+            at = ledger.route(ledger.LIFECYCLE.initial, rune)
             is_time = isinstance(rune, budget.Exhausted) and rune.what == "wall"
-            return Place(at.owner, (*at.observers, state.turn_id)) if is_time else at
+            return Routing(at.owner, (*at.observers, state.turn_id)) if is_time else at
         case ToolCallsReceived() | StreamRestarted():
             # How it goes on within: nobody else's fold needs it.
-            return Place(state.turn_id)
+            return Routing(state.turn_id)
         case HeldUp(turn_id, asked_in=asked_in) | WentOn(turn_id, asked_in=asked_in):
-            return Place(turn_id, (asked_in,))
+            return Routing(turn_id, (asked_in,))
         case ToolsFinished():
-            return Place(state.turn_id, ("session",))
+            return Routing(state.turn_id, ("session",))
         case _:
-            return Place(state.turn_id, (state.agent_id, "session"))
+            return Routing(state.turn_id, (state.agent_id, "session"))
 
 
 def context(state: State) -> tuple[str | None, str | None]:

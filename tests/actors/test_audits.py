@@ -12,7 +12,7 @@ import pytest
 from actors.audits.resume import resumed
 from actors.budget import runes as budget
 from actors.catalogue import CODEC, KINDS
-from actors.entity import Place
+from actors.entity import Routing
 from actors.invariants import violations
 from actors.kind import Kind, Kinds
 from actors.model import runes as model
@@ -126,7 +126,7 @@ def test_a_law_that_folds_differently_each_time_is_found() -> None:
     )
     kind = Kind(
         lifecycle=moody,
-        place=lambda _state, _rune: Place("m"),
+        route=lambda _state, _rune: Routing("m"),
         births=(model.Called,),
         is_open=lambda _state: False,
         prefix="m",
@@ -163,7 +163,7 @@ def test_a_state_that_does_not_survive_being_put_away_is_found() -> None:
     )
     kind = Kind(
         lifecycle=loose,
-        place=lambda _state, _rune: Place("m"),
+        route=lambda _state, _rune: Routing("m"),
         births=(model.Called,),
         is_open=lambda _state: False,
         prefix="m",

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 import pytest
 
-from actors.entity import Entity, Moved, Place
+from actors.entity import Entity, Moved, Routing
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import Lifecycle, fold, refusal
 from runelog.rune import Rune
@@ -103,14 +103,14 @@ def due(state: State) -> list[object]:
             return []
 
 
-def place(_state: State, rune: Rune) -> Place:
+def route(_state: State, rune: Rune) -> Routing:
     """Keep the lamp's own, and leave the bulb's to the bulb."""
-    return Place(BULB) if isinstance(rune, Used) else Place(LAMP, ("room",))
+    return Routing(BULB) if isinstance(rune, Used) else Routing(LAMP, ("room",))
 
 
-def seen(_state: State, rune: Rune) -> Place:
-    """Place them where the lamp sees what becomes of the bulb."""
-    return Place(BULB, (LAMP,)) if isinstance(rune, Used) else Place(LAMP)
+def seen(_state: State, rune: Rune) -> Routing:
+    """Routing them where the lamp sees what becomes of the bulb."""
+    return Routing(BULB, (LAMP,)) if isinstance(rune, Used) else Routing(LAMP)
 
 
 LIFECYCLE: Lifecycle[Phase, State, Command, object] = Lifecycle(
@@ -127,11 +127,11 @@ LIFECYCLE: Lifecycle[Phase, State, Command, object] = Lifecycle(
 )
 ENTITY = Entity(
     lifecycle=LIFECYCLE,
-    place=place,
+    route=route,
     births=(Switched,),
     is_open=lambda state: state.phase is Phase.WARMING,
-    inward=frozenset({Warm, Light}),
-    outside=frozenset({Show}),
+    internal=frozenset({Warm, Light}),
+    external=frozenset({Show}),
 )
 WHOLE = [Switched(actor="user"), Used(), Warmed(), Warmed(), Warmed(), Lit(), Used()]
 
@@ -158,10 +158,10 @@ def test_a_cascade_folds_as_a_replay_does() -> None:
     watching = msgspec.structs.replace(State(), phase=Phase.ON, degrees=3, used=2)
     entity = Entity(
         lifecycle=LIFECYCLE,
-        place=seen,
+        route=seen,
         births=(),
         is_open=bool,
-        inward=frozenset({Warm, Light}),
+        internal=frozenset({Warm, Light}),
     )
     blind, _ = ENTITY.cascade(LAMP, State(), decide(State(), Press()))
     state, runes = entity.cascade(LAMP, State(), decide(State(), Press()))
@@ -195,7 +195,7 @@ def changed(**changes: object) -> Entity:
     }
     law: Lifecycle[Phase, State, Command, object] = Lifecycle(**{**known, **changes})  # type: ignore[arg-type]  # as above, by name
     return Entity(
-        lifecycle=law, place=place, births=(), is_open=bool, inward=frozenset({Warm, Light})
+        lifecycle=law, route=route, births=(), is_open=bool, internal=frozenset({Warm, Light})
     )
 
 
@@ -220,11 +220,11 @@ def test_an_inward_decision_that_is_refused_is_raised() -> None:
 
 def test_an_entity_goes_by_the_name_of_its_law_and_has_no_deadline_unless_said() -> None:
     """What is not said is nothing: no deadline, nothing inward, nothing outside."""
-    plain = Entity(lifecycle=LIFECYCLE, place=place, births=(), is_open=bool)
+    plain = Entity(lifecycle=LIFECYCLE, route=route, births=(), is_open=bool)
 
     assert plain.name == LAMP
     assert plain.deadline(State()) is None
-    assert plain.inward == plain.outside == frozenset()
+    assert plain.internal == plain.external == frozenset()
 
 
 def test_a_transition_says_what_caused_it() -> None:

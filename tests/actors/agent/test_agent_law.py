@@ -25,7 +25,7 @@ from actors.agent.lifecycle import (
 from actors.agent.runes import AgentConfig, Stats
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
-from actors.entity import Moved, Place
+from actors.entity import Moved, Routing
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
 from runelog.errors import IllegalTransition, Refused
@@ -259,8 +259,8 @@ def test_the_session_hears_of_its_life_and_not_of_its_prompt() -> None:
     """Prompt material is nobody else's business; a parent would take an end for its own."""
     state = fold(LIFECYCLE, IDLE)
 
-    assert ENTITY.place(state, READY) == Place(ME, ("session",))
-    assert ENTITY.place(state, SAMPLES[4]) == Place(ME)
+    assert ENTITY.route(state, READY) == Routing(ME, ("session",))
+    assert ENTITY.route(state, SAMPLES[4]) == Routing(ME)
 
 
 @pytest.mark.parametrize("phase", Phase)

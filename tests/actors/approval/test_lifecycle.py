@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors.approval.lifecycle import ENTITY, LIFECYCLE, TABLE, Phase, State, decide
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
-from actors.entity import Place
+from actors.entity import Routing
 from actors.tool.runes import Progress
 from runefold.testing.spec import Given
 from runelog.errors import IllegalTransition, Refused
@@ -117,14 +117,14 @@ def test_an_approval_does_nothing_by_itself(phase: Phase) -> None:
 @pytest.mark.parametrize("rune", [*REQUESTED, *SAMPLES], ids=kind_of)
 def test_the_session_hears_of_every_approval(rune: Rune) -> None:
     """A rune belongs to the approval that it names; the session lists what waits for a human."""
-    assert ENTITY.place(State(), rune) == Place(ID, ("session",))
+    assert ENTITY.route(State(), rune) == Routing(ID, ("session",))
     assert ENTITY.births == (Requested,)
 
 
 def test_what_is_no_rune_of_an_approval_has_no_place_there() -> None:
     """To be asked for the place of another's rune is a bug."""
     with pytest.raises(AssertionError, match="Progress"):
-        ENTITY.place(State(), Progress(call_id="c", stream="stdout", chunk=""))
+        ENTITY.route(State(), Progress(call_id="c", stream="stdout", chunk=""))
 
 
 @given(st.lists(st.sampled_from(SAMPLES), max_size=12), st.integers(0, 12))

@@ -13,7 +13,7 @@ from actors.budget import runes
 from actors.budget.commands import Close, Open, Replenish, Reserve, Settle, Warn
 from actors.budget.lifecycle import ENTITY, LIFECYCLE
 from actors.budget.runes import WHATS, Amounts, Limits
-from actors.entity import Place
+from actors.entity import Routing
 from runefold.testing.spec import Given
 from runelog.errors import Refused
 from runelog.lifecycle import fold, state_hash
@@ -211,9 +211,9 @@ def test_session_and_agent_hear_of_limits_and_of_nothing_else() -> None:
     warning = runes.Warning(scope="agt_a", what="cost", used=4, limit=5)
     raised = runes.Replenished(scope="session", amounts=tokens(1))
 
-    assert ENTITY.place(state, warning) == Place("budget", ("session", "agt_a"))
-    assert ENTITY.place(state, raised) == Place("budget", ("session",))
-    assert ENTITY.place(state, runes.Settled(key="k", used=tokens(1))) == Place("budget")
+    assert ENTITY.route(state, warning) == Routing("budget", ("session", "agt_a"))
+    assert ENTITY.route(state, raised) == Routing("budget", ("session",))
+    assert ENTITY.route(state, runes.Settled(key="k", used=tokens(1))) == Routing("budget")
     assert not ENTITY.is_open(state)
     assert LIFECYCLE.due(state) == []
 
@@ -336,4 +336,4 @@ def test_a_limit_that_is_near_is_due_to_be_warned_of_whoever_spent() -> None:
     assert ledger.having(warned).due == []
     assert ledger.when(Warn("agt_b", "tool_calls")) == []
     assert ledger.when(Warn("nobody", "tokens")) == []
-    assert ENTITY.inward == budget.INWARD
+    assert ENTITY.internal == budget.INTERNAL

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from actors.budget.runes import Amounts, Settled
 from actors.commands import Cancel, Recover, TimeUp
-from actors.entity import Actor, Moved, Place
+from actors.entity import Actor, Moved, Routing
 from actors.model.lifecycle import (
     ENTITY,
     LIFECYCLE,
@@ -297,7 +297,7 @@ def test_the_provider_is_asked_until_there_is_an_end() -> None:
     assert not ENTITY.is_open(State())
     assert Given(LIFECYCLE, BORN).due == [CallProvider(ID)]
     assert Given(LIFECYCLE, BORN, AssistantDelta("he")).due == [CallProvider(ID)]
-    assert ENTITY.outside == {CallProvider}
+    assert ENTITY.external == {CallProvider}
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)
@@ -312,12 +312,12 @@ def test_runes_go_to_the_call_its_turn_and_the_budget() -> None:
     state = fold(LIFECYCLE, [BORN])
 
     assert ENTITY.births == (Called,)
-    assert ENTITY.place(State(), BORN) == Place(ID, ("turn_1",))
-    assert ENTITY.place(state, AssistantDelta("x")) == Place(ID)
-    assert ENTITY.place(state, COMPLETED) == Place(ID, ("turn_1",))
-    assert ENTITY.place(state, FAILED) == Place(ID, ("turn_1",))
-    assert ENTITY.place(state, CANCELLED) == Place(ID, ("turn_1",))
-    assert ENTITY.place(state, Settled(key=ID, used=USED)) == Place("budget")
+    assert ENTITY.route(State(), BORN) == Routing(ID, ("turn_1",))
+    assert ENTITY.route(state, AssistantDelta("x")) == Routing(ID)
+    assert ENTITY.route(state, COMPLETED) == Routing(ID, ("turn_1",))
+    assert ENTITY.route(state, FAILED) == Routing(ID, ("turn_1",))
+    assert ENTITY.route(state, CANCELLED) == Routing(ID, ("turn_1",))
+    assert ENTITY.route(state, Settled(key=ID, used=USED)) == Routing("budget")
 
 
 def cut(text: str, at: set[int]) -> list[Rune]:

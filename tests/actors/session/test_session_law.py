@@ -11,7 +11,7 @@ from actors.agent.runes import AgentConfig
 from actors.approval import runes as approvals
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts, Limits
-from actors.entity import Place
+from actors.entity import Routing
 from actors.session import commands as ask
 from actors.session import runes
 from actors.session.fold import DOUBTS
@@ -264,13 +264,13 @@ def test_what_a_session_decides_belongs_where_it_is_folded() -> None:
     key = message_entity("m")
     state = State()
 
-    assert ENTITY.place(state, BORN[0]) == Place("session")
-    assert ENTITY.place(state, BORN[1]) == Place(ROOT, ("session",))
-    assert ENTITY.place(state, OTHERS[1]) == Place("session", (key,))
-    assert ENTITY.place(state, OTHERS[2]) == Place("session", (key,))
-    assert ENTITY.place(state, started) == Place("turn_1", (ROOT, "session", key))
-    assert ENTITY.place(state, budgets.Opened(scope=ROOT)) == Place("budget")
-    assert ENTITY.place(state, budgets.Closed(scope=ROOT)) == Place("budget", ("session", ROOT))
+    assert ENTITY.route(state, BORN[0]) == Routing("session")
+    assert ENTITY.route(state, BORN[1]) == Routing(ROOT, ("session",))
+    assert ENTITY.route(state, OTHERS[1]) == Routing("session", (key,))
+    assert ENTITY.route(state, OTHERS[2]) == Routing("session", (key,))
+    assert ENTITY.route(state, started) == Routing("turn_1", (ROOT, "session", key))
+    assert ENTITY.route(state, budgets.Opened(scope=ROOT)) == Routing("budget")
+    assert ENTITY.route(state, budgets.Closed(scope=ROOT)) == Routing("budget", ("session", ROOT))
 
 
 def test_approvals_are_listed_while_they_wait() -> None:

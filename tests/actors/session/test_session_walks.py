@@ -177,7 +177,7 @@ def test_what_is_due_is_allowed_and_nothing_is_left_inward(
     world = play(asked)
     due = list(world.due)
 
-    assert not any(type(effect) in session.INWARD for effect in due)
+    assert not any(type(effect) in session.INTERNAL for effect in due)
     for effect in due:
         if isinstance(effect, ask.BeginTurn):
             [rune] = session.LIFECYCLE.decide(world.session, ask.Begin(effect.message_id, 1))

@@ -13,7 +13,7 @@ from actors.agent.lifecycle import BecomeReady, Fail, Terminate
 from actors.agent.runes import AgentConfig
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
-from actors.entity import Entity, Place
+from actors.entity import Entity, Routing
 from actors.session import commands as ask
 from actors.session import lifecycle as session
 from actors.session.runes import InputAccepted, InputRefused, SessionConfig
@@ -68,10 +68,10 @@ class World:
         law, state = self.law(name), self.states[name]
         runes = law.lifecycle.decide(state, command)
         _, decided = law.cascade(name, state, list(runes))
-        self.commit([(law.place(state, rune), rune) for rune in decided])
+        self.commit([(law.route(state, rune), rune) for rune in decided])
         return decided
 
-    def commit(self, runes: Sequence[tuple[Place, Rune]]) -> None:
+    def commit(self, runes: Sequence[tuple[Routing, Rune]]) -> None:
         """Let everybody concerned hear of the runes, and do what follows inward."""
         if not runes:
             return
@@ -87,7 +87,7 @@ class World:
         for name in list(self.states):
             law = self.law(name)
             _, more = law.cascade(name, self.states[name], [])
-            self.commit([(law.place(self.states[name], rune), rune) for rune in more])
+            self.commit([(law.route(self.states[name], rune), rune) for rune in more])
 
     # -- turns, played by hand ----------------------------------------------------------------
 
@@ -99,8 +99,8 @@ class World:
             turns.Error: {"error_type": "provider"},
         }
         rune = cls(turn_id=turn.turn_id, **needed[cls])
-        place = Place(turn.turn_id, (turn.agent_id, "session"))
-        wards = [(budget.place(budget.State(), each), each) for each in before]
+        place = Routing(turn.turn_id, (turn.agent_id, "session"))
+        wards = [(budget.route(budget.State(), each), each) for each in before]
         self.commit([*wards, (place, rune)])
 
     def exhaust(self, scope: str) -> budgets.Exhausted:

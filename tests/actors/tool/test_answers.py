@@ -101,7 +101,7 @@ def test_approved_and_not_started_is_not_in_doubt() -> None:
     call = given_call(*AWAITING).after(APPROVE)
 
     assert call.state.phase is Phase.EXECUTING
-    assert [type(effect) for effect in call.due] == [*ENTITY.inward]
+    assert [type(effect) for effect in call.due] == [*ENTITY.internal]
     assert bare(call.when(Recover(now=LATER + 5))) == [
         Started(call_id=ID, deadline=LATER + 5 + TIMEOUT),
         RESERVED,

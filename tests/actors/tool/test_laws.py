@@ -70,7 +70,7 @@ class World:
         """Append runes and what is then due inward, and fold them where they belong."""
         self.state, found = ENTITY.cascade(ID, self.state, runes)
         for rune in found:
-            owner = ENTITY.place(self.state, rune).owner
+            owner = ENTITY.route(self.state, rune).owner
             if type(rune) in APPROVAL_RUNES:
                 before = self.approvals.get(owner, approvals.LIFECYCLE.initial)
                 self.approvals[owner] = approvals.LIFECYCLE.apply(before, rune)
@@ -106,7 +106,7 @@ class World:
         """Lose everything but the log, come back, and settle what is in doubt."""
         self.state = fold(LIFECYCLE, self.log)
         self.under_way.clear()
-        if any(type(effect) in ENTITY.outside for effect in LIFECYCLE.due(self.state)):
+        if any(type(effect) in ENTITY.external for effect in LIFECYCLE.due(self.state)):
             self.ask(Recover(now=self.now))
 
     def go_on(self) -> None:

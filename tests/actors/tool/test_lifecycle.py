@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from actors.approval import runes as approval
-from actors.entity import Place
+from actors.entity import Routing
 from actors.tool.lifecycle import (
     ENTITY,
-    INWARD,
+    EXTERNAL,
+    INTERNAL,
     LIFECYCLE,
-    OUTSIDE,
     TABLE,
     Begin,
     Phase,
@@ -145,20 +145,22 @@ def test_every_rune_has_its_place() -> None:
     """The turn hears of calls, questions, results and charges; the session of doubts and limits."""
     state = given_call(*RUNNING).state
 
-    def place(rune: Rune) -> Place:
-        return ENTITY.place(state, rune)
+    def place(rune: Rune) -> Routing:
+        return ENTITY.route(state, rune)
 
-    assert ENTITY.place(State(), called()) == Place(ID, ("turn_1",))
-    assert place(Result(call_id=ID, status="success")) == Place(ID, ("turn_1",))
-    assert place(Result(call_id=ID, status="unknown")) == Place(ID, ("turn_1", "session"))
-    assert place(RESERVED) == Place("budget")
-    assert place(SETTLED) == Place("budget", ("turn_1",))
-    assert place(SPENT) == Place("budget", ("session",))
-    assert place(msgspec.structs.replace(SPENT, scope=AGENT)) == Place("budget", ("session", AGENT))
-    assert place(approval.Awaiting(approval_id=APR)) == Place(APR, ("session",))
-    assert place(asked()) == place(APPROVED) == Place(ID, ("turn_1",))
+    assert ENTITY.route(State(), called()) == Routing(ID, ("turn_1",))
+    assert place(Result(call_id=ID, status="success")) == Routing(ID, ("turn_1",))
+    assert place(Result(call_id=ID, status="unknown")) == Routing(ID, ("turn_1", "session"))
+    assert place(RESERVED) == Routing("budget")
+    assert place(SETTLED) == Routing("budget", ("turn_1",))
+    assert place(SPENT) == Routing("budget", ("session",))
+    assert place(msgspec.structs.replace(SPENT, scope=AGENT)) == Routing(
+        "budget", ("session", AGENT)
+    )
+    assert place(approval.Awaiting(approval_id=APR)) == Routing(APR, ("session",))
+    assert place(asked()) == place(APPROVED) == Routing(ID, ("turn_1",))
     for rune in (DENIED, STARTED, DOUBTED, RETRIED, SAMPLES[4]):
-        assert place(rune) == Place(ID)
+        assert place(rune) == Routing(ID)
 
 
 def test_the_shell_is_told_what_it_must_know() -> None:
@@ -166,8 +168,8 @@ def test_the_shell_is_told_what_it_must_know() -> None:
     assert ENTITY.births == (Called,)
     assert ENTITY.context(given_call(*RUNNING).state) == (AGENT, "turn_1")
     assert ENTITY.context(State()) == (None, None)
-    assert ENTITY.inward == INWARD == {Begin}
-    assert ENTITY.outside == OUTSIDE == {RunTool, Probe, Begin}
+    assert ENTITY.internal == INTERNAL == {Begin}
+    assert ENTITY.external == EXTERNAL == {RunTool, Probe, Begin}
     assert ENTITY.name == "tool"
     assert [phase for phase in Phase if ENTITY.is_open(given_call(*PAST[phase]).state)] == [
         Phase.AWAITING_APPROVAL

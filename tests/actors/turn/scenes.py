@@ -170,7 +170,7 @@ class World:
         self.state, found = ENTITY.cascade(TURN, self.state, list(runes))
         self.decided += [rune for rune in found if not isinstance(rune, Started)]
         for rune in found:
-            at = ENTITY.place(before, rune)
+            at = ENTITY.route(before, rune)
             if TURN in {at.owner, *at.observers}:
                 self._check(rune)
                 self.stream.append(rune)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from actors.commands import TimeUp
-from actors.entity import Place
+from actors.entity import Routing
 from actors.turn.clock import works
 from actors.turn.commands import EnsureTool, GoOn, HoldUp, StartClock, StopClock
 from actors.turn.lifecycle import ENTITY, LIFECYCLE
@@ -78,8 +78,8 @@ def test_what_is_said_belongs_to_both_turns() -> None:
     """It moves no phase: the folds of the one that says it and of the one that asks need it."""
     state = Given(LIFECYCLE, ASKED).state
 
-    assert ENTITY.place(state, HELD_UP) == Place("turn_1", ("turn_0",))
-    assert ENTITY.place(state, WENT_ON) == Place("turn_1", ("turn_0",))
+    assert ENTITY.route(state, HELD_UP) == Routing("turn_1", ("turn_0",))
+    assert ENTITY.route(state, WENT_ON) == Routing("turn_1", ("turn_0",))
 
 
 @given(st.lists(st.integers(0, 89), max_size=40), st.booleans())

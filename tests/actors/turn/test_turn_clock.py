@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Reserved, Settled
 from actors.commands import Recover, TimeUp
-from actors.entity import Place
+from actors.entity import Routing
 from actors.model import runes as model
 from actors.turn.commands import (
     AskModel,
@@ -148,7 +148,7 @@ def test_what_is_due_tells_a_shell_that_time_is_in_doubt() -> None:
     places = (RUNNING, WORKING, (*RUNNING, answered()), (*WORKING, question("a"), question("b")))
     for past in places:
         due = Given(LIFECYCLE, *past).due
-        assert {type(effect) for effect in due} & ENTITY.outside
+        assert {type(effect) for effect in due} & ENTITY.external
 
 
 def test_the_clock_stands_while_only_a_human_is_waited_for() -> None:
@@ -246,6 +246,6 @@ def test_a_turn_hears_of_its_own_time() -> None:
     """What is set aside of its time and counted, and that there is no more, is in its stream."""
     state = Given(LIFECYCLE, BORN).state
 
-    assert ENTITY.place(state, aside()) == Place("budget", (TURN,))
-    assert ENTITY.place(state, passed(1)) == Place("budget", (TURN,))
-    assert ENTITY.place(state, LATE) == Place("budget", ("session", AGENT, TURN))
+    assert ENTITY.route(state, aside()) == Routing("budget", (TURN,))
+    assert ENTITY.route(state, passed(1)) == Routing("budget", (TURN,))
+    assert ENTITY.route(state, LATE) == Routing("budget", ("session", AGENT, TURN))

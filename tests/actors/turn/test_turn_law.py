@@ -207,7 +207,7 @@ def _decided(state: State, command: Command) -> list[Rune]:
 
 def _heard(state: State, runes: Sequence[Rune]) -> list[Rune]:
     """Keep those of the runes that are in the turn's own stream."""
-    placed = [(ENTITY.place(state, rune), rune) for rune in runes]
+    placed = [(ENTITY.route(state, rune), rune) for rune in runes]
     return [rune for at, rune in placed if "turn_1" in {at.owner, *at.observers}]
 
 
@@ -215,13 +215,13 @@ def _heard(state: State, runes: Sequence[Rune]) -> list[Rune]:
 def test_what_is_due_inward_is_allowed(place: str) -> None:
     """An inward effect is a command that leads to something at once, and to an end of them."""
     turn = Given(LIFECYCLE, *PLACES[place])
-    inward = [effect for effect in turn.due if type(effect) in ENTITY.inward]
+    inward = [effect for effect in turn.due if type(effect) in ENTITY.internal]
     state, _ = ENTITY.cascade("turn_1", turn.state, [])
 
     for effect in inward:
         assert isinstance(effect, CloseRound | RestartStream)
         assert turn.when(effect)
-    assert not [effect for effect in LIFECYCLE.due(state) if type(effect) in ENTITY.inward]
+    assert not [effect for effect in LIFECYCLE.due(state) if type(effect) in ENTITY.internal]
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
 from actors.commands import TimeUp
-from actors.entity import Actor, Place
+from actors.entity import Actor, Routing
 from actors.model import runes as model
 from actors.turn.commands import (
     AskModel,
@@ -359,24 +359,24 @@ def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
     The turn hears of the calls that it gives birth to.
     """
     state = Given(LIFECYCLE, BORN).state
-    aloft = Place(TURN, (AGENT, "session"))
+    aloft = Routing(TURN, (AGENT, "session"))
 
     assert ENTITY.births == (type(BORN),)
-    assert ENTITY.place(LIFECYCLE.initial, BORN) == aloft
+    assert ENTITY.route(LIFECYCLE.initial, BORN) == aloft
     for end in (Completed(""), Interrupted(""), Error("")):
-        assert ENTITY.place(state, end) == aloft
-    assert ENTITY.place(state, ToolsFinished(())) == Place(TURN, ("session",))
-    assert ENTITY.place(state, ToolCallsReceived((), 0)) == Place(TURN)
-    assert ENTITY.place(state, called()) == Place(FIRST, (TURN,))
-    assert ENTITY.place(state, plan("a")) == Place("a", (TURN,))
-    assert ENTITY.place(state, Reserved(FIRST, AGENT, Amounts())) == Place("budget")
-    assert ENTITY.place(state, SPENT) == Place("budget", ("session",))
+        assert ENTITY.route(state, end) == aloft
+    assert ENTITY.route(state, ToolsFinished(())) == Routing(TURN, ("session",))
+    assert ENTITY.route(state, ToolCallsReceived((), 0)) == Routing(TURN)
+    assert ENTITY.route(state, called()) == Routing(FIRST, (TURN,))
+    assert ENTITY.route(state, plan("a")) == Routing("a", (TURN,))
+    assert ENTITY.route(state, Reserved(FIRST, AGENT, Amounts())) == Routing("budget")
+    assert ENTITY.route(state, SPENT) == Routing("budget", ("session",))
     dear = Exhausted(scope=AGENT, what="cost", used=1, limit=1)
-    assert ENTITY.place(state, dear) == Place("budget", ("session", AGENT))
+    assert ENTITY.route(state, dear) == Routing("budget", ("session", AGENT))
 
 
 def test_nothing_of_a_turn_is_ever_in_doubt_but_its_time() -> None:
     """A turn touches nothing outside: what it begins are entities that settle their own doubts."""
-    assert ENTITY.outside == {Tick, StopClock}
-    assert ENTITY.inward == {CloseRound, RestartStream, HoldUp, GoOn}
+    assert ENTITY.external == {Tick, StopClock}
+    assert ENTITY.internal == {CloseRound, RestartStream, HoldUp, GoOn}
     assert Given(LIFECYCLE, *EXECUTING).state.phase is Phase.TOOL_EXECUTING
