@@ -114,8 +114,11 @@ class Draft:
         """Add runes behind what is there; whoever they concern beside the author folds them."""
         parts, others, own, me = self._parts, self._others, self.own, self._me
         at, _, runes = parts[-1] if parts else _NOWHERE
-        for place, rune in placed:
+        for place, each in placed:
+            rune = each
             owner = place.owner
+            if owner not in others and owner != me:
+                rune = self._stamped(rune)
             if place == at:
                 runes.append(rune)
             else:
@@ -135,6 +138,13 @@ class Draft:
                 elif (other := others.get(entity)) is not None:
                     other.take(rune)
         self.count += len(placed)
+
+    def _stamped(self, rune: Rune) -> Rune:
+        """Return the rune that begins an entity with the deadline of its first phase."""
+        kind = self._hall.kinds.births.get(type(rune))
+        if kind is None or not kind.lifecycle.enforced:
+            return rune
+        return self._hall.stamp(kind.lifecycle, kind.lifecycle.initial, rune)
 
     def _meet(self, owner: str, rune: Rune) -> int | None:
         """Find out who is written to; return the version that its stream must have."""
@@ -162,7 +172,8 @@ class Draft:
         kind = other.kind
         # Mostly there is nothing: that is found out first.
         if kind.internal and (due := kind.lifecycle.due(other.state)):
-            self._lay_out(kind.cascaded(other.name, other.state, (), due)[1])
+            stamp = self._hall.stamp if kind.lifecycle.enforced else None
+            self._lay_out(kind.cascaded(other.name, other.state, (), due, stamp)[1])
 
     # -- what the index is told ---------------------------------------------------------------
 

@@ -29,11 +29,23 @@ class Moved(Rune, frozen=True, kw_only=True):
     actor: Actor = "system"
 
 
+class Timed(Moved, frozen=True, kw_only=True):
+    """Base of runes that enter a phase with a time-out, or begin an entity in one."""
+
+    deadline: int | None = None
+    """When the time-out of the phase is over, in nanoseconds; put in by the shell."""
+
+
 class Routing(msgspec.Struct, frozen=True, gc=False):
     """Where a rune belongs: the entity whose table it moves, and others whose folds need it."""
 
     owner: str
     observers: tuple[str, ...] = ()
+
+
+def _own(_state: Any, _rune: Rune) -> Routing:  # noqa: ANN401 -- of whichever lifecycle
+    """Keep a rune: nothing else observes it."""
+    return Routing("")
 
 
 def _never(_state: Any) -> None:  # noqa: ANN401 -- of whichever lifecycle
@@ -50,10 +62,11 @@ class Entity:
     """A kind of entity: its law, and what the shell needs in order to make it happen."""
 
     lifecycle: Lifecycle[Any, Any, Any, Any]
-    route: Callable[[Any, Rune], Routing]
+    route: Callable[[Any, Rune], Routing] = field(default=_own)
     """Where a rune that this entity decided belongs, given its state before that rune.
 
-    Only by who it is, which is so from its birth on: what it has come to makes no difference.
+    Only by its id, which is so from its birth on: what it has come to makes no difference. An
+    owner that is empty stands for the entity itself.
     """
     births: tuple[type[Rune], ...]
     """The runes that begin such an entity; a parent appends them."""
@@ -98,17 +111,19 @@ class Entity:
         state: Any,  # noqa: ANN401 -- of whichever lifecycle
         runes: Sequence[Rune],
         due: Sequence[Any] | None = None,
+        stamp: Stamp | None = None,
     ) -> tuple[Any, list[Placed], Sequence[Any]]:
         """Do as `cascade`; say where each rune belongs and what is due in the end as well.
 
         Both are known on the way, and to find them out once more costs time. So does what is due
-        in `state`: whoever knows says it, if there are no `runes`.
+        in `state`: a caller that knows it passes it, if there are no `runes`. `stamp` puts
+        deadlines into runes that enter a phase with a time-out.
         """
         placed: list[Placed] = []
         lifecycle, internal = self.lifecycle, self.internal
         for _ in range(_PATIENCE):
             if runes:
-                state = self.laid_out(me, state, runes, placed)
+                state = self.laid_out(me, state, runes, placed, stamp)
                 due = None
             if due is None:
                 due = lifecycle.due(state)
@@ -139,17 +154,25 @@ class Entity:
         state: Any,  # noqa: ANN401 -- as above
         runes: Sequence[Rune],
         placed: list[Placed],
+        stamp: Stamp | None = None,
     ) -> Any:  # noqa: ANN401 -- as above
         """Do as `folded`, and add all of the runes to those that are `placed`."""
-        route, apply = self.route, self.lifecycle.apply
-        for rune in runes:
+        route, lifecycle = self.route, self.lifecycle
+        for each in runes:
+            rune = each
             at = route(state, rune)
+            if not at.owner:
+                at = Routing(me, at.observers)
             if at.owner == me or me in at.observers:
-                state = apply(state, rune)
+                if stamp is not None:
+                    rune = stamp(lifecycle, state, rune)
+                state = lifecycle.apply(state, rune)
             placed.append((at, rune))
         return state
 
 
+Stamp: TypeAlias = "Callable[[Lifecycle[Any, Any, Any, Any], Any, Rune], Rune]"
+"""Puts the deadline into a rune that enters a phase with a time-out."""
 Placed: TypeAlias = tuple[Routing, Rune]
 """A rune, and where it belongs."""
 _PATIENCE = 1_000

@@ -171,6 +171,8 @@ class Hall:
         self._wards: dict[str, Ward] = {}
         self._members: dict[str, Member] = {}
         self._newborn: dict[str, Newborn] = {}
+        self.limits: Mapping[str, float] = {}
+        """Seconds by `lifecycle.phase`, where a session sets time-outs of its own."""
         self.awaited: set[str] = set()
         """Entities whose actors are being started."""
         self._letters: dict[str, list[tuple[object, Any]]] = {}
@@ -244,6 +246,10 @@ class Hall:
             found = self.replayed(kind, entity)
             ward = self._wards[entity] = Ward(kind, found.state, found.version)
         return ward
+
+    def stamp(self, law: Lifecycle[Any, Any, Any, Any], state: object, rune: Rune) -> Rune:
+        """Put the deadline into a rune that enters a phase with a time-out."""
+        return law.stamped(state, rune, self.offices.clock.now(), self.limits)
 
     def adopt(self, entity: str, ward: Ward) -> None:
         """Take in an entity that was just born and has no actor."""

@@ -33,6 +33,17 @@ def _never(_state: Any, _waits: Waits) -> bool:  # noqa: ANN401 -- of whichever 
     return False
 
 
+def _undecided(_state: Any) -> Any:  # noqa: ANN401 -- as above
+    """Stand for what follows from the rest of the kind."""
+    raise NotImplementedError
+
+
+def _deadline(state: Any) -> int | None:  # noqa: ANN401 -- as above
+    """Return the deadline that the machinery keeps in the state."""
+    found: int | None = state.deadline
+    return found
+
+
 def _no_time(_state: Any) -> None:  # noqa: ANN401 -- as above
     """Have no time that could run short."""
 
@@ -65,6 +76,13 @@ def _on_error(phase: StrEnum) -> str:
 class Kind(Entity):
     """A kind of entity. What is not given has a default that suits most machines."""
 
+    births: tuple[type[Rune], ...] = ()
+    """The runes that begin such an entity; its parent appends them. The first of `runes` if none
+    is given."""
+    is_open: Callable[[Any], bool] = field(default=_undecided)
+    """Whether there is work left that a restart must see to: until its end, if it does not say."""
+    deadline: Callable[[Any], int | None] = field(default=_undecided)
+    """When it must be looked at again, in nanoseconds: its state's `deadline`, if it has one."""
     prefix: str
     """What the ids of its entities begin with, before an underscore."""
     runes: tuple[type[Rune], ...]
@@ -108,6 +126,14 @@ class Kind(Entity):
     def __post_init__(self) -> None:
         """Refuse what contradicts itself; give the actor its kind."""
         super().__post_init__()
+        law = self.lifecycle
+        if not self.births:
+            object.__setattr__(self, "births", self.runes[:1])
+        if self.is_open is _undecided:
+            object.__setattr__(self, "is_open", lambda state: not law.is_over(state))
+        if self.deadline is _undecided:
+            timed = "deadline" in law.initial.__struct_fields__
+            object.__setattr__(self, "deadline", _deadline if timed else _no_time)
         if self.actor is not None:
             self.actor.kind = self
 

@@ -271,7 +271,9 @@ class Shell(Process):
         Without `runes`, it is what is `due` inward that is decided.
         """
         before, hall = self.state, self.hall
-        state, placed, due = self.kind.cascaded(self.me, before, runes, due)
+        kind = self.kind
+        stamp = hall.stamp if kind.lifecycle.enforced else None
+        state, placed, due = kind.cascaded(self.me, before, runes, due, stamp)
         if not placed:
             return True
         draft = Draft(hall, self, state, placed)

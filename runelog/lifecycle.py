@@ -123,7 +123,8 @@ class Timeout(msgspec.Struct, frozen=True):
     """How long a phase may last, and where it leads then."""
 
     phase: StrEnum
-    seconds: float
+    seconds: float | None
+    """The default; None if there is none, so that only a session that gives one has a limit."""
     to: StrEnum
 
 
@@ -131,7 +132,7 @@ class Overdue(msgspec.Struct, frozen=True):
     """A timeout as it is printed."""
 
     state: str
-    seconds: float
+    seconds: float | None
     to: str
 
 
@@ -157,6 +158,8 @@ class Lifecycle(Generic[P, S, C, E]):
     `initial` is the state before the first rune. `observed` lists runes of other entities that the
     table also mentions: in a phase that has no row for them they do not move the phase, since their
     owners cannot be asked to wait. Runes that the table does not mention at all never move it.
+    `enforced` says that the machinery keeps the time-outs: it puts the deadline into the rune that
+    enters a phase (its field `deadline`) and, when it is folded, into the state's `deadline`.
     `printed` are rows that belong to the picture and are not folded. `version` is raised whenever
     folding the same runes would give another state, so that older snapshots are not used.
     """
@@ -172,12 +175,15 @@ class Lifecycle(Generic[P, S, C, E]):
     """What has to be done while the state is this one, however it was reached."""
     observed: frozenset[type[Rune]] = frozenset()
     timeouts: tuple[Timeout, ...] = ()
+    enforced: bool = False
     printed: tuple[Row, ...] = ()
     version: int = 1
     runes: frozenset[type[Rune]] = field(init=False, repr=False)
     """Every rune that the table mentions."""
     _ways: dict[P, dict[type[Rune], P | ByField[P] | None]] = field(init=False, repr=False)
     """The table as `apply` looks it up: with None for a rune that the phase does not allow."""
+    _limits: dict[Any, float | None] = field(init=False, repr=False)
+    """How many seconds each phase with a time-out may last."""
 
     def __post_init__(self) -> None:
         """Refuse a law that contradicts itself."""
@@ -190,6 +196,8 @@ class Lifecycle(Generic[P, S, C, E]):
         barred = dict.fromkeys(runes - self.observed)
         ways = {phase: {**barred, **row} for phase, row in self.table.items()}
         object.__setattr__(self, "_ways", ways)
+        limits = {each.phase: each.seconds for each in self.timeouts}
+        object.__setattr__(self, "_limits", limits)
         set_apart(self, ("apply",))
 
     @property
@@ -214,9 +222,36 @@ class Lifecycle(Generic[P, S, C, E]):
                 "only the table moves it"
             )
             raise IllegalTransition(msg)
+        if self.enforced:
+            return self._timed(state, before, after, rune)  # type: ignore[arg-type]  # a phase by now
         if after is before:
             return state
         return replace(state, phase=after)  # type: ignore[type-var]  # a Struct, as checked
+
+    def _timed(self, state: S, before: P, after: P, rune: Rune) -> S:
+        """Move the phase, and with it the deadline: it is the one that the rune names."""
+        deadline = getattr(rune, "deadline", None)
+        if after is before and deadline is None:
+            return state
+        return replace(state, phase=after, deadline=deadline)  # type: ignore[type-var]  # as above
+
+    def stamped(self, state: S, rune: Rune, now: int, limits: Mapping[str, float]) -> Rune:
+        """Return a rune with the deadline of the phase that it enters, if that has a time-out.
+
+        So has the rune that begins the entity. `limits` are seconds by `lifecycle.phase`, where
+        they differ from the default.
+        """
+        if not self.enforced or getattr(rune, "deadline", 0) is not None:
+            return rune
+        before: P = state.phase  # type: ignore[assignment]  # a state's phase is a P, as checked
+        begins = type(rune) not in self.runes
+        after = before if begins else step(self.table, before, rune, of=self.name)
+        if after is before and not begins:
+            return rune
+        seconds = limits.get(f"{self.name}.{after.value}", self._limits.get(after))
+        if seconds is None:
+            return rune
+        return replace(rune, deadline=now + round(seconds * 1_000_000_000))
 
     def allows(self, state: S, rune: Rune) -> bool:
         """Say whether `apply` would take this rune."""
@@ -333,11 +368,26 @@ def _complaints_about_reach(lifecycle: Lifecycle[P, S, C, E], initial: P) -> Ite
 
 def _complaints_about_timeouts(lifecycle: Lifecycle[P, S, C, E]) -> Iterator[str]:
     table: Mapping[Any, Mapping[type[Rune], Any]] = lifecycle.table
+    if lifecycle.enforced:
+        yield from _complaints_about_deadlines(lifecycle)
     for timeout in lifecycle.timeouts:
-        if timeout.seconds <= 0:
+        if timeout.seconds is not None and timeout.seconds <= 0:
             yield f"the timeout of {timeout.phase.value} is not positive"
         reachable = {
             to for target in table.get(timeout.phase, {}).values() for to in targets(target)
         }
         if timeout.to not in reachable:
             yield f"a timeout ends {timeout.phase.value} in {timeout.to.value}, and no rune does"
+
+
+def _complaints_about_deadlines(lifecycle: Lifecycle[P, S, C, E]) -> Iterator[str]:
+    state: Any = lifecycle.initial
+    if "deadline" not in state.__struct_fields__:
+        yield "its time-outs are enforced, and its state has no field deadline"
+    limited: set[Any] = {timeout.phase for timeout in lifecycle.timeouts}
+    for phase, row in lifecycle.table.items():
+        for cls, target in row.items():
+            enters = (set(targets(target)) & limited) - {phase}
+            if enters and cls not in lifecycle.observed and "deadline" not in cls.__struct_fields__:
+                names = ", ".join(sorted(to.value for to in enters))
+                yield f"{kind_of(cls)} leads to {names}, which has a time-out, without a deadline"
