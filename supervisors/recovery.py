@@ -13,8 +13,8 @@ from actors.session import commands as ask
 from actors.session.lifecycle import ENTITY, is_at_work
 from actors.session.runes import Reopened
 from actors.tool.runes import Result
-from actors.turn.clock import works
 from actors.turn.lifecycle import LIFECYCLE as TURN
+from actors.turn.lifecycle import works
 from runelog.errors import RunefoldError
 from runelog.replay import replay
 from runelog.rune import Change, kind_of
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from actors.hall import Offices
     from actors.session.state import State
-    from actors.turn.state import Call
-    from actors.turn.state import State as TurnState
+    from actors.turn.lifecycle import Call
+    from actors.turn.lifecycle import State as TurnState
     from runelog.log import Log
     from runelog.replay import Replayed
     from supervisors.tree import Tree

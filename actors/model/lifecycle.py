@@ -23,10 +23,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from actors.budget.runes import Amounts, Settled
-from actors.budget.sums import tokens_of
 from actors.commands import Cancel, Recover, TimeUp
 from actors.entity import Actor, Entity, Routing
 from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
+from actors.model.tokens import tokens_of
 from runelog.lifecycle import Lifecycle, Table, refusal
 from runelog.rune import Rune, is_id
 
