@@ -223,7 +223,7 @@ class Lifecycle(Generic[P, S, C, E]):
             )
             raise IllegalTransition(msg)
         if self.enforced:
-            return self._timed(state, before, after, rune)  # type: ignore[arg-type]  # a phase by now
+            return self._timed(state, before, after, rune)
         if after is before:
             return state
         return replace(state, phase=after)  # type: ignore[type-var]  # a Struct, as checked

@@ -17,13 +17,10 @@ from actors.agent.lifecycle import (
     Prepare,
     Terminate,
 )
-from actors.budget import lifecycle as ledger
-from actors.budget import runes as budget
 from actors.clock import SECOND
 from actors.model.provider import price_of
 from actors.shell import Shell
 from actors.tool import runes as tool
-from actors.tool.moves import cost
 from actors.tool.outcome import MAX_ERROR_BYTES, in_words
 from actors.tool.output import clip, plain
 from actors.tool.policy import Verdict, judge
@@ -95,20 +92,10 @@ class Kit:
         rules: Sequence[Ruling],
         turn_id: str,
         now: int,
-        account: ledger.State,
     ) -> tuple[tool.Called, ...]:
         """Return the birth of each call, with everything that its law must know of its tool."""
         plans: list[tool.Called] = []
         for call, (rule, hold) in zip(asked, rules, strict=True):
-            afford = None
-            if rule.verdict in {"allow", "ask"}:
-                # One after the other, so that several calls at once do not all take the last coin.
-                found = ledger.reserve(account, call.call_id, self.agent_id, cost(rule))
-                if isinstance(found, budget.Exhausted):
-                    afford = found
-                elif len(plans) < len(asked) - 1:
-                    for rune in found:
-                        account = ledger.LIFECYCLE.apply(account, rune)
             plans.append(
                 tool.Called(
                     call_id=call.call_id,
@@ -120,7 +107,6 @@ class Kit:
                     at=now,
                     hold=hold,
                     raw=call.raw,
-                    afford=afford,
                 )
             )
         return tuple(plans)

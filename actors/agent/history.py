@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.budget.sums import length_of
 from actors.model import runes as model
 from actors.model.provider import Asked, Message
+from actors.model.tokens import length_of
 from actors.tool import runes as tool
 from actors.tray import Tray
 from actors.turn import runes as turn

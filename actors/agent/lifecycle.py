@@ -29,7 +29,6 @@ from actors.agent.runes import (
     Terminated,
 )
 from actors.budget import runes as budgets
-from actors.budget.sums import plus
 from actors.entity import Actor, Entity, Routing
 from actors.turn import runes as turns
 from runelog.errors import Refused
@@ -229,7 +228,7 @@ def counted(stats: T, end: turns.Completed | turns.Interrupted | turns.Error) ->
     """Return the sums with one more turn that ended."""
     match end:
         case turns.Completed(usage=usage):
-            return replace(stats, completed=stats.completed + 1, usage=plus(stats.usage, usage))
+            return replace(stats, completed=stats.completed + 1, usage=stats.usage + usage)
         case turns.Interrupted():
             return replace(stats, interrupted=stats.interrupted + 1)
         case turns.Error():

@@ -4,10 +4,11 @@
                   │             │            80 % are reached:   warning
                   └── counts against the scope and all its ancestors ──┘
 
-One budget per conversation, without an actor of its own: whoever makes a call asks `reserve` before
-it and `settle` after it, and appends what they return together with its own runes. There is one
-phase. What is compared with a limit, for a refusal and for a warning alike, is everything that is
-spoken for: used and reserved together. So both are about the same number.
+There is one budget per conversation, with one phase and no actor of its own. The law of the entity
+that makes a call gets the budget's state with its command, asks `afford`, and decides `Reserved` or
+`Exhausted` beside its own runes; the end of the call decides `Settled`. A session opens, raises and
+closes accounts. The budget itself decides only its warnings, in the append that makes them due.
+What is compared with a limit, for a refusal and for a warning alike, is used and reserved together.
 """
 
 from __future__ import annotations
@@ -18,15 +19,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from actors.budget.commands import (
-    Close,
-    Command,
-    Open,
-    Replenish,
-    Reserve,
-    Settle,
-    Warn,
-)
 from actors.budget.runes import (
     WHATS,
     Amounts,
@@ -40,19 +32,19 @@ from actors.budget.runes import (
     Warning,  # noqa: A004 -- named as its kind
     What,
 )
-from actors.budget.sums import check_amounts, check_limits, minus, plus
-from actors.entity import Actor, Entity, Routing
+from actors.entity import Entity, Routing
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from runelog.rune import Rune
 
 NAME: Final = "budget"
 WARN_AT: Final = 80
 """Per cent of a limit."""
+_UNLIMITED: Final = Limits()
 
 
 class Phase(StrEnum):
@@ -66,6 +58,9 @@ TABLE: Table[Phase] = {
         (Opened, Reserved, Settled, Warning, Exhausted, Replenished, Closed), Phase.OPEN
     )
 }
+
+
+# -- state -------------------------------------------------------------------------------------
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -89,53 +84,11 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """What a budget's runes add up to: the accounts of who is there, the calls under way."""
+    """What a budget's runes add up to: the open accounts, and the calls under way."""
 
     phase: Phase = Phase.OPEN
     scopes: tuple[Scope, ...] = ()
     reservations: tuple[Reservation, ...] = ()
-
-
-# -- sums --------------------------------------------------------------------------------------
-
-
-def limited(scope: Scope) -> tuple[What, ...]:
-    """Name what an account may not spend without end; mostly that is nothing."""
-    if scope.limits == _WITHOUT:
-        return ()
-    return tuple(what for what in WHATS if getattr(scope.limits, what) is not None)
-
-
-_WITHOUT: Final = Limits()
-
-
-def is_limited(accounts: Sequence[Scope]) -> bool:
-    """Say whether any of them may not spend something without end."""
-    for account in accounts:  # noqa: SIM110 -- all calls come here, and mostly nothing is limited
-        if account.limits != _WITHOUT:
-            return True
-    return False
-
-
-def spoken_for(scope: Scope, what: What) -> int:
-    """Return how much of a thing is used or reserved in a scope."""
-    return int(getattr(scope.used, what) + getattr(scope.reserved, what))
-
-
-def is_near(scope: Scope, what: What) -> bool:
-    """Say whether a limit has to be warned of."""
-    limit: int | None = getattr(scope.limits, what)
-    if not limit or what in scope.warned:
-        return False
-    return spoken_for(scope, what) * 100 >= limit * WARN_AT
-
-
-def _warning(scope: Scope, what: What) -> Warning:
-    limit = getattr(scope.limits, what)
-    return Warning(scope=scope.scope, what=what, used=spoken_for(scope, what), limit=limit)
-
-
-# -- the law -----------------------------------------------------------------------------------
 
 
 def find(state: State, scope: str) -> Scope | None:
@@ -151,115 +104,104 @@ def lineage(state: State, scope: str) -> list[Scope]:
     found: list[Scope] = []
     name: str | None = scope
     while name is not None:
-        for account in state.scopes:
-            if account.scope == name:
-                found.append(account)
-                name = account.parent
-                break
-        else:
+        account = find(state, name)
+        if account is None:
             break
+        found.append(account)
+        name = account.parent
     return found
 
 
-def check(state: State, scope: str, amounts: Amounts, key: str = "") -> Exhausted | None:
-    """Return what stands in the way of reserving so much, None if nothing does."""
-    return _against(lineage(state, scope), amounts, key)
+def spoken_for(scope: Scope, what: What) -> int:
+    """Return how much of a thing is used or reserved in a scope."""
+    return int(getattr(scope.used, what) + getattr(scope.reserved, what))
 
 
-def _against(accounts: list[Scope], amounts: Amounts, key: str) -> Exhausted | None:
+def _limited(scope: Scope) -> tuple[What, ...]:
+    """Return what an account has a limit for; mostly that is nothing."""
+    if scope.limits == _UNLIMITED:
+        return ()
+    return tuple(what for what in WHATS if getattr(scope.limits, what) is not None)
+
+
+# -- what other laws ask -----------------------------------------------------------------------
+
+
+def afford(state: State, scope: str, amounts: Amounts, key: str) -> Exhausted | None:
+    """Return None if so much can be set aside for a call, else the limit that stands in the way.
+
+    Raises `Refused` for an account that is not open, and for amounts that cannot be counted.
+    """
+    check_amounts(amounts)
+    accounts = lineage(state, scope)
+    if not accounts:
+        msg = f"there is no budget for {scope}: it is not open, or was closed with its agent"
+        raise Refused(msg)
     for account in accounts:
-        for what in limited(account):
+        for what in _limited(account):
             asked, limit = getattr(amounts, what), getattr(account.limits, what)
             taken = spoken_for(account, what)
-            if asked and limit is not None and taken + asked > limit:
+            if asked and taken + asked > limit:
                 return Exhausted(scope=account.scope, what=what, used=taken, limit=limit, key=key)
     return None
 
 
-def reserve(state: State, key: str, scope: str, amounts: Amounts) -> list[Rune] | Exhausted:
-    """Return the runes that set so much aside, none if that was done, or what stands in the way."""
-    check_amounts(amounts)
-    accounts = lineage(state, scope)
-    if not accounts:
-        raise _not_open(scope)
-    for each in state.reservations:
-        if each.key == key:
-            return []
-    rune = Reserved(key=key, scope=scope, amounts=amounts)
-    if not is_limited(accounts):
-        return [rune]
-    if (exhausted := _against(accounts, amounts, key)) is not None:
-        return exhausted
-    return _with_warnings(state, rune, scope, amounts)
+def is_limited(state: State, scope: str, what: What) -> bool:
+    """Return True if an account or one of its ancestors has a limit for a thing."""
+    return any(getattr(at.limits, what) is not None for at in lineage(state, scope))
 
 
-def settle(state: State, key: str, used: Amounts | None = None) -> list[Rune]:
-    """Return the runes that count what a call used; none if nothing is set aside for it.
-
-    What was used is told as it is, also if it is more than was set aside. None means that nobody
-    knows, as after a crash: then all that was set aside counts.
-    """
-    found = next((each for each in state.reservations if each.key == key), None)
-    if found is None:
-        return []
-    rune = Settled(
-        key=key,
-        used=found.amounts if used is None else check_amounts(used),
-        estimated=used is None,
-    )
-    return _with_warnings(state, rune, found.scope, rune.used)
-
-
-def replenish(state: State, scope: str, amounts: Amounts, actor: Actor = "user") -> list[Rune]:
-    """Return the rune that raises the limits of a scope."""
-    check_amounts(amounts)
-    if find(state, scope) is None:
-        raise _not_open(scope)
-    return [Replenished(scope=scope, amounts=amounts, actor=actor)]
-
-
-def _not_open(scope: str) -> Refused:
-    return Refused(f"there is no budget for {scope}: it is not open, or was closed with its agent")
-
-
-def _with_warnings(state: State, rune: Rune, scope: str, spent: Amounts) -> list[Rune]:
-    """Follow `rune` with a warning for each limit that it brings near for the first time."""
-    near = (
-        _warning(account, what)
-        for account in lineage(evolve(state, rune), scope)
-        for what in limited(account)
-        if getattr(spent, what) and is_near(account, what)
-    )
-    return [rune, *near]
-
-
-def decide(state: State, command: Command) -> list[Rune]:
-    """Answer a command with the runes it leads to, or refuse it."""
-    match command:
-        case Open(scope, limits, parent):
-            return _open(state, scope, limits, parent)
-        case Reserve(key, scope, amounts):
-            answer = reserve(state, key, scope, amounts)
-            return [answer] if isinstance(answer, Exhausted) else answer
-        case Settle(key, used):
-            return settle(state, key, used)
-        case Replenish(scope, amounts, actor):
-            return replenish(state, scope, amounts, actor)
-        case Close(scope):
-            return [] if find(state, scope) is None else [Closed(scope=scope)]
-        case Warn():
-            at, what = find(state, command.scope), command.what
-            return [_warning(at, what)] if at is not None and is_near(at, what) else []
-
-
-def _open(state: State, scope: str, limits: Limits, parent: str | None) -> list[Rune]:
-    if find(state, scope) is not None:
-        return []
-    if parent is not None and find(state, parent) is None:
-        msg = f"{scope} cannot spend from {parent}: that budget is not open"
+def check_amounts(amounts: Amounts) -> Amounts:
+    """Return the amounts, or refuse negative ones."""
+    values = msgspec.structs.astuple(amounts)
+    if min(values) < 0:
+        what, value = next(pair for pair in zip(WHATS, values, strict=True) if pair[1] < 0)
+        msg = f"{what} = {value} cannot be counted: give an amount of 0 or more"
         raise Refused(msg)
-    check_limits(limits)
-    return [Opened(scope=scope, limits=limits, parent=parent)]
+    return amounts
+
+
+def check_limits(limits: Limits) -> Limits:
+    """Return the limits, or refuse negative ones."""
+    for what in WHATS:
+        limit = getattr(limits, what)
+        if limit is not None and limit < 0:
+            msg = f"a limit of {limit} {what} cannot be kept: give 0 or more, or None for no limit"
+            raise Refused(msg)
+    return limits
+
+
+# -- commands and effects ----------------------------------------------------------------------
+
+
+class Warn(msgspec.Struct, frozen=True):
+    """Warn that a limit is near: an internal effect, due whichever entity spent."""
+
+    scope: str
+    what: What
+
+
+# -- decide ------------------------------------------------------------------------------------
+
+
+def decide(state: State, command: Warn) -> list[Rune]:
+    """Answer a command with the runes it leads to."""
+    at, what = find(state, command.scope), command.what
+    if at is None or not _is_near(at, what):
+        return []
+    limit = getattr(at.limits, what)
+    return [Warning(scope=at.scope, what=what, used=spoken_for(at, what), limit=limit)]
+
+
+def _is_near(scope: Scope, what: What) -> bool:
+    """Return True if a limit has to be warned of."""
+    limit: int | None = getattr(scope.limits, what)
+    if not limit or what in scope.warned:
+        return False
+    return spoken_for(scope, what) * 100 >= limit * WARN_AT
+
+
+# -- evolve ------------------------------------------------------------------------------------
 
 
 def evolve(state: State, rune: Rune) -> State:
@@ -291,10 +233,7 @@ def _reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
     """Set so much aside in an account, and all the way up."""
     payers = lineage(state, scope)
     scopes = tuple(
-        [
-            replace(at, reserved=plus(at.reserved, amounts)) if at in payers else at
-            for at in state.scopes
-        ]
+        [replace(at, reserved=at.reserved + amounts) if at in payers else at for at in state.scopes]
     )
     new = Reservation(key=key, scope=scope, amounts=amounts)
     return State(state.phase, scopes, (*state.reservations, new))
@@ -306,9 +245,7 @@ def _settled(state: State, key: str, used: Amounts) -> State:
     payers, freed = lineage(state, found.scope), found.amounts
     scopes = tuple(
         [
-            replace(at, used=plus(at.used, used), reserved=minus(at.reserved, freed))
-            if at in payers
-            else at
+            replace(at, used=at.used + used, reserved=at.reserved - freed) if at in payers else at
             for at in state.scopes
         ]
     )
@@ -344,17 +281,21 @@ def _closed(state: State, scope: str) -> State:
     )
 
 
+# -- due ---------------------------------------------------------------------------------------
+
+
 def due(state: State) -> list[Warn]:
-    """Say which limits have to be warned of; a budget is spent by others."""
-    if not is_limited(state.scopes):
-        return []
+    """Return the warnings that are due; a budget is spent by others."""
     return [
-        Warn(at.scope, what) for at in state.scopes for what in limited(at) if is_near(at, what)
+        Warn(at.scope, what) for at in state.scopes for what in _limited(at) if _is_near(at, what)
     ]
 
 
+# -- what the shell must know ------------------------------------------------------------------
+
+
 def route(_state: State, rune: Rune) -> Routing:
-    """Say where a rune of the budget belongs: the session and the agent hear of limits."""
+    """Return where a rune of the budget belongs: the session and the agent observe limits."""
     match rune:
         case Warning(scope) | Exhausted(scope) | Replenished(scope) | Closed(scope):
             return Routing(NAME, tuple(dict.fromkeys(("session", scope))))
@@ -366,14 +307,18 @@ UNOBSERVED: Final = Routing(NAME)
 
 
 def is_open(_state: State) -> bool:
-    """Say that nothing is left to do: whoever made a reservation settles it."""
+    """Return False: the entity that made a reservation settles it."""
     return False
 
 
 LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
 )
-INTERNAL: Final[frozenset[type]] = frozenset({Warn})
+
 ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE, route=route, births=(Opened,), is_open=is_open, internal=INTERNAL
+    lifecycle=LIFECYCLE,
+    route=route,
+    births=(Opened,),
+    is_open=is_open,
+    internal=frozenset({Warn}),
 )

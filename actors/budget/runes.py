@@ -29,6 +29,30 @@ class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     cost: int = 0
     """Millionths of the app's currency."""
 
+    # Both spelt out: every call of a model or a tool comes here several times.
+
+    def __add__(self, other: Amounts) -> Amounts:
+        """Return the sum, each kind of thing by itself."""
+        return Amounts(
+            self.tokens + other.tokens,
+            self.tool_calls + other.tool_calls,
+            self.wall + other.wall,
+            self.retries + other.retries,
+            self.sub_calls + other.sub_calls,
+            self.cost + other.cost,
+        )
+
+    def __sub__(self, other: Amounts) -> Amounts:
+        """Return the difference, each kind of thing by itself."""
+        return Amounts(
+            self.tokens - other.tokens,
+            self.tool_calls - other.tool_calls,
+            self.wall - other.wall,
+            self.retries - other.retries,
+            self.sub_calls - other.sub_calls,
+            self.cost - other.cost,
+        )
+
 
 class Limits(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How much of each may be spent; None is without limit."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
-from actors.budget.sums import tokens_of
 from actors.commands import Cancel, TimeUp
 from actors.model.lifecycle import BreakOff, CallProvider, Fail, Finish
-from actors.model.prompted import PROMPTS
+from actors.model.pending_request import PENDING_REQUESTS
 from actors.model.provider import price_of
 from actors.model.runes import AssistantDelta
 from actors.model.stream import STREAMS, Flush, Stream
+from actors.model.tokens import tokens_of
 from actors.shell import NEAR, Shell
 from actors.telling import tell_of_haste
 
@@ -106,9 +106,9 @@ class ModelActor(Shell):
 
     def _call(self) -> None:
         offices = self.hall.offices
-        prompted = self.hall.trays[PROMPTS].pop(self.me)
-        self._first_byte, self._patience = prompted.first_byte, prompted.silence
-        self._price = price_of(prompted.provider)
+        request = self.hall.trays[PENDING_REQUESTS].pop(self.me)
+        self._first_byte, self._patience = request.first_byte, request.silence
+        self._price = price_of(request.provider)
         self._stream = stream = Stream(
             self.hall.append_fragment,
             self.me,
@@ -120,7 +120,7 @@ class ModelActor(Shell):
             offices.redactor,
         )
         self.hall.trays[STREAMS][self.me] = stream
-        steps = stream.steps(prompted.provider, prompted.request(stream.is_closed))
+        steps = stream.steps(request.provider, request.request(stream.is_closed))
         self._job = offices.scheduler.work(self.name, steps)
         self._watch()
 

@@ -23,7 +23,6 @@ from typing import Final, TypeAlias
 import msgspec
 
 from actors.budget.runes import Amounts, Settled
-from actors.budget.sums import tokens_of
 from actors.commands import Cancel, Recover, TimeUp
 from actors.entity import Actor, Entity, Routing
 from actors.model.runes import (
@@ -35,6 +34,7 @@ from actors.model.runes import (
     Completed,
     Failed,
 )
+from actors.model.tokens import tokens_of
 from runelog.lifecycle import Lifecycle, Table, refusal
 from runelog.rune import Rune, is_id
 

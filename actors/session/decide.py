@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from actors.agent import runes as agents
 from actors.budget import runes as budgets
-from actors.budget.sums import check_amounts, check_limits
+from actors.budget.lifecycle import check_amounts, check_limits
 from actors.session import commands as ask
 from actors.session.fold import evolve
 from actors.session.runes import (

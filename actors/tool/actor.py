@@ -31,7 +31,6 @@ from actors.tool.commands import (
 )
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import is_running
-from actors.tool.moves import cost
 from actors.tool.outcome import Outcome, in_words
 from actors.tool.output import clip
 from actors.tool.runes import Result
@@ -78,7 +77,9 @@ def meant_by(word: Word, state: State, budget: ledger.State, now: int) -> HumanW
 def _afford(state: State, budget: ledger.State) -> Exhausted | None:
     """Return what the budget says against a call that is about to begin; None if it fits."""
     call = state.call
-    return ledger.check(budget, call.agent_id, cost(call.rule), call.call_id)
+    if ledger.find(budget, call.agent_id) is None:
+        return None  # it is over, and so is its agent
+    return ledger.afford(budget, call.agent_id, call.rule.cost, call.call_id)
 
 
 def near(state: State) -> int | None:

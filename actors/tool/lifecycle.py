@@ -216,7 +216,7 @@ def _refused(state: State, command: Command) -> Refused:
 # -- evolve and due ----------------------------------------------------------------------------
 
 
-def evolve(state: State, rune: Rune) -> State:  # noqa: PLR0911 -- one line for each rune
+def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     match rune:
         case Called(at=at, afford=afford):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from actors.approval import runes as approval
-from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted, Reserved, Settled
+from actors.budget.runes import BUDGET_EXHAUSTED, Exhausted, Reserved, Settled
 from actors.tool.runes import (
     IN_DOUBT,
     ApprovalRequested,
@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 
     from actors.entity import Actor
     from actors.tool.commands import Fail, Probed
-    from actors.tool.runes import Rule
     from runelog.rune import Rune
-
-ONE_CALL: Final = Amounts(tool_calls=1)
-"""What a call costs, however often it is run: it is one call."""
-SUB_CALL: Final = Amounts(tool_calls=1, sub_calls=1)
-"""What a call of another agent costs; what that one spends then is counted by itself."""
 
 _ADVICE: Final = {
     "unknown_tool": "there is no such tool: call one of those that are listed",
@@ -46,11 +40,6 @@ _STOPS: Final[Mapping[str, tuple[str, Actor]]] = {
 }
 _DOUBT: Final = "it was started before a crash and may or may not have happened"
 _MAY_HAPPEN: Final = "it was started and may still take effect"
-
-
-def cost(rule: Rule) -> Amounts:
-    """Return what is set aside for a call, and is used once it was begun."""
-    return SUB_CALL if rule.sub_call else ONE_CALL
 
 
 def begin(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
@@ -80,7 +69,7 @@ def start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
         return [afford, *stopped(state, "error", why, BUDGET_EXHAUSTED)]
     runes: list[Rune] = [
         Started(call_id=call.call_id, deadline=now + call.rule.timeout),
-        Reserved(key=call.call_id, scope=call.agent_id, amounts=cost(call.rule)),
+        Reserved(key=call.call_id, scope=call.agent_id, amounts=call.rule.cost),
     ]
     return [*runes, approval.Executed(approval_id=approval_id)] if approval_id else runes
 
@@ -194,7 +183,7 @@ def result(
     if not state.started:
         return [result]
     call, guessed = state.call, status == "unknown"
-    return [result, Settled(key=call.call_id, used=cost(call.rule), estimated=guessed)]
+    return [result, Settled(key=call.call_id, used=call.rule.cost, estimated=guessed)]
 
 
 def failed(state: State, how: Fail) -> list[Rune]:

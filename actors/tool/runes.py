@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from actors.budget.runes import Exhausted
+from actors.budget.runes import Amounts, Exhausted
 from actors.entity import Moved
 from runelog.rune import Rune
 
@@ -54,6 +54,18 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     side_effects: bool = True
     requires_approval: bool = False
     """These two as the tool declared them, so that the call can be judged again."""
+
+    @property
+    def cost(self) -> Amounts:
+        """What is set aside for a call, and is used once it was begun, however often it is run.
+
+        What an agent that is asked spends then is counted by itself.
+        """
+        return _SUB_CALL if self.sub_call else _ONE_CALL
+
+
+_ONE_CALL = Amounts(tool_calls=1)
+_SUB_CALL = Amounts(tool_calls=1, sub_calls=1)
 
 
 class Called(Rune, frozen=True, tag="tool.call"):

@@ -5,57 +5,48 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
+from msgspec.structs import replace
+
 from actors.agent.actor import KITS
 from actors.agent.history import HISTORIES, RUNES, History
-from actors.budget import lifecycle as ledger
-from actors.budget import wall
-from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
-from actors.budget.sums import tokens_of
 from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
-from actors.model.prompted import PROMPTS, Prompted
+from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
+from actors.model.tokens import tokens_of
 from actors.shell import NEAR, Shell
 from actors.telling import tell_of_birth
 from actors.tool.commands import Go
-from actors.turn.clock import is_over, next_key
-from actors.turn.commands import (
+from actors.turn.lifecycle import (
     Ask,
     AskModel,
-    ClockEffect,
     CloseRound,
-    Complete,
     Effect,
-    Ending,
+    End,
     EnsureModel,
     EnsureTool,
     Fail,
-    FinishEarly,
-    FinishTurn,
-    GiveUp,
     GoOn,
-    Halt,
     HoldUp,
     Interrupt,
+    Phase,
     ReceiveCalls,
     Release,
     RestartStream,
-    Run,
-    Stand,
-    StartClock,
-    StopClock,
     TakeCalls,
-    Tick,
+    before_it,
+    time_limit,
+    under_way,
 )
-from actors.turn.lifecycle import time_limit
-from actors.turn.said import asked_for, forget, said
-from actors.turn.state import Phase, before_it, under_way
+from actors.turn.model_output import calls_asked_for, forget, text_of
+from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.agent.actor import Kit, Ruling
+    from actors.budget.lifecycle import State as Budget
     from actors.hall import Hall
     from actors.ports import Steps
     from runelog.rune import Rune
@@ -99,6 +90,12 @@ class TurnActor(Shell):
     def _kit(self) -> Kit:
         return self.hall.trays[KITS][self.state.agent_id]
 
+    @property
+    def _budget(self) -> Budget:
+        """The budget as it is now: what the law judges by."""
+        budget: Budget = self.hall.ward("budget").state
+        return budget
+
     def _history(self) -> History:
         histories = self.hall.trays[HISTORIES]
         history = histories.get(self.state.agent_id)
@@ -120,7 +117,7 @@ class TurnActor(Shell):
                 history.take(rune, self._said)
 
     def _said(self, model_call_id: str) -> str:
-        return said(self.hall, model_call_id)
+        return text_of(self.hall, model_call_id)
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -130,7 +127,9 @@ class TurnActor(Shell):
             case Stop(reason, actor):
                 return self._halt(Cancel(reason, actor))
             case TimeUp(now) if not self._is_late(now):
-                return self._stretch(now) if is_over(self.state, now) else None
+                current = self.state.time_slice
+                over = current is not None and now >= current.until
+                return Run(now, self._budget) if over else None
             case TimeUp():
                 # Also if nothing is under way any more: what was said until then is kept.
                 late = Cancel(TIMEOUT, "timeout")
@@ -188,11 +187,11 @@ class TurnActor(Shell):
 
     def _text_so_far(self) -> str:
         # Between two attempts, that of the one that failed is all there is.
-        return said(self.hall, self.state.model_call_id or before_it(self.state))
+        return text_of(self.hall, self.state.model_call_id or before_it(self.state))
 
     # -- effects ------------------------------------------------------------------------------
 
-    def perform(self, effect: Effect) -> None:
+    def perform(self, effect: Effect) -> None:  # noqa: C901, PLR0912 -- a case for each effect
         """Do what is due."""
         match effect:
             case AskModel() | ReceiveCalls() if self.state.agent_id not in self.hall.trays[KITS]:
@@ -209,46 +208,20 @@ class TurnActor(Shell):
                 self.hall.children.ensure("tool", call_id, self.state.agent_id)
             case Release(call_id):
                 self._release(call_id)
-            case FinishTurn() | FinishEarly() | GiveUp():
-                self._conclude(effect)
-            case StartClock() | Tick() | StopClock() | Halt():
-                self._keep_time(effect)
-            case CloseRound() | RestartStream() | HoldUp() | GoOn():
-                pass  # internal
-            case _:
-                assert_never(effect)
-
-    def _conclude(self, effect: Ending) -> None:
-        text, now = said(self.hall, effect.model_call_id), self._now()
-        match effect:
-            case FinishTurn():
-                self.carry_out(Complete(text, now))
-            case FinishEarly(_, reason, actor):
-                self.carry_out(Interrupt(reason, text, actor, now))
-            case GiveUp(_, error_type, message):
-                self.carry_out(Fail(error_type, message, text, now))
-            case _:
-                assert_never(effect)
-
-    def _keep_time(self, effect: ClockEffect) -> None:
-        match effect:
+            case End(call, how):
+                self.carry_out(replace(how, text=text_of(self.hall, call), now=self._now()))
             case StartClock():
-                self.carry_out(self._stretch(self._now()))
+                self.carry_out(Run(self._now(), self._budget))
             case StopClock():
                 self.carry_out(Stand(self._now()))
             case Halt(reason):
                 self._cancel(Cancel(reason, "system"))
             case Tick():
                 pass  # it passes by itself, and the deadline says when it has
+            case CloseRound() | RestartStream() | HoldUp() | GoOn():
+                pass  # internal
             case _:
                 assert_never(effect)
-
-    def _stretch(self, now: int) -> Run:
-        """Ask the budget for more time; what has passed counts, be it used or set aside."""
-        account, state = self.hall.ward("budget").state, self.state
-        length, key = wall.stretch(account, state.agent_id), next_key(state)
-        amounts = Amounts(wall=max(length, 1))
-        return Run(now, length, ledger.check(account, state.agent_id, amounts, key))
 
     def _ask(self, effect: AskModel) -> None:
         clock = self.hall.offices.clock
@@ -264,19 +237,13 @@ class TurnActor(Shell):
             self.carry_out(Fail("unknown_model", kit.missing, self._text_so_far(), clock.now()))
             return
         history = self._history()
-        sent = tokens_of(history.characters + kit.characters)
-        reserved = Amounts(
-            tokens=sent + kit.config.max_output_tokens,
-            retries=1 if effect.attempt else 0,
-            cost=self._cost(sent, kit),
-        )
-        exhausted, warnings = self._afford(effect.model_call_id, reserved)
+        sent, output = tokens_of(history.characters + kit.characters), kit.config.max_output_tokens
         now = clock.now()
         facts = {
             "model": kit.model,
             "system": kit.system,
             "tools": kit.tools,
-            "max_output_tokens": kit.config.max_output_tokens,
+            "max_output_tokens": output,
             "conversation": self.hall.conversation,
             "agent_id": self.state.agent_id,
             "turn_id": self.me,
@@ -284,47 +251,23 @@ class TurnActor(Shell):
             "attempt": effect.attempt,
         }
         waits = kit.config.first_byte_timeout, kit.config.silence_timeout
-        prompted = Prompted(provider, history, waits, facts)
-        self.hall.trays[PROMPTS][effect.model_call_id] = prompted
+        request = PendingRequest(provider, history, waits, facts)
+        self.hall.trays[PENDING_REQUESTS][effect.model_call_id] = request
         self.carry_out(
             Ask(
                 model_call_id=effect.model_call_id,
                 upto=self.event,
                 prompt=kit.hash,
-                reserved=reserved,
+                budget=self._budget,
+                sent=sent,
+                max_output_tokens=output,
+                cost=None if kit.price is None else kit.price.of(sent, output),
                 first_byte_by=now + kit.config.first_byte_timeout,
                 turn_by=now + kit.config.turn_timeout,
-                exhausted=exhausted,
-                warnings=warnings,
                 now=now,
-                sent=sent,
-                text="" if exhausted is None else self._text_so_far(),
+                text=self._text_so_far(),
             )
         )
-
-    def _cost(self, sent: int, kit: Kit) -> int:
-        """Return what a call may cost; without a price, something where cost is limited."""
-        if kit.price is not None:
-            return kit.price.of(sent, kit.config.max_output_tokens)
-        account = self.hall.ward("budget").state
-        if ledger.is_limited(account.scopes):
-            for each in ledger.lineage(account, self.state.agent_id):
-                if each.limits.cost is not None:
-                    return 1
-        return 0
-
-    def _afford(self, key: str, amounts: Amounts) -> tuple[Exhausted | None, tuple[Warning, ...]]:
-        """Ask the budget; return what it says against it, or what it warns of."""
-        found = ledger.reserve(self.hall.ward("budget").state, key, self.state.agent_id, amounts)
-        if isinstance(found, Exhausted):
-            return found, ()
-        warnings: tuple[Warning, ...] = ()
-        for rune in found:
-            if isinstance(rune, Warning):
-                warnings += (rune,)
-            else:
-                assert isinstance(rune, Reserved), rune
-        return None, warnings
 
     def _receive(self, effect: ReceiveCalls) -> None:
         """Have it judged what may be called; by a function of the app's beside the lane.
@@ -343,13 +286,13 @@ class TurnActor(Shell):
         self.hall.offices.scheduler.work(f"{self.name} policy", steps())
 
     def _asked_for(self, model_call_id: str) -> tuple[model.AskedCall, ...]:
-        return self._asked.get(model_call_id) or asked_for(self.hall, model_call_id)
+        return self._asked.get(model_call_id) or calls_asked_for(self.hall, model_call_id)
 
     def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
         """Have the calls made, by what was said of them."""
-        account, asked = self.hall.ward("budget").state, self._asked_for(effect.model_call_id)
-        plans = self._kit.plans(asked, rules, self.me, self._now(), account)
-        refused = self.carry_out(TakeCalls(plans))
+        asked = self._asked_for(effect.model_call_id)
+        plans = self._kit.plans(asked, rules, self.me, self._now())
+        refused = self.carry_out(TakeCalls(plans, self._budget))
         assert refused is None, refused
         for call in self.state.calls:
             if call.status is not None:
@@ -367,7 +310,7 @@ class TurnActor(Shell):
 
     def on_stop(self) -> None:
         """Count the time until now: whoever goes on with the turn cannot know it any more."""
-        if self.state.stretch is not None and self.hall.broken is None:
+        if self.state.time_slice is not None and self.hall.broken is None:
             self.carry_out(Stand(self._now(), anyhow=True))
         super().on_stop()
 

@@ -8,12 +8,11 @@ from actors.kind import Kind
 from actors.turn import runes
 from actors.turn.actor import TurnActor
 from actors.turn.audits import Turns
-from actors.turn.clock import works
-from actors.turn.lifecycle import ENTITY
+from actors.turn.lifecycle import ENTITY, works
 
 if TYPE_CHECKING:
     from actors.kind import Waits
-    from actors.turn.state import Call, State
+    from actors.turn.lifecycle import Call, State
 
 
 def waits_for_human(state: State, waits: Waits) -> bool:

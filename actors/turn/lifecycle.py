@@ -2,7 +2,7 @@
 
     idle ── started ──> streaming ── completed ────> completed ─ ─ ─┐
                         │ ^ │ ^ │                                   │
-     tool_calls_received│ │ └─┘ ├──── interrupted ─> interrupted ─ ─┤ the engine is free again:
+     tool_calls_received│ │ └─┘ ├──── interrupted ─> interrupted ─ ─┤ the agent is free again:
                         │ │stream_restarted                         │ printed, not folded
                         v │tools_finished                           │
                   tool_executing ──── error ───────> error ─ ─ ─ ─ ─┴─> idle
@@ -10,66 +10,61 @@
                       └───┘ tool.result
 
 A round is one answer of the model and the calls it asks for. Every call has its result before the
-model is asked again, and no turn ends while a model call or a tool call of it is without an end.
-So whoever wants to stop a turn tells what is `under_way` to cancel, with the reason; what is due
-once the last of them has ended carries that reason on, also if everybody was killed in between.
-Where somebody limits its time, a turn has a clock: see `clock`.
-A call whose actor is gone for good is ended under its own law by whoever stands in for it, like a
-ward (a tool call by `Abandon`, a model call by `Recover`): the turn hears of it as of any end.
+model is asked again, and no turn ends while a model call or a tool call of it is without an end. So
+to stop a turn, its actor cancels what is `under_way`, with the reason; what is due once the last of
+them has ended carries that reason on, also after a crash in between.
+A call whose actor is gone for good is ended under its own law by its supervisor (a tool call by
+`Abandon`, a model call by `Recover`): the turn observes that as any other end.
+
+Where a budget limits its time, a turn has a clock: see `time_slices`.
+A turn may be delegated: another agent asks it from a turn of its own. While the delegated turn
+waits for nothing but a human it says so, and the turn that asked takes note, as there is nothing
+that it could do either. So its clock stands too, and it says so itself if it was delegated.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
+from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.commands import Recover, TimeUp
-from actors.entity import Actor, Entity
+from actors.entity import Actor, Entity, Routing
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
-from actors.turn import asker, clock
-from actors.turn.commands import (
-    EXTERNAL,
-    INTERNAL,
-    Ask,
-    AskModel,
-    CloseRound,
-    Command,
-    Complete,
-    Effect,
-    EnsureModel,
-    EnsureTool,
-    Fail,
-    FinishEarly,
-    FinishTurn,
-    GiveUp,
-    GoOn,
-    HoldUp,
-    Interrupt,
-    ReceiveCalls,
-    Release,
-    RestartStream,
-    Run,
-    Stand,
-    TakeCalls,
-)
-from actors.turn.place import context, route
 from actors.turn.runes import (
+    RETRIES,
     Completed,
     Error,
+    HeldUp,
     Interrupted,
+    OnCrash,
     Started,
     StreamRestarted,
     Summary,
     ToolCallsReceived,
     ToolsFinished,
+    WentOn,
 )
-from actors.turn.state import MAX_CALLS, Answer, Phase, State, evolve, expected, under_way
+from actors.turn.time_slices import (
+    Halt,
+    Run,
+    Stand,
+    StartClock,
+    StopClock,
+    Tick,
+    TimeSlice,
+    begin_slice,
+    clock_effects,
+    end_slice,
+)
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Row, Table, refusal
 from runelog.rune import Rune, kind_of
@@ -77,13 +72,22 @@ from runelog.rune import Rune, kind_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.turn.commands import TimeCommand
-
 NAME: Final = "turn"
-TOOLS_FINISHED: Final = "tools_finished"
-"""What ends a round: every call has its result."""
-STREAMING: Final = Phase.STREAMING
-TOOL_EXECUTING: Final = Phase.TOOL_EXECUTING
+MAX_CALLS: Final = 128
+"""How many tools a model may ask for in one round. Beyond that it is not working, it is stuck."""
+_TOO_LONG: Final = "the turn took longer than it may"
+
+
+class Phase(StrEnum):
+    """What a turn can be."""
+
+    IDLE = "idle"
+    STREAMING = "streaming"
+    TOOL_EXECUTING = "tool_executing"
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+
 
 TABLE: Table[Phase] = {
     Phase.IDLE: {Started: Phase.STREAMING},
@@ -107,37 +111,269 @@ TABLE: Table[Phase] = {
 }
 
 
-# -- where it stands ---------------------------------------------------------------------------
+# -- state -------------------------------------------------------------------------------------
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """How the round's model call ended."""
+
+    how: Literal["completed", "failed", "cancelled"]
+    asked: tuple[str, ...] = ()
+    """The calls it asks for; cut off just beyond the limit, for there they are all the same."""
+    error_type: str = ""
+    """What went wrong; of a cancelled one, the reason."""
+    message: str = ""
+    retryable: bool = False
+    actor: Actor = "system"
+    """Who had it cancelled."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call of the round."""
+
+    call_id: str
+    hold: bool = False
+    """Whether it waits for the others."""
+    status: tool.Status | None = None
+    """How it came out; None until it did."""
+    asked: bool = False
+    """Whether it waits for a human, or the agent that it asks does."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a turn's runes add up to.
+
+    Of earlier rounds only sums are kept, and of the current one so much as its limit on calls
+    allows: a turn's state does not grow with its length.
+    """
+
+    phase: Phase = Phase.IDLE
+    turn_id: str = ""
+    agent_id: str = ""
+    model: str = ""
+    on_crash: OnCrash = "retry"
+    retries: int = RETRIES
+    deadline: int | None = None
+    round: int = 0
+    attempt: int = 0
+    """How often the model was asked in vain in this round: so many retries are gone."""
+    model_call_id: str = ""
+    """The model call of this attempt; empty until it was made."""
+    answer: Answer | None = None
+    calls: tuple[Call, ...] = ()
+    stopped: str = ""
+    """Why the turn is to end: a call of this round was cancelled, or could not be afforded."""
+    stopped_by: Actor = "system"
+    """Who wants it to end."""
+    waited: bool = False
+    """Whether a human was asked something since the model was: a human's time is not the turn's."""
+    used: budget.Amounts = budget.Amounts()
+    timed: bool = False
+    """Whether its time is counted."""
+    time_slice: TimeSlice | None = None
+    """What is set aside of its time; None while the clock stands."""
+    time_slices: int = 0
+    """How many there were."""
+    broke: bool = False
+    """Whether the budget had no more time for it."""
+    asked_in: str = ""
+    """The turn in which another agent asks it, if one does."""
+    asked_by: str = ""
+    """The call of that turn."""
+    held_up: bool = False
+    """Whether that turn was told last that only a human is waited for here."""
 
 
 def is_open(state: State) -> bool:
-    """Say whether there is work left that a restart must see to."""
-    return state.phase in _RUNNING
+    """Return True while there is work left that a restart must see to."""
+    return state.phase is Phase.STREAMING or state.phase is Phase.TOOL_EXECUTING
 
 
-def deadline(state: State) -> int | None:
-    """Say when the turn must be looked at: its time is up, or a stretch of it has passed."""
-    by, stretch = time_limit(state), state.stretch
-    if stretch is None or state.phase not in _RUNNING:
-        return by
-    return stretch.until if by is None else min(by, stretch.until)
+def under_way(state: State) -> tuple[str, ...]:
+    """Return what has not ended yet: the model call, or the tool calls without a result."""
+    if state.phase is Phase.STREAMING:
+        waits = state.model_call_id and state.answer is None
+        return (state.model_call_id,) if waits else ()
+    if state.phase is Phase.TOOL_EXECUTING:
+        return tuple([call.call_id for call in state.calls if call.status is None])
+    return ()
 
 
-def time_limit(state: State) -> int | None:
-    """Say when the turn's time is up; never while it waits for a human, or is about to end.
-
-    A human has the time that the approval says. An end that is due is reached whatever the clock
-    says: an answer that is all there is not thrown away for being a moment late.
-    """
-    if state.phase not in _RUNNING or state.waited:
-        return None
-    # Before the model has answered nothing ends a turn but want of time.
-    may_end = state.answer is not None or state.broke
-    return None if may_end and isinstance(_next(state), _ENDINGS) else state.deadline
+def works(state: State) -> bool:
+    """Return True if the turn does anything itself, rather than wait for a human."""
+    if state.phase is not Phase.TOOL_EXECUTING:
+        return state.phase is Phase.STREAMING
+    waiting = [call for call in state.calls if call.status is None]
+    return not any(call.asked for call in waiting) or not all(
+        call.asked or call.hold for call in waiting
+    )
 
 
-_RUNNING: Final = frozenset({Phase.STREAMING, Phase.TOOL_EXECUTING})
-_ENDINGS: Final = (FinishTurn, FinishEarly, GiveUp)
+def expected(state: State) -> str:
+    """Return the id of this attempt's model call."""
+    return _attempt(state, state.attempt)
+
+
+def before_it(state: State) -> str:
+    """Return the id of the model call of the attempt before this one; empty if there is none."""
+    return _attempt(state, state.attempt - 1) if state.attempt else ""
+
+
+def _attempt(state: State, number: int) -> str:
+    return f"{state.turn_id}-r{state.round}-a{number}"
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Make the model call that is due, or end the turn if it cannot be afforded."""
+
+    model_call_id: str
+    upto: int
+    prompt: str
+    budget: ledger.State
+    sent: int
+    """About how many tokens are sent."""
+    max_output_tokens: int
+    """At most so many come back."""
+    cost: int | None
+    """What that costs at most; None if the model has no price."""
+    first_byte_by: int
+    turn_by: int | None = None
+    """When the turn must be over if its time begins now; counts only if a human was waited for."""
+    now: int | None = None
+    text: str = ""
+    """What the attempt before it had said: kept if this one cannot be afforded."""
+
+
+class TakeCalls(msgspec.Struct, frozen=True):
+    """Make the calls that the model asked for: all of them, in its order."""
+
+    plans: tuple[tool.Called, ...]
+    """Their births. Those that are not safe in parallel have `hold`."""
+    budget: ledger.State
+
+
+class Complete(msgspec.Struct, frozen=True):
+    """End well, with the model's last words."""
+
+    text: str = ""
+    now: int | None = None
+
+
+class Interrupt(msgspec.Struct, frozen=True):
+    """Stop and keep what there is. Model and tools have to be cancelled first."""
+
+    reason: str
+    text: str = ""
+    actor: Actor = "user"
+    now: int | None = None
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """Give up and keep what there is. Model and tools have to be cancelled first."""
+
+    error_type: str
+    message: str = ""
+    text: str = ""
+    now: int | None = None
+
+
+# -- internal effects: commands that are decided in the append that made them due ----------------
+
+
+class HoldUp(msgspec.Struct, frozen=True):
+    """Only a human is waited for: the turn that delegated this one has to know."""
+
+
+class GoOn(msgspec.Struct, frozen=True):
+    """A human is waited for no longer: the turn that delegated this one has to know."""
+
+
+class CloseRound(msgspec.Struct, frozen=True):
+    """Every call of the round is back, which has to be recorded."""
+
+
+class RestartStream(msgspec.Struct, frozen=True):
+    """The model call failed and may be made again, which has to be recorded."""
+
+
+Command: TypeAlias = (
+    Ask
+    | TakeCalls
+    | Complete
+    | Interrupt
+    | Fail
+    | Run
+    | Stand
+    | HoldUp
+    | GoOn
+    | CloseRound
+    | RestartStream
+    | Recover
+    | TimeUp
+)
+
+
+# -- effects -----------------------------------------------------------------------------------
+
+
+class AskModel(msgspec.Struct, frozen=True):
+    """The model has to be asked; comes back as `Ask`."""
+
+    model_call_id: str
+    round: int
+    attempt: int
+
+
+class EnsureModel(msgspec.Struct, frozen=True):
+    """The model call is under way: its actor has to be there."""
+
+    model_call_id: str
+
+
+class ReceiveCalls(msgspec.Struct, frozen=True):
+    """The model asks for tools: each needs a ruling. Comes back as `TakeCalls`."""
+
+    model_call_id: str
+
+
+class EnsureTool(msgspec.Struct, frozen=True):
+    """The tool call is under way: its actor has to be there."""
+
+    call_id: str
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Those before it are done: this call need not hold any longer."""
+
+    call_id: str
+
+
+class End(msgspec.Struct, frozen=True):
+    """The turn has to end. Comes back as `how`, with the text there is and the time."""
+
+    model_call_id: str
+    how: Complete | Interrupt | Fail
+
+
+Effect: TypeAlias = (
+    AskModel
+    | EnsureModel
+    | ReceiveCalls
+    | EnsureTool
+    | Release
+    | End
+    | StartClock
+    | Tick
+    | StopClock
+    | Halt
+    | HoldUp
+    | GoOn
+    | CloseRound
+    | RestartStream
+)
 
 
 # -- decide ------------------------------------------------------------------------------------
@@ -147,46 +383,38 @@ def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     phase, runs = state.phase, is_open(state)
     match command:
-        case Ask() if phase is STREAMING:
+        case Ask() if phase is Phase.STREAMING:
             return _ask(state, command)
-        case TakeCalls(plans) if runs:
-            return _take(state, plans, command)
-        case CloseRound() if phase is TOOL_EXECUTING and _next(state) == command:
+        case TakeCalls() if runs:
+            return _take(state, command)
+        case CloseRound() if phase is Phase.TOOL_EXECUTING and _next(state) == command:
             results = tuple([Summary(at.call_id, at.status) for at in state.calls if at.status])
-            return [ToolsFinished(results, trigger=TOOLS_FINISHED)]
-        case Complete(final_output, now) if runs:
-            return _complete(state, final_output, now, command)
-        case Recover() | TimeUp() | Run() | Stand() | HoldUp() | GoOn():
-            return _about_time(state, command)
-        case RestartStream() if phase is STREAMING and _next(state) == command:
+            return [ToolsFinished(results, trigger="tools_finished")]
+        case RestartStream() if phase is Phase.STREAMING and _next(state) == command:
             return _restart(state)
+        case Complete() if runs:
+            return _complete(state, command)
         case Interrupt(reason, text, actor, now) if runs:
             _check_still(state, command)
             trigger = reason or "interrupt"
             end = Interrupted(reason, text, state.turn_id, trigger=trigger, actor=actor)
-            return [*clock.stop(state, now), end]
+            return [*end_slice(state.time_slice, now), end]
         case Fail(error_type, message, text, now) if runs:
             _check_still(state, command)
-            return [*clock.stop(state, now), _error(state, error_type, message, text)]
-        case _:
-            raise refusal(NAME, state.phase, command)
-
-
-def _about_time(state: State, command: TimeCommand) -> list[Rune]:
-    match command:
-        case Recover():
-            # Calls and model calls settle what is in doubt of theirs.
-            return clock.stop(state, None)
+            return _error(state, now, error_type, message, text)
         case TimeUp(now):
             return _time_up(state, now, command)
-        case Run():
-            return clock.run(state, command)
+        case Recover():
+            # Calls and model calls settle what is in doubt of theirs.
+            return end_slice(state.time_slice, None)
+        case Run(now, account):
+            return _run(state, now, account)
         case Stand(now, anyhow):
-            return clock.stop(state, now) if anyhow or not clock.works(state) else []
+            return end_slice(state.time_slice, now) if anyhow or not works(state) else []
         case HoldUp() | GoOn():
-            return asker.told(state, command)
+            return _hold_up(state, command)
         case _:
-            assert_never(command)
+            raise refusal(NAME, state.phase, command)
 
 
 def _check_still(state: State, command: Command) -> None:
@@ -201,15 +429,18 @@ def _check_still(state: State, command: Command) -> None:
         raise Refused(msg)
 
 
-def _error(state: State, error_type: str, message: str, partial_output: str = "") -> Error:
-    return Error(
+def _error(
+    state: State, now: int | None, error_type: str, message: str, text: str = "", *before: Rune
+) -> list[Rune]:
+    end = Error(
         error_type,
         message,
-        partial_output,
+        text,
         state.turn_id,
         trigger=error_type or "fault",
         actor="timeout" if error_type == TIMEOUT else "system",
     )
+    return [*end_slice(state.time_slice, now), *before, end]
 
 
 def _time_up(state: State, now: int, command: Command) -> list[Rune]:
@@ -222,38 +453,44 @@ def _time_up(state: State, now: int, command: Command) -> list[Rune]:
     if by is None or now < by:
         return []
     _check_still(state, command)
-    return [*clock.stop(state, now), _error(state, TIMEOUT, "the turn took longer than it may")]
+    return _error(state, now, TIMEOUT, _TOO_LONG)
 
 
 def _ask(state: State, command: Ask) -> list[Rune]:
-    if command.model_call_id != expected(state):
+    key, scope, account = command.model_call_id, state.agent_id, command.budget
+    if key != expected(state):
         raise refusal(NAME, state.phase, command)
     if state.model_call_id:
         return []
-    if command.exhausted is not None:
-        spent = command.exhausted
+    cost = command.cost
+    if cost is None:
+        # Without a price: something, so that a limit of nothing refuses it.
+        cost = int(ledger.is_limited(account, scope, "cost"))
+    tokens = command.sent + command.max_output_tokens
+    amounts = budget.Amounts(tokens=tokens, retries=1 if state.attempt else 0, cost=cost)
+    spent = ledger.afford(account, scope, amounts, key)
+    if spent is not None:
         message = f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
-        end = _error(state, BUDGET_EXHAUSTED, message, command.text)
-        return [*clock.stop(state, command.now), spent, end]
+        return _error(state, command.now, BUDGET_EXHAUSTED, message, command.text, spent)
     called = model.Called(
-        model_call_id=command.model_call_id,
+        model_call_id=key,
         turn_id=state.turn_id,
-        agent_id=state.agent_id,
+        agent_id=scope,
         model=state.model,
         round=state.round,
         attempt=state.attempt,
         upto=command.upto,
         prompt=command.prompt,
-        reserved=command.reserved,
+        reserved=amounts,
         first_byte_by=command.first_byte_by,
         turn_by=command.turn_by if state.waited else None,
         sent=command.sent,
     )
-    key, scope, amounts = command.model_call_id, state.agent_id, command.reserved
-    return [called, budget.Reserved(key, scope, amounts), *command.warnings]
+    return [called, budget.Reserved(key, scope, amounts)]
 
 
-def _take(state: State, plans: Sequence[tool.Called], command: Command) -> list[Rune]:
+def _take(state: State, command: TakeCalls) -> list[Rune]:
+    plans = command.plans
     ids = tuple(plan.call_id for plan in plans)
     if state.phase is Phase.TOOL_EXECUTING and ids == tuple(at.call_id for at in state.calls):
         return []
@@ -265,53 +502,223 @@ def _take(state: State, plans: Sequence[tool.Called], command: Command) -> list[
         msg = f"{NAME} {state.turn_id}: these are not the calls that {state.model_call_id} asks for"
         raise Refused(msg)
     if all(plan.hold for plan in plans):
-        # Nobody goes before the first one.
+        # None goes before the first one.
         plans = (replace(plans[0], hold=False), *plans[1:])
-    return [ToolCallsReceived(ids, state.round, trigger="tool_calls"), *plans]
+    calls = _affordable(plans, command.budget)
+    return [ToolCallsReceived(ids, state.round, trigger="tool_calls"), *calls]
+
+
+def _affordable(plans: Sequence[tool.Called], account: ledger.State) -> list[tool.Called]:
+    """Return the calls, each with what the budget says against it.
+
+    One after the other, so that several calls at once do not all take the last of something.
+    """
+    found = []
+    for plan in plans:
+        if plan.rule.verdict in {"allow", "ask"}:
+            key, scope, amounts = plan.call_id, plan.agent_id, plan.rule.cost
+            spent = ledger.afford(account, scope, amounts, key)
+            if spent is not None:
+                plan = replace(plan, afford=spent)  # noqa: PLW2901 -- the same call
+            elif plan is not plans[-1]:
+                account = ledger.evolve(account, budget.Reserved(key, scope, amounts))
+        found.append(plan)
+    return found
 
 
 def _restart(state: State) -> list[Rune]:
     assert state.answer is not None
-    reason = state.answer.error_type
-    attempt = state.attempt + 1
+    reason, attempt = state.answer.error_type, state.attempt + 1
     trigger = reason or "fault"
     return [StreamRestarted(state.round, attempt, reason, state.model_call_id, trigger=trigger)]
 
 
-def _complete(state: State, final_output: str, now: int | None, command: Command) -> list[Rune]:
+def _complete(state: State, command: Complete) -> list[Rune]:
     _check_still(state, command)
-    if not isinstance(_next(state), FinishTurn | CloseRound):
+    following = _next(state)
+    well = following == End(state.model_call_id, Complete())
+    if not well and not isinstance(following, CloseRound):
         raise refusal(NAME, state.phase, command)
-    settled = clock.stop(state, now)
-    used = clock.spent(state, settled)
-    trigger = "response_done" if state.phase is Phase.STREAMING else TOOLS_FINISHED
-    return [*settled, Completed(final_output, used, state.turn_id, trigger=trigger)]
+    settled = end_slice(state.time_slice, command.now)
+    for rune in settled:
+        state = evolve(state, rune)
+    trigger = "response_done" if state.phase is Phase.STREAMING else "tools_finished"
+    return [*settled, Completed(command.text, state.used, state.turn_id, trigger=trigger)]
+
+
+def _run(state: State, now: int, account: ledger.State) -> list[Rune]:
+    """Set a slice of time aside, unless one passes now or there is nothing to count."""
+    passes = state.time_slice is not None and now < state.time_slice.until
+    if passes or not state.timed or state.broke or not works(state):
+        return []
+    key = f"{state.turn_id}-w{state.time_slices}"
+    return begin_slice(state.time_slice, key, state.agent_id, now, account)
+
+
+def _hold_up(state: State, command: HoldUp | GoOn) -> list[Rune]:
+    """Tell the turn that asked that a human is waited for, or no longer; nothing if that is old."""
+    if command not in _delegation(state):
+        return []
+    kind = HeldUp if isinstance(command, HoldUp) else WentOn
+    return [kind(turn_id=state.turn_id, call_id=state.asked_by, asked_in=state.asked_in)]
+
+
+# -- evolve ------------------------------------------------------------------------------------
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take a rune's data into the state."""
+    match rune:
+        case Started():
+            return State(
+                phase=state.phase,
+                turn_id=rune.turn_id,
+                agent_id=rune.agent_id,
+                model=rune.model,
+                on_crash=rune.on_crash,
+                retries=rune.retries,
+                deadline=rune.deadline,
+                timed=rune.timed,
+                asked_in=rune.asked_in,
+                asked_by=rune.message_id if rune.asked_in else "",
+            )
+        case model.Called(model_call_id, turn_by=turn_by) if _is_awaited(state, model_call_id):
+            by = state.deadline if turn_by is None else turn_by
+            return replace(state, model_call_id=model_call_id, deadline=by, waited=False)
+        case model.Completed() | model.Failed() | model.Cancelled():
+            return _answered(state, rune)
+        case ToolCallsReceived(call_ids):
+            return replace(state, calls=tuple([Call(call_id) for call_id in call_ids]))
+        case tool.Called() | tool.ApprovalRequested() | tool.Approved() | tool.Result():
+            return _with_call(state, rune)
+        case ToolsFinished():
+            begun = state.round + 1
+            return replace(state, round=begun, attempt=0, model_call_id="", answer=None, calls=())
+        case StreamRestarted(attempt=attempt):
+            return replace(state, attempt=attempt, model_call_id="", answer=None)
+        case budget.Reserved() | budget.Settled() | budget.Exhausted():
+            return _spent(state, rune)
+        case HeldUp(turn_id) | WentOn(turn_id):
+            if turn_id == state.turn_id:
+                return replace(state, held_up=isinstance(rune, HeldUp))
+            return _with_call(state, rune)
+        case _:
+            return state
+
+
+def _spent(state: State, rune: budget.Reserved | budget.Settled | budget.Exhausted) -> State:
+    """Note what becomes of the turn's time, and what its tool calls are charged with.
+
+    A call that was never begun is not charged. Model calls say themselves what they used.
+    """
+    match rune:
+        case budget.Reserved(key=key, amounts=amounts, until=int(until)):
+            new = TimeSlice(key, until, amounts.wall)
+            return replace(state, time_slice=new, time_slices=state.time_slices + 1)
+        case budget.Settled(key=key, used=used) if _is_slice(state, key):
+            return replace(state, time_slice=None, used=state.used + used)
+        case budget.Settled(key=key, used=used) if any(at.call_id == key for at in state.calls):
+            return replace(state, used=state.used + used)
+        case budget.Exhausted(what="wall"):
+            return replace(state, broke=True)
+        case _:
+            return state
+
+
+def _is_slice(state: State, key: str) -> bool:
+    return state.time_slice is not None and state.time_slice.key == key
+
+
+def _is_awaited(state: State, model_call_id: str) -> bool:
+    return not state.model_call_id and model_call_id == expected(state)
+
+
+def _answered(state: State, rune: model.Completed | model.Failed | model.Cancelled) -> State:
+    """Note how the round's model call ended; other model calls do not count any more."""
+    if under_way(state) != (rune.model_call_id,):
+        return state
+    answer: Answer
+    match rune:
+        case model.Completed(calls=calls):
+            asked = tuple([call.call_id for call in calls[: MAX_CALLS + 1]])
+            answer = Answer("completed", asked)
+        case model.Failed():
+            kind, message, retryable = rune.error_type, rune.message, rune.retryable
+            answer = Answer("failed", error_type=kind, message=message, retryable=retryable)
+        case model.Cancelled(reason=reason, actor=actor):
+            answer = Answer("cancelled", error_type=reason, actor=actor)
+    return replace(state, answer=answer, used=state.used + rune.usage)
+
+
+def _with_call(
+    state: State,
+    rune: tool.Called | tool.ApprovalRequested | tool.Approved | tool.Result | HeldUp | WentOn,
+) -> State:
+    """Note what became of a call of this round; others do not count any more."""
+    ids = [call.call_id for call in state.calls]
+    if rune.call_id not in ids:
+        return state
+    at = ids.index(rune.call_id)
+    call = state.calls[at]
+    if call.status is not None:
+        return state
+    match rune:
+        case tool.Called(rule=rule, hold=hold):
+            call = replace(call, hold=hold)
+            state = replace(state, waited=state.waited or rule.verdict == "ask")
+        case tool.ApprovalRequested() | HeldUp():
+            call = replace(call, asked=True)
+            state = replace(state, waited=True)
+        case tool.Approved() | WentOn():
+            call = replace(call, asked=False)
+        case tool.Result(status=status):
+            call = replace(call, status=status)
+            if status == "cancelled" and state.stopped in {"", BUDGET_EXHAUSTED}:
+                reason = rune.trigger or "interrupt"
+                state = replace(state, stopped=reason, stopped_by=rune.actor)
+            elif rune.trigger == BUDGET_EXHAUSTED and not state.stopped:
+                state = replace(state, stopped=BUDGET_EXHAUSTED, stopped_by="system")
+    return replace(state, calls=(*state.calls[:at], call, *state.calls[at + 1 :]))
 
 
 # -- due ---------------------------------------------------------------------------------------
 
 
 def due(state: State) -> list[Effect]:
-    """Say what has to be done while the state is this one."""
+    """Return what has to be done while the state is this one."""
     following = _next(state)
     effects: list[Effect] = []
     if state.timed:
         # Before anything else: time is set aside before it passes.
-        effects += clock.due(state, ends=isinstance(following, _ENDINGS))
+        effects += clock_effects(
+            state.time_slice,
+            state.time_slices,
+            broke=state.broke,
+            works=works(state),
+            goes_on=bool(under_way(state)),
+            ends=isinstance(following, End),
+        )
     if state.asked_in:
-        effects += asker.due(state)
+        effects += _delegation(state)
     if following is not None:
         effects.append(following)
-    elif state.phase is TOOL_EXECUTING:
+    elif state.phase is Phase.TOOL_EXECUTING:
         effects += _awaited(state)
     return effects
 
 
+def _delegation(state: State) -> list[HoldUp | GoOn]:
+    """Return what the turn that asked for this one has to be told."""
+    if not state.asked_in or not is_open(state) or works(state) is not state.held_up:
+        return []
+    return [GoOn() if state.held_up else HoldUp()]
+
+
 def _awaited(state: State) -> list[Effect]:
-    """Say whom the turn waits for: the calls without a result, all of which have to be there.
+    """Return what the turn waits for: the calls without a result, whose actors have to be there.
 
     Where only such are left that wait for the others, the first goes, alone: not safe in parallel
-    is not safe with anybody.
+    is not safe with any other.
     """
     waiting = [call for call in state.calls if call.status is None]
     effects: list[Effect] = [EnsureTool(call.call_id) for call in waiting]
@@ -321,54 +728,114 @@ def _awaited(state: State) -> list[Effect]:
 
 
 def _next(state: State) -> Effect | None:
-    """Say what the turn does next of itself; nothing while it waits for its tools."""
+    """Return what the turn does next of itself; None while it waits for its tools."""
     found: Effect | None = None
     phase = state.phase
-    if phase is STREAMING:
+    if phase is Phase.STREAMING:
         if not state.model_call_id:
             found = AskModel(expected(state), state.round, state.attempt)
         elif state.answer is None:
             found = EnsureModel(state.model_call_id)
         else:
             found = _after(state, state.answer)
-    elif phase is TOOL_EXECUTING and not under_way(state):
+    elif phase is Phase.TOOL_EXECUTING and not under_way(state):
         found = _stop(state, state.stopped, state.stopped_by) if state.stopped else CloseRound()
-    if state.broke and found is not None and not isinstance(found, EnsureModel | FinishTurn):
-        return GiveUp(state.model_call_id, BUDGET_EXHAUSTED, "its budget has no time left")
+    goes_on = found is None or isinstance(found, EnsureModel)
+    if state.broke and not goes_on and found != End(state.model_call_id, Complete()):
+        return _given_up(state, BUDGET_EXHAUSTED, "its budget has no time left")
     return found
 
 
 def _after(state: State, answer: Answer) -> Effect:
-    """Say what follows from the way the model call ended."""
-    call, crashed = state.model_call_id, answer.error_type == CRASH
+    """Return what follows from the way the model call ended."""
+    crashed = answer.error_type == CRASH
     match answer.how:
         case "completed" if not answer.asked:
-            return FinishTurn(call)
+            return End(state.model_call_id, Complete())
         case "completed" if len(answer.asked) > MAX_CALLS:
             message = f"the model asked for more than {MAX_CALLS} calls at once"
-            return GiveUp(call, "too_many_calls", message)
+            return _given_up(state, "too_many_calls", message)
         case "completed":
-            return ReceiveCalls(call)
+            return ReceiveCalls(state.model_call_id)
         case "cancelled":
             return _stop(state, answer.error_type, answer.actor)
         case "failed" if crashed and state.on_crash == "interrupt":
-            return FinishEarly(call, CRASH, "system")
+            return _stop(state, CRASH, "system")
         case "failed" if answer.retryable and state.attempt < state.retries:
             return RestartStream()
         case "failed":
-            return GiveUp(call, answer.error_type, answer.message)
+            return _given_up(state, answer.error_type, answer.message)
         case _:
             assert_never(answer.how)
 
 
 def _stop(state: State, reason: str, actor: Actor) -> Effect:
-    """Say how a turn ends that was stopped. What a user calls the reason is only a word."""
+    """Return how a turn ends that was stopped. What a user calls the reason is only a word."""
     if actor == "timeout":
-        return GiveUp(state.model_call_id, TIMEOUT, "the turn took longer than it may")
+        return _given_up(state, TIMEOUT, _TOO_LONG)
     if actor == "system" and reason == BUDGET_EXHAUSTED:
         message = "the budget has no room for a call that the model asked for"
-        return GiveUp(state.model_call_id, BUDGET_EXHAUSTED, message)
-    return FinishEarly(state.model_call_id, reason, actor)
+        return _given_up(state, BUDGET_EXHAUSTED, message)
+    return End(state.model_call_id, Interrupt(reason, actor=actor))
+
+
+def _given_up(state: State, error_type: str, message: str) -> End:
+    return End(state.model_call_id, Fail(error_type, message))
+
+
+# -- what the shell must know ------------------------------------------------------------------
+
+
+def route(state: State, rune: Rune) -> Routing:
+    """Return where a rune that this law decides belongs, its own birth included."""
+    match rune:
+        case Started(turn_id, agent_id):
+            return Routing(turn_id, (agent_id, "session"))
+        case model.Called(model_call_id=call) | tool.Called(call_id=call):
+            return Routing(call, (state.turn_id,))
+        case budget.Reserved(until=None):
+            return ledger.UNOBSERVED
+        case budget.Settled() | budget.Reserved():
+            # Its own time: the calls settle theirs.
+            return Routing(ledger.NAME, (state.turn_id,))
+        case budget.Exhausted(what=what):
+            at = ledger.route(ledger.LIFECYCLE.initial, rune)
+            return Routing(at.owner, (*at.observers, state.turn_id)) if what == "wall" else at
+        case ToolCallsReceived() | StreamRestarted():
+            # How it goes on within: no other fold needs it.
+            return Routing(state.turn_id)
+        case HeldUp(turn_id, asked_in=asked_in) | WentOn(turn_id, asked_in=asked_in):
+            return Routing(turn_id, (asked_in,))
+        case ToolsFinished():
+            return Routing(state.turn_id, ("session",))
+        case _:
+            return Routing(state.turn_id, (state.agent_id, "session"))
+
+
+def deadline(state: State) -> int | None:
+    """Return when the turn must be looked at: its time is up, or a slice of it has passed."""
+    by, current = time_limit(state), state.time_slice
+    if current is None or not is_open(state):
+        return by
+    return current.until if by is None else min(by, current.until)
+
+
+def time_limit(state: State) -> int | None:
+    """Return when the turn's time is up; None while it waits for a human, or is about to end.
+
+    A human has the time that the approval says. An end that is due is reached whatever the clock
+    says: an answer that is all there is not thrown away for being a moment late.
+    """
+    if state.waited or not is_open(state):
+        return None
+    # Before the model has answered nothing ends a turn but want of time.
+    may_end = state.answer is not None or state.broke
+    return None if may_end and isinstance(_next(state), End) else state.deadline
+
+
+def context(state: State) -> tuple[str | None, str | None]:
+    """Return the agent and the turn that its runes belong to."""
+    return state.agent_id, state.turn_id
 
 
 LIFECYCLE: Final = Lifecycle(
@@ -386,7 +853,7 @@ LIFECYCLE: Final = Lifecycle(
             for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
         ),
     ),
-    version=4,
+    version=5,
 )
 
 ENTITY: Final = Entity(
@@ -396,6 +863,6 @@ ENTITY: Final = Entity(
     is_open=is_open,
     deadline=deadline,
     context=context,
-    internal=INTERNAL,
-    external=EXTERNAL,
+    internal=frozenset({CloseRound, RestartStream, HoldUp, GoOn}),
+    external=frozenset({Tick, StopClock}),
 )

@@ -13,7 +13,7 @@ from actors.session import runes as sessions
 from actors.tool import runes as tools
 from actors.tool.state import State as Call
 from actors.turn import runes as turns
-from actors.turn.state import before_it
+from actors.turn.lifecycle import before_it
 from runefold.testing.simulation.models import KEY
 from runefold.testing.simulation.wishes import Wishes
 

@@ -5,34 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from actors.budget.runes import Amounts, Exhausted, Settled
+from msgspec.structs import replace
+
+from actors.budget import lifecycle as ledger
+from actors.budget.runes import Amounts, Exhausted, Limits, Settled
 from actors.model import runes as model
 from actors.tool import runes as tool
-from actors.turn.commands import (
+from actors.turn.lifecycle import (
+    ENTITY,
+    LIFECYCLE,
     Ask,
     AskModel,
     Command,
     Complete,
     Effect,
+    End,
     EnsureModel,
     EnsureTool,
     Fail,
-    FinishEarly,
-    FinishTurn,
-    GiveUp,
-    Halt,
     Interrupt,
+    Phase,
     ReceiveCalls,
-    Run,
-    Stand,
-    StartClock,
-    StopClock,
+    State,
     TakeCalls,
-    Tick,
+    under_way,
 )
-from actors.turn.lifecycle import ENTITY, LIFECYCLE
 from actors.turn.runes import Started, StreamRestarted, Summary, ToolCallsReceived, ToolsFinished
-from actors.turn.state import Phase, State, under_way
+from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 from runelog.errors import Refused
 from runelog.lifecycle import fold
 
@@ -47,11 +46,38 @@ BY = 1_000
 """When the turn must be over."""
 USED = Amounts(tokens=10)
 BORN = Started(turn_id=TURN, agent_id=AGENT, input="hi", deadline=BY, model="scripted")
-LATE = Exhausted(scope=AGENT, what="wall", used=99, limit=100, key="turn_1-w0")
+LATE = Exhausted(scope=AGENT, what="wall", used=100, limit=100, key="turn_1-w0")
 """What the budget says when it has no more time."""
-STRETCH = 50
+SLICE = 50
 """How much time is set aside at once."""
 SPENT = Exhausted(scope="session", what="tokens", used=9, limit=10, key="turn_1-r0-a0")
+
+
+def account(
+    limits: Limits = Limits(),  # noqa: B008 -- it cannot be changed
+    used: Amounts = Amounts(),  # noqa: B008 -- as above
+    session: ledger.Scope = ledger.Scope("session"),  # noqa: B008 -- as above
+) -> ledger.State:
+    """Return a budget in which the agent has these limits and has used so much."""
+    return ledger.State(scopes=(session, ledger.Scope(AGENT, "session", limits, used)))
+
+
+ROOM = account()
+"""A budget without limits."""
+NO_TOKENS = account(
+    session=ledger.Scope("session", limits=Limits(tokens=10), used=Amounts(tokens=9))
+)
+"""One that says `SPENT`."""
+NO_TIME = account(Limits(wall=100), Amounts(wall=100))
+"""One that says `LATE`."""
+
+
+def room_for(wall: int) -> ledger.State:
+    """Return a budget that has one slice of time left, which is so long."""
+    return account(Limits(wall=wall))
+
+
+SOME_TIME = room_for(SLICE)
 
 
 def called(round_: int = 0, attempt: int = 0, turn_by: int | None = None) -> model.Called:
@@ -71,17 +97,34 @@ def called(round_: int = 0, attempt: int = 0, turn_by: int | None = None) -> mod
     )
 
 
-def ask(round_: int = 0, attempt: int = 0, exhausted: Exhausted | None = None) -> Ask:
+def ask(round_: int = 0, attempt: int = 0, budget: ledger.State = ROOM) -> Ask:
     """Return the command that makes a model call."""
     return Ask(
         model_call_id=f"{TURN}-r{round_}-a{attempt}",
         upto=3,
         prompt="hash",
-        reserved=Amounts(tokens=100),
+        budget=budget,
+        sent=0,
+        max_output_tokens=100,
+        cost=None,
         first_byte_by=60,
         turn_by=9_000,
-        exhausted=exhausted,
     )
+
+
+def finished(model_call_id: str) -> End:
+    """Return how a turn ends well."""
+    return End(model_call_id, Complete())
+
+
+def ended_early(model_call_id: str, reason: str, actor: Actor = "system") -> End:
+    """Return how a turn ends that was stopped."""
+    return End(model_call_id, Interrupt(reason, actor=actor))
+
+
+def given_up(model_call_id: str, error_type: str, message: str) -> End:
+    """Return how a turn ends that cannot go on."""
+    return End(model_call_id, Fail(error_type, message))
 
 
 def answered(*ids: str, round_: int = 0, attempt: int = 0) -> model.Completed:
@@ -220,24 +263,20 @@ class World:
     def answer(self, effect: Effect) -> bool:
         """Perform what ends a turn; say whether it was that."""
         match effect:
-            case FinishTurn():
-                return self.tell(Complete("done", self.now))
-            case FinishEarly(_, reason, actor):
-                return self.tell(Interrupt(reason, "part", actor, self.now))
-            case GiveUp(_, error_type, message):
-                return self.tell(Fail(error_type, message, "part", self.now))
+            case End(_, how):
+                return self.tell(replace(how, text="part", now=self.now))
             case _:
                 return False
 
     def keep_time(self, effect: Effect, choice: int) -> bool:
         """Do what is due about the clock; say whether it was that."""
-        stretch = self.state.stretch
+        account = NO_TIME if choice % 8 == 0 else SOME_TIME
         match effect:
             case StartClock():
-                return self.tell(Run(self.now, STRETCH, LATE if choice % 8 == 0 else None))
-            case Tick() if stretch is not None:
+                return self.tell(Run(self.now, account))
+            case Tick():
                 self.now += choice
-                return self.tell(Run(self.now, STRETCH, LATE if choice % 8 == 0 else None))
+                return self.tell(Run(self.now, account))
             case StopClock():
                 return self.tell(Stand(self.now))
             case Halt(reason):
@@ -251,7 +290,7 @@ class World:
         """Do what is due, and have it come out in one of many ways."""
         match effect:
             case AskModel(_, round_, attempt):
-                assert self.tell(ask(round_, attempt, SPENT if choice % 10 == 0 else None))
+                assert self.tell(ask(round_, attempt, NO_TOKENS if choice % 10 == 0 else ROOM))
             case EnsureModel():
                 self.hear(_outcome(self.state, choice))
             case ReceiveCalls():
@@ -261,7 +300,7 @@ class World:
                     plan(call_id, hold=(choice + n) % 2 == 0, verdict=verdict)
                     for n, call_id in enumerate(self.state.answer.asked)
                 ]
-                assert self.tell(TakeCalls(tuple(plans)))
+                assert self.tell(TakeCalls(tuple(plans), ROOM))
             case EnsureTool(call_id) if choice % 4 == 0:
                 asked = {call.call_id for call in self.state.calls if call.asked}
                 self.hear(agreed(call_id) if call_id in asked else question(call_id))

@@ -11,25 +11,19 @@ from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Reserved, Settled
 from actors.commands import Recover, TimeUp
 from actors.entity import Routing
 from actors.model import runes as model
-from actors.turn.commands import (
+from actors.turn.lifecycle import (
+    ENTITY,
+    LIFECYCLE,
     AskModel,
     Complete,
     EnsureModel,
     EnsureTool,
     Fail,
-    FinishTurn,
-    GiveUp,
-    Halt,
     Interrupt,
-    Run,
-    Stand,
-    StartClock,
-    StopClock,
     TakeCalls,
-    Tick,
 )
-from actors.turn.lifecycle import ENTITY, LIFECYCLE
 from actors.turn.runes import Completed, Error, Interrupted
+from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 from runefold.testing.spec import Given
 from tests.actors.turn.scenes import (
     AGENT,
@@ -37,9 +31,13 @@ from tests.actors.turn.scenes import (
     BY,
     EXECUTING,
     LATE,
+    NO_TIME,
+    NO_TOKENS,
+    ROOM,
+    SLICE,
+    SOME_TIME,
     SPENT,
     STREAMING,
-    STRETCH,
     TURN,
     USED,
     agreed,
@@ -49,20 +47,23 @@ from tests.actors.turn.scenes import (
     charged,
     executing,
     failed,
+    finished,
+    given_up,
     plan,
     question,
     result,
+    room_for,
 )
 
 if TYPE_CHECKING:
-    from actors.turn.commands import Command
+    from actors.turn.lifecycle import Command
     from runelog.rune import Rune
 
 NOW: Final = 100
 TIMED: Final = replace(BORN, timed=True)
 
 
-def aside(number: int = 0, until: int = NOW + STRETCH, length: int = STRETCH) -> Reserved:
+def aside(number: int = 0, until: int = NOW + SLICE, length: int = SLICE) -> Reserved:
     """Return time that is set aside."""
     return Reserved(f"turn_1-w{number}", AGENT, Amounts(wall=length), until=until)
 
@@ -72,6 +73,7 @@ def passed(wall: int, number: int = 0, *, guessed: bool = False) -> Settled:
     return Settled(f"turn_1-w{number}", Amounts(wall=wall), estimated=guessed)
 
 
+OUT_OF_TIME: Final = given_up("turn_1-r0-a0", BUDGET_EXHAUSTED, "its budget has no time left")
 RUNNING: Final = (TIMED, aside(), called())
 WORKING: Final = (TIMED, aside(), *EXECUTING[1:])
 
@@ -81,29 +83,27 @@ def test_time_is_set_aside_before_the_model_is_asked() -> None:
     turn = Given(LIFECYCLE, TIMED)
 
     assert turn.due[0] == StartClock(0)
-    assert turn.when(Run(NOW, STRETCH)) == [aside()]
+    assert turn.when(Run(NOW, SOME_TIME)) == [aside()]
     assert turn.having(aside()).due == [Tick("turn_1-w0"), AskModel("turn_1-r0-a0", 0, 0)]
     assert Given(LIFECYCLE, BORN).due == [AskModel("turn_1-r0-a0", 0, 0)]
-    assert Given(LIFECYCLE, BORN).when(Run(NOW, STRETCH)) == []
+    assert Given(LIFECYCLE, BORN).when(Run(NOW, SOME_TIME)) == []
 
 
-def test_a_stretch_that_has_passed_is_counted_whole_and_the_next_one_begins_where_it_ended() -> (
-    None
-):
+def test_a_slice_that_has_passed_is_counted_whole_and_the_next_one_begins_where_it_ended() -> None:
     """However late that is noticed, no time is lost in between and none is counted twice."""
     turn = Given(LIFECYCLE, *RUNNING)
-    late = NOW + STRETCH + 7
+    late = NOW + SLICE + 7
 
-    assert turn.when(Run(NOW + STRETCH - 1, STRETCH)) == []
-    assert turn.when(Run(late, STRETCH)) == [passed(STRETCH), aside(1, NOW + 2 * STRETCH)]
-    assert turn.when(Run(late, 5)) == [passed(STRETCH), aside(1, NOW + STRETCH + 5, 5)]
+    assert turn.when(Run(NOW + SLICE - 1, SOME_TIME)) == []
+    assert turn.when(Run(late, SOME_TIME)) == [passed(SLICE), aside(1, NOW + 2 * SLICE)]
+    assert turn.when(Run(late, room_for(5))) == [passed(SLICE), aside(1, NOW + SLICE + 5, 5)]
 
 
-@pytest.mark.parametrize("after", [0, 1, STRETCH, STRETCH + 1, -1])
+@pytest.mark.parametrize("after", [0, 1, SLICE, SLICE + 1, -1])
 def test_the_end_counts_what_has_passed(after: int) -> None:
     """An end counts the time until then: no more than was set aside, and never less than none."""
     turn = Given(LIFECYCLE, *RUNNING, answered())
-    wall = min(max(after, 0), STRETCH)
+    wall = min(max(after, 0), SLICE)
     settled, end = turn.when(Complete("done", NOW + after))
 
     assert settled == passed(wall)
@@ -114,7 +114,7 @@ def test_the_end_counts_what_has_passed(after: int) -> None:
 ENDS: Final[dict[str, tuple[tuple[Rune, ...], Command, type[Rune]]]] = {
     "interrupted": (RUNNING[:2], Interrupt("steer", now=NOW + 3), Interrupted),
     "failed": (RUNNING[:2], Fail("unknown_model", now=NOW + 3), Error),
-    "out of tokens": (RUNNING[:2], replace(ask(0, 0, SPENT), now=NOW + 3), Error),
+    "out of tokens": (RUNNING[:2], replace(ask(0, 0, NO_TOKENS), now=NOW + 3), Error),
     "out of its own time": ((TIMED, aside(0, BY + 47)), TimeUp(BY), Error),
 }
 
@@ -129,13 +129,13 @@ def test_every_end_settles_the_time_in_its_own_append(how: str) -> None:
 
     assert settled == passed(3)
     assert isinstance(heard[0], end)
-    assert turn.having(settled, *heard).state.stretch is None
+    assert turn.having(settled, *heard).state.time_slice is None
 
 
 def test_who_cannot_say_the_time_counts_all_of_it() -> None:
-    """After a crash, or if nobody says what time it is, a stretch counts whole, as estimated."""
+    """After a crash, or if nobody says what time it is, a slice counts whole, as estimated."""
     turn = Given(LIFECYCLE, *RUNNING)
-    guessed = passed(STRETCH, guessed=True)
+    guessed = passed(SLICE, guessed=True)
 
     assert turn.when(Recover(NOW + 1)) == [guessed]
     assert turn.having(guessed).when(Recover(NOW + 1)) == []
@@ -162,7 +162,7 @@ def test_the_clock_stands_while_only_a_human_is_waited_for() -> None:
     assert both.due == [StopClock("turn_1-w0"), EnsureTool("a"), EnsureTool("b")]
     assert both.when(Stand(NOW + 5)) == [passed(5)]
     assert stood.due == [EnsureTool("a"), EnsureTool("b")]
-    assert stood.when(Run(NOW + 9, STRETCH)) == []
+    assert stood.when(Run(NOW + 9, SOME_TIME)) == []
     assert stood.having(agreed("b")).due[0] == StartClock(1)
     assert stood.having(result("b", "denied")).due == [EnsureTool("a")]
 
@@ -188,55 +188,54 @@ def test_calls_on_hold_behind_a_human_do_not_keep_the_clock_running() -> None:
 def test_without_time_what_is_under_way_is_cancelled_and_the_turn_ends() -> None:
     """The budget says no: the turn ends at the next safe boundary, and for that reason."""
     turn = Given(LIFECYCLE, *RUNNING)
-    runes = turn.when(Run(NOW + STRETCH, 0, LATE))
+    runes = turn.when(Run(NOW + SLICE, NO_TIME))
     broke = turn.having(*runes)
     stopped = broke.having(model.Cancelled("turn_1-r0-a0", BUDGET_EXHAUSTED))
 
-    assert runes == [passed(STRETCH), LATE]
+    assert runes == [passed(SLICE), replace(LATE, key="turn_1-w1")]
     assert broke.due == [Halt(BUDGET_EXHAUSTED), EnsureModel("turn_1-r0-a0")]
-    assert broke.when(Run(NOW + STRETCH, STRETCH)) == []
-    assert [type(effect) for effect in stopped.due] == [GiveUp]
-    assert stopped.due[0].error_type == BUDGET_EXHAUSTED  # type: ignore[union-attr]  # as just seen
+    assert broke.when(Run(NOW + SLICE, SOME_TIME)) == []
+    assert stopped.due == [OUT_OF_TIME]
 
 
 def test_without_time_at_the_beginning_nothing_is_asked() -> None:
     """A turn that cannot be given any time ends before its model is asked."""
     turn = Given(LIFECYCLE, TIMED, LATE)
 
-    assert [type(effect) for effect in turn.due] == [GiveUp]
+    assert turn.due == [replace(OUT_OF_TIME, model_call_id="")]
 
 
 def test_without_time_a_fault_is_not_retried_and_no_tool_begins() -> None:
     """Whatever the turn would go on with, it does not, except to keep an answer that is there."""
     broke = (TIMED, called(), LATE)
 
-    assert isinstance(Given(LIFECYCLE, *broke, failed()).due[0], GiveUp)
-    assert isinstance(Given(LIFECYCLE, *broke, answered("a")).due[0], GiveUp)
-    assert Given(LIFECYCLE, *broke, answered()).due == [FinishTurn("turn_1-r0-a0")]
+    assert Given(LIFECYCLE, *broke, failed()).due == [OUT_OF_TIME]
+    assert Given(LIFECYCLE, *broke, answered("a")).due == [OUT_OF_TIME]
+    assert Given(LIFECYCLE, *broke, answered()).due == [finished("turn_1-r0-a0")]
     back = (*WORKING, passed(1), LATE, result("a"), result("b"))
-    assert isinstance(Given(LIFECYCLE, *back).due[0], GiveUp)
+    assert Given(LIFECYCLE, *back).due == [OUT_OF_TIME]
 
 
-def test_the_alarm_rings_at_the_end_of_a_stretch_or_of_the_turn() -> None:
-    """Whichever comes first; a stretch also while the turn's own time stands still."""
+def test_the_alarm_rings_at_the_end_of_a_slice_or_of_the_turn() -> None:
+    """Whichever comes first; a slice also while the turn's own time stands still."""
     waits = (*WORKING, question("a"))
 
-    assert ENTITY.deadline(Given(LIFECYCLE, *RUNNING).state) == NOW + STRETCH
+    assert ENTITY.deadline(Given(LIFECYCLE, *RUNNING).state) == NOW + SLICE
     assert ENTITY.deadline(Given(LIFECYCLE, TIMED, aside(0, BY + 1)).state) == BY
-    assert ENTITY.deadline(Given(LIFECYCLE, *waits).state) == NOW + STRETCH
+    assert ENTITY.deadline(Given(LIFECYCLE, *waits).state) == NOW + SLICE
     assert ENTITY.deadline(Given(LIFECYCLE, *waits, passed(1)).state) is None
 
 
-def test_a_stretch_that_is_over_does_not_end_the_turn() -> None:
-    """The end of a stretch is no deadline of the turn's: only its own time-out is."""
-    assert Given(LIFECYCLE, *RUNNING[:2]).when(TimeUp(NOW + STRETCH)) == []
+def test_a_slice_that_is_over_does_not_end_the_turn() -> None:
+    """The end of a slice is no deadline of the turn's: only its own time-out is."""
+    assert Given(LIFECYCLE, *RUNNING[:2]).when(TimeUp(NOW + SLICE)) == []
 
 
 def test_calls_of_other_agents_are_counted_in_what_the_turn_used() -> None:
     """A call that asks an agent is a tool call and a sub-call."""
     asks = replace(plan("a"), rule=replace(plan("a").rule, sub_call=True))
     turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
-    runes = turn.when(TakeCalls((asks, plan("b"))))
+    runes = turn.when(TakeCalls((asks, plan("b")), ROOM))
     back = (result("a"), charged("a", sub_calls=1), result("b"), charged("b"))
 
     assert turn.having(*runes, *back).state.used == replace(USED, tool_calls=2, sub_calls=1)

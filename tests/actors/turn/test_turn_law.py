@@ -13,16 +13,20 @@ from actors.budget.runes import Reserved, Settled
 from actors.commands import Recover, TimeUp
 from actors.entity import Moved
 from actors.model import runes as model
-from actors.turn.commands import (
+from actors.turn.lifecycle import (
+    ENTITY,
+    LIFECYCLE,
     CloseRound,
     Command,
     Complete,
     Fail,
     Interrupt,
+    Phase,
     RestartStream,
+    State,
     TakeCalls,
+    under_way,
 )
-from actors.turn.lifecycle import ENTITY, LIFECYCLE
 from actors.turn.runes import (
     Completed,
     Error,
@@ -32,7 +36,6 @@ from actors.turn.runes import (
     ToolCallsReceived,
     ToolsFinished,
 )
-from actors.turn.state import Phase, State, under_way
 from runefold.testing.spec import Given
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import describe, fold, state_hash
@@ -42,9 +45,10 @@ from tests.actors.turn.scenes import (
     BORN,
     BY,
     EXECUTING,
+    NO_TOKENS,
     RESTARTED,
+    ROOM,
     SECOND_ROUND,
-    SPENT,
     STREAMING,
     World,
     answered,
@@ -111,9 +115,9 @@ COMMANDS: tuple[Command, ...] = (
     ask(),
     ask(1),
     ask(0, 1),
-    ask(0, 0, SPENT),
-    TakeCalls((plan("a"), plan("b"))),
-    TakeCalls(()),
+    ask(0, 0, NO_TOKENS),
+    TakeCalls((plan("a"), plan("b")), ROOM),
+    TakeCalls((), ROOM),
     Complete("done"),
     Interrupt("steer"),
     Fail("no_provider"),
@@ -329,7 +333,7 @@ def test_no_turn_ends_while_something_of_it_goes_on(
 def test_time_that_is_set_aside_is_counted_once(
     born: Started, choices: list[tuple[int, int]]
 ) -> None:
-    """One stretch passes at a time, each is counted once, and at the end none is left."""
+    """One slice passes at a time, each is counted once, and at the end none is left."""
     world = walked(born, choices)
     world.stop("steer")
     money = [rune for rune in world.stream if isinstance(rune, Reserved | Settled)]

@@ -9,8 +9,7 @@ from actors.commands import TimeUp
 from actors.model import runes as model
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
-from actors.turn.commands import AskModel, Fail, FinishEarly, GiveUp, Interrupt, RestartStream
-from actors.turn.lifecycle import ENTITY, LIFECYCLE
+from actors.turn.lifecycle import ENTITY, LIFECYCLE, AskModel, End, Fail, Interrupt, RestartStream
 from actors.turn.runes import Error, Interrupted, StreamRestarted, Summary, ToolsFinished
 from runefold.testing.spec import Given
 from runelog.errors import Refused
@@ -25,8 +24,10 @@ from tests.actors.turn.scenes import (
     answered,
     ask,
     called,
+    ended_early,
     executing,
     failed,
+    given_up,
     plan,
     result,
 )
@@ -53,7 +54,7 @@ def test_retries_are_counted_in_each_round() -> None:
     spent = Given(LIFECYCLE, born, *RESTARTED[1:], called(0, 1), failed(attempt=1))
     second = Given(LIFECYCLE, born, *SECOND_ROUND[1:], called(1))
 
-    assert spent.due == [GiveUp("turn_1-r0-a1", "overloaded", "!")]
+    assert spent.due == [given_up("turn_1-r0-a1", "overloaded", "!")]
     assert spent.when(Fail("overloaded", "!", "4 is")) == [
         Error("overloaded", "!", "4 is", "turn_1", trigger="overloaded")
     ]
@@ -72,7 +73,7 @@ def test_a_crash_is_a_retry_like_any_other(why: str, retries: int) -> None:
         turn = turn.after(RestartStream()).having(called(0, attempt + 1))
     turn = turn.having(failed(why, retries))
 
-    assert turn.due == [GiveUp(f"turn_1-r0-a{retries}", why, "!")]
+    assert turn.due == [given_up(f"turn_1-r0-a{retries}", why, "!")]
     with pytest.raises(Refused):
         turn.when(RestartStream())
 
@@ -81,7 +82,7 @@ def test_a_fault_that_does_not_pass_is_not_tried_again() -> None:
     """What the provider refuses once it refuses again."""
     turn = Given(LIFECYCLE, *STREAMING, failed("refused", retry=False))
 
-    assert turn.due == [GiveUp(FIRST, "refused", "!")]
+    assert turn.due == [given_up(FIRST, "refused", "!")]
 
 
 def test_a_dropped_stream_is_not_heard_any_more() -> None:
@@ -99,7 +100,7 @@ def test_a_crash_is_retried_or_interrupts_as_the_agent_says() -> None:
 
     assert Given(LIFECYCLE, *STREAMING, crash).due == [RestartStream()]
     assert Given(LIFECYCLE, careful, called(), failed()).due == [RestartStream()]
-    assert cut_off.due == [FinishEarly(FIRST, "crash", "system")]
+    assert cut_off.due == [ended_early(FIRST, "crash", "system")]
     assert cut_off.when(Interrupt("crash", "4", "system")) == [
         Interrupted("crash", "4", "turn_1", trigger="crash")
     ]
@@ -128,7 +129,7 @@ def test_what_was_cancelled_because_time_is_up_ends_in_a_time_out() -> None:
     tools = Given(LIFECYCLE, *EXECUTING, cut, result("b"))
 
     for turn in (streaming, tools):
-        assert turn.due == [GiveUp(FIRST, "timeout", "the turn took longer than it may")]
+        assert turn.due == [given_up(FIRST, "timeout", "the turn took longer than it may")]
         [end] = turn.when(Fail("timeout", "late", "4 is"))
         assert isinstance(end, Error)
         assert (end.actor, end.partial_output) == ("timeout", "4 is")
@@ -192,6 +193,6 @@ def test_a_call_that_cannot_be_afforded_ends_the_turn_when_its_round_is_over() -
     stopped = turn.having(*(result(name, "cancelled", "steer", "user") for name in names[1:]))
     message = "the budget has no room for a call that the model asked for"
 
-    assert not any(isinstance(effect, GiveUp) for effect in turn.due)
-    assert turn.having(*rest).due == [GiveUp(FIRST, "budget_exhausted", message)]
-    assert stopped.due == [FinishEarly(FIRST, "steer", "user")]
+    assert not any(isinstance(effect, End) for effect in turn.due)
+    assert turn.having(*rest).due == [given_up(FIRST, "budget_exhausted", message)]
+    assert stopped.due == [ended_early(FIRST, "steer", "user")]

@@ -7,31 +7,29 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from actors.budget.runes import Amounts, Exhausted, Reserved, Warning  # noqa: A004 -- its kind
+from actors.budget.runes import Amounts, Exhausted, Limits, Reserved
 from actors.commands import TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
-from actors.turn.commands import (
+from actors.turn.lifecycle import (
+    ENTITY,
+    LIFECYCLE,
+    MAX_CALLS,
     AskModel,
     CloseRound,
     Complete,
     EnsureModel,
     EnsureTool,
     Fail,
-    FinishEarly,
-    FinishTurn,
-    GiveUp,
     GoOn,
     HoldUp,
     Interrupt,
+    Phase,
     ReceiveCalls,
     Release,
     RestartStream,
-    StopClock,
     TakeCalls,
-    Tick,
 )
-from actors.turn.lifecycle import ENTITY, LIFECYCLE
 from actors.turn.runes import (
     Completed,
     Error,
@@ -41,7 +39,7 @@ from actors.turn.runes import (
     ToolCallsReceived,
     ToolsFinished,
 )
-from actors.turn.state import MAX_CALLS, Phase
+from actors.turn.time_slices import StopClock, Tick
 from runefold.testing.spec import Given
 from runelog.errors import Refused
 from runelog.lifecycle import state_hash
@@ -51,19 +49,25 @@ from tests.actors.turn.scenes import (
     BORN,
     BY,
     EXECUTING,
+    NO_TOKENS,
     RESTARTED,
+    ROOM,
     SECOND_ROUND,
     SPENT,
     STREAMING,
     TURN,
     USED,
+    account,
     agreed,
     answered,
     ask,
     called,
     charged,
+    ended_early,
     executing,
     failed,
+    finished,
+    given_up,
     plan,
     question,
     result,
@@ -86,16 +90,32 @@ def test_a_turn_begins_by_asking_its_model() -> None:
 
 
 def test_asking_reserves_in_the_same_append() -> None:
-    """A model call is born together with its reservation, and with what the budget warns of."""
-    warning = Warning(scope=AGENT, what="tokens", used=80, limit=100)
-    runes = Given(LIFECYCLE, BORN).when(replace(ask(), warnings=(warning,)))
+    """A model call is born together with its reservation."""
+    runes = Given(LIFECYCLE, BORN).when(ask())
 
-    assert runes == [called(), Reserved(FIRST, AGENT, Amounts(tokens=100)), warning]
+    assert runes == [called(), Reserved(FIRST, AGENT, Amounts(tokens=100))]
+
+
+def test_what_is_reserved_is_all_that_a_call_may_come_to() -> None:
+    """What is sent, what may come back, a retry if it is one, and what that costs at most.
+
+    Without a price something is set aside where cost is limited, so that no limit means nothing.
+    """
+    limited = account(Limits(cost=5))
+    [_, first] = Given(LIFECYCLE, BORN).when(replace(ask(), sent=7, cost=3))
+    [_, again] = Given(LIFECYCLE, *RESTARTED).when(ask(0, 1))
+    [_, unpriced] = Given(LIFECYCLE, BORN).when(replace(ask(), budget=limited))
+    broke = Given(LIFECYCLE, BORN).when(replace(ask(), budget=account(Limits(cost=0))))
+
+    assert first == Reserved(FIRST, AGENT, Amounts(tokens=107, cost=3))
+    assert again == Reserved("turn_1-r0-a1", AGENT, Amounts(tokens=100, retries=1))
+    assert unpriced == Reserved(FIRST, AGENT, Amounts(tokens=100, cost=1))
+    assert broke[0] == Exhausted(AGENT, "cost", 0, 0, FIRST)
 
 
 def test_what_cannot_be_afforded_ends_the_turn() -> None:
     """A refused reservation is recorded with the end it leads to, and no model call is made."""
-    [spent, error] = Given(LIFECYCLE, BORN).when(ask(exhausted=SPENT))
+    [spent, error] = Given(LIFECYCLE, BORN).when(ask(budget=NO_TOKENS))
 
     assert spent == SPENT
     assert isinstance(error, Error)
@@ -121,20 +141,30 @@ def test_calls_are_born_with_the_round() -> None:
     plans = (plan("a"), plan("b", hold=True))
 
     assert turn.due == [ReceiveCalls(FIRST)]
-    assert turn.when(TakeCalls(plans)) == [
+    assert turn.when(TakeCalls(plans, ROOM)) == [
         ToolCallsReceived(("a", "b"), 0, trigger="tool_calls"),
         *plans,
     ]
+
+
+def test_several_calls_at_once_do_not_all_take_the_last_of_something() -> None:
+    """Calls are judged one after the other; one that is not made anyway takes nothing."""
+    turn = Given(LIFECYCLE, *STREAMING, answered("a", "b", "c"))
+    plans = (plan("a", verdict="deny"), plan("b"), plan("c", verdict="ask"))
+    spent = Exhausted(AGENT, "tool_calls", 1, 1, "c")
+    [_, *born] = turn.when(TakeCalls(plans, account(Limits(tool_calls=1))))
+
+    assert born == [*plans[:2], replace(plans[2], afford=spent)]
 
 
 def test_calls_that_were_taken_are_not_taken_again() -> None:
     """The same calls once more lead to nothing, also when they are back; others are refused."""
     plans = (plan("a"), plan("b"))
 
-    assert Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans)) == []
-    assert Given(LIFECYCLE, *BACK).when(TakeCalls(plans)) == []
+    assert Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans, ROOM)) == []
+    assert Given(LIFECYCLE, *BACK).when(TakeCalls(plans, ROOM)) == []
     with pytest.raises(Refused, match="it cannot take TakeCalls now"):
-        Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans[:1]))
+        Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans[:1], ROOM))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +183,7 @@ def test_all_calls_are_taken_and_no_others(plans: tuple[tool.Called, ...]) -> No
     turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
 
     with pytest.raises(Refused, match="not the calls that turn_1-r0-a0 asks for"):
-        turn.when(TakeCalls(plans))
+        turn.when(TakeCalls(plans, ROOM))
 
 
 def test_safe_calls_run_at_once_and_the_others_one_by_one_after_them() -> None:
@@ -184,7 +214,7 @@ def test_a_call_on_hold_waits_also_for_one_that_waits_for_a_human(before: tool.C
 def test_nobody_goes_before_the_first_if_all_are_on_hold() -> None:
     """The first of several that all want to be alone is alone: it begins with its birth."""
     turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
-    runes = turn.when(TakeCalls((plan("a", hold=True), plan("b", hold=True))))
+    runes = turn.when(TakeCalls((plan("a", hold=True), plan("b", hold=True)), ROOM))
 
     assert runes[1:] == [plan("a"), plan("b", hold=True)]
 
@@ -233,11 +263,11 @@ def test_a_model_that_asks_for_too_much_at_once_ends_the_turn(asked: int) -> Non
     if asked == MAX_CALLS:
         assert effect == ReceiveCalls(FIRST)
     else:
-        assert effect == GiveUp(
+        assert effect == given_up(
             FIRST, "too_many_calls", "the model asked for more than 128 calls at once"
         )
         with pytest.raises(Refused):
-            turn.when(TakeCalls(tuple(plan(f"call_{n}") for n in range(asked))))
+            turn.when(TakeCalls(tuple(plan(f"call_{n}") for n in range(asked)), ROOM))
         assert state_hash(turn.state) == state_hash(
             Given(LIFECYCLE, *STREAMING, answered(*(f"call_{n}" for n in range(200)))).state
         )
@@ -251,7 +281,7 @@ def test_an_answer_that_asks_for_nothing_completes_the_turn() -> None:
     turn = Given(LIFECYCLE, *SECOND_ROUND, called(1), answered(round_=1))
     used = Amounts(tokens=20, tool_calls=2)
 
-    assert turn.due == [FinishTurn("turn_1-r1-a0")]
+    assert turn.due == [finished("turn_1-r1-a0")]
     assert turn.when(Complete("4")) == [
         Completed("4", used, "turn_1", trigger="response_done"),
     ]
@@ -314,7 +344,7 @@ def test_an_interrupt_goes_the_way_of_what_it_cancelled(why: str, actor: Actor) 
     tools = Given(LIFECYCLE, *EXECUTING, result("b"), result("a", "cancelled", why, actor))
 
     for turn in (streaming, tools):
-        assert turn.due == [FinishEarly(FIRST, why, actor)]
+        assert turn.due == [ended_early(FIRST, why, actor)]
         assert turn.when(Interrupt(why, "4 is", actor)) == [
             Interrupted(why, "4 is", "turn_1", trigger=why, actor=actor)
         ]
@@ -332,7 +362,7 @@ def test_the_first_reason_to_stop_is_the_reason() -> None:
     )
     turn = Given(LIFECYCLE, *EXECUTING, *stops)
 
-    assert turn.due == [FinishEarly(FIRST, "steer", "user")]
+    assert turn.due == [ended_early(FIRST, "steer", "user")]
 
 
 def test_a_turn_between_calls_is_interrupted_at_once() -> None:

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from actors.commands import TimeUp
 from actors.entity import Routing
-from actors.turn.clock import works
-from actors.turn.commands import EnsureTool, GoOn, HoldUp, StartClock, StopClock
-from actors.turn.lifecycle import ENTITY, LIFECYCLE
+from actors.turn.lifecycle import ENTITY, LIFECYCLE, EnsureTool, GoOn, HoldUp, works
 from actors.turn.runes import HeldUp, ToolCallsReceived, WentOn
+from actors.turn.time_slices import StartClock, StopClock
 from runefold.testing.spec import Given
 from tests.actors.turn.scenes import (
     BORN,

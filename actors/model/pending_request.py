@@ -22,7 +22,7 @@ class Told(Protocol):
         ...
 
 
-class Prompted:
+class PendingRequest:
     """A request that is laid out for the model call that sends it."""
 
     __slots__ = ("_facts", "_history", "first_byte", "provider", "silence")
@@ -44,5 +44,5 @@ class Prompted:
         return Request(messages=tuple(self._history.messages), cancelled=cancelled, **self._facts)
 
 
-PROMPTS: Final = Tray[Prompted]()
+PENDING_REQUESTS: Final = Tray[PendingRequest]()
 """By the model call that is to send it."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from actors.hall import Hall
 
 
-def said(hall: Hall, call: str) -> str:
+def text_of(hall: Hall, call: str) -> str:
     """Return the words of a model call; none if there was no call."""
     stream = hall.trays[STREAMS].get(call)
     if stream is not None:
@@ -23,7 +23,7 @@ def said(hall: Hall, call: str) -> str:
     return "".join(rune.text for rune in runes if isinstance(rune, AssistantDelta))
 
 
-def asked_for(hall: Hall, call: str) -> tuple[AskedCall, ...]:
+def calls_asked_for(hall: Hall, call: str) -> tuple[AskedCall, ...]:
     """Return the calls of tools that a model call asked for, as the log has them."""
     hall.settle()
     runes = (envelope.payload for envelope in hall.log.stream(hall.conversation, call))
