@@ -251,6 +251,24 @@ class Hall:
         """Put the deadline into a rune that enters a phase with a time-out."""
         return law.stamped(state, rune, self.offices.clock.now(), self.limits)
 
+    @property
+    def root(self) -> Kind:
+        """The kind of the entity that the conversation begins with."""
+        return self.kinds.root(self.conversation)
+
+    def exists(self, entity: str) -> bool:
+        """Return True if an entity was born in this conversation, on disk or not yet."""
+        if entity in self._members or entity in self._newborn or entity in self._wards:
+            return True
+        self.settle()
+        return self.log.version(self.conversation, entity) > 0
+
+    def pending(self, asker: str) -> tuple[str, ...]:
+        """Return the approvals that an entity has asked for and that wait for an answer."""
+        root = self._members.get(self.root.prefix)
+        waiting = getattr(root.state, "approvals", ()) if root is not None else ()
+        return tuple(each.approval_id for each in waiting if each.call_id == asker)
+
     def adopt(self, entity: str, ward: Ward) -> None:
         """Take in an entity that was just born and has no actor."""
         self._wards[entity] = ward

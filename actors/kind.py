@@ -89,6 +89,8 @@ class Kind(Entity):
     """Those that it owns, in the order in which documents list them."""
     single: bool = False
     """Whether a conversation has one such entity, whose id is the prefix alone."""
+    conversation: str = ""
+    """Of a root: the reserved conversation that begins with it; empty for all others."""
     streams: tuple[str, ...] = ()
     """Prefixes of further streams that it keeps, which are no entities."""
     parents: tuple[str, ...] = ()
@@ -197,6 +199,12 @@ class Kinds:
         prefix, _, rest = entity.partition("_")
         kind = self._by_prefix.get(prefix)
         return kind if kind is not None and kind.single is not bool(rest) else None
+
+    def root(self, conversation: str) -> Kind:
+        """Return the kind of entity that a conversation begins with."""
+        own = [kind for kind in self.all if kind.is_root]
+        found = [kind for kind in own if kind.conversation == conversation]
+        return (found or [kind for kind in own if not kind.conversation])[0]
 
     def passive(self, entity: str) -> Kind | None:
         """Return the kind of an entity that has no actor of its own; None for others."""

@@ -21,6 +21,7 @@ from runelog.errors import Refused, WrongVersion
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actors.entity import Placed
     from actors.hall import Hall
     from actors.kind import Kind
     from actors.ports import Timer
@@ -265,15 +266,49 @@ class Shell(Process):
         msg = f"{self.name}: others were faster {MAX_TRIES} times in a row"
         raise AssertionError(msg)
 
-    def _commit(self, runes: Sequence[Rune], due: Sequence[Any] | None = None) -> bool:
-        """Fold, append, only then believe. Tell whether it was done; if not, decide anew.
+    def append(self, placed: Sequence[Placed]) -> None:
+        """Append runes of other entities that this one decides on: births, or an approval's."""
+        for _ in range(MAX_TRIES):
+            if self._commit((), also=placed):
+                return
+        msg = f"{self.name}: others were faster {MAX_TRIES} times in a row"
+        raise AssertionError(msg)
 
-        Without `runes`, it is what is `due` inward that is decided.
+    def decide_for(self, entity: str, command: object) -> Refused | None:
+        """Have the law of an entity without an actor decide; return the refusal if it does."""
+        for _ in range(MAX_TRIES):
+            ward = self.hall.ward(entity)
+            try:
+                runes = self.hall.offices.decided(ward.entity.lifecycle, ward.state, command)
+            except Refused as refusal:
+                return refusal
+            placed: list[Placed] = []
+            ward.entity.laid_out(entity, ward.state, runes, placed)
+            if self._commit((), also=placed):
+                return None
+        msg = f"{self.name}: others were faster {MAX_TRIES} times in a row"
+        raise AssertionError(msg)
+
+    def _commit(
+        self,
+        runes: Sequence[Rune],
+        due: Sequence[Any] | None = None,
+        also: Sequence[Placed] = (),
+    ) -> bool:
+        """Fold, append, only then believe. Return True if it was done; if not, decide anew.
+
+        Without `runes`, it is what is `due` internally that is decided. `also` goes before them:
+        what is decided for entities that cannot.
         """
-        before, hall = self.state, self.hall
-        kind = self.kind
+        before, hall, kind = self.state, self.hall, self.kind
         stamp = hall.stamp if kind.lifecycle.enforced else None
-        state, placed, due = kind.cascaded(self.me, before, runes, due, stamp)
+        state = before
+        for at, rune in also:
+            if self.me == at.owner or self.me in at.observers:
+                state = kind.lifecycle.apply(state, rune)
+        state, placed, due = kind.cascaded(self.me, state, runes, due, stamp)
+        if also:
+            placed = [*also, *placed]
         if not placed:
             return True
         draft = Draft(hall, self, state, placed)

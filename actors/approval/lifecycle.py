@@ -6,20 +6,22 @@ requested ── awaiting ──> awaiting_human ──┬── approved ──
                                │                               │                      ^
                                └── aborted ────────────────────┴── aborted ───────────┘
 
-It has no actor. The call that asks decides its runes along with its own and in the same append; the
-table here says which of them may follow which.
+It has no actor. A tool call that asks decides its runes along with its own and in the same append;
+the table here says which of them may follow which. An approval that another machine asks for is
+answered here: its asker observes what becomes of it.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Never, TypeAlias
+from typing import TYPE_CHECKING, Final, Never, TypeAlias, assert_never
 
 import msgspec
 
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
 from actors.entity import Entity, Routing
-from runelog.lifecycle import Lifecycle, Table, refusal
+from runelog.errors import Refused
+from runelog.lifecycle import Lifecycle, Table
 
 if TYPE_CHECKING:
     from runelog.rune import Rune
@@ -66,24 +68,88 @@ class State(msgspec.Struct, frozen=True):
     """Who answered."""
     agent_id: str = ""
     """Whose model asked for the call."""
+    asker: str = ""
+    """The entity that goes on once it is answered, if that is not a call."""
     outcome: str = ""
     """Why it was rejected or aborted; the human's own words go before anybody else's."""
 
 
-Command: TypeAlias = Never
+class Answer(msgspec.Struct, frozen=True):
+    """A human says yes or no."""
+
+    yes: bool
+    approver: str
+    now: int
+    reason: str = ""
+    process: str = ""
+
+
+class Conclude(msgspec.Struct, frozen=True):
+    """The asker goes on, or wants no answer any more."""
+
+    reason: str = ""
+
+
+Command: TypeAlias = Answer | Conclude
 Effect: TypeAlias = Never
 
 
 def decide(state: State, command: Command) -> list[Rune]:
-    """Refuse whatever is asked: the call that is to be approved answers for its approval."""
-    raise refusal(NAME, state.phase, command)
+    """Answer a command with the runes it leads to, or refuse it."""
+    approval_id = state.approval_id
+    match command:
+        case Answer():
+            return _answered(state, command)
+        case Conclude(reason) if state.phase in {Phase.AWAITING_HUMAN, Phase.REJECTED}:
+            return [Aborted(approval_id=approval_id, reason=state.outcome or reason)]
+        case Conclude() if state.phase is Phase.APPROVED:
+            return [Executed(approval_id=approval_id)]
+        case Conclude():
+            return []
+        case _:
+            assert_never(command)
+
+
+def _answered(state: State, word: Answer) -> list[Rune]:
+    approval_id = state.approval_id
+    said = {
+        Phase.APPROVED: True,
+        Phase.EXECUTED: True,
+        Phase.REJECTED: False,
+    }.get(state.phase)
+    if state.approver and state.approver == word.approver and said in {word.yes, None}:
+        return []
+    if state.approver:
+        msg = f"approval {approval_id}: {state.approver} has answered already ({state.phase.value})"
+        raise Refused(msg)
+    if state.phase is not Phase.AWAITING_HUMAN:
+        msg = f"approval {approval_id} is {state.phase.value}: the answer comes too late"
+        raise Refused(msg)
+    if state.deadline is not None and word.now >= state.deadline:
+        msg = f"approval {approval_id} has lapsed: {state.call_id} goes on without it"
+        raise Refused(msg)
+    if word.yes:
+        return [
+            Approved(
+                approval_id=approval_id, approver=word.approver, process=word.process, actor="user"
+            )
+        ]
+    return [
+        Rejected(
+            approval_id=approval_id,
+            approver=word.approver,
+            reason=word.reason,
+            process=word.process,
+            actor="user",
+        )
+    ]
 
 
 def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     replace = msgspec.structs.replace
     match rune:
-        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id):
+        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id, asker):
             return replace(
                 state,
                 approval_id=approval_id,
@@ -92,6 +158,7 @@ def evolve(state: State, rune: Rune) -> State:
                 reason=reason,
                 deadline=deadline,
                 agent_id=agent_id,
+                asker=asker,
             )
         case Approved(_, approver):
             return replace(state, approver=approver, deadline=None)
@@ -108,8 +175,10 @@ def due(_state: State) -> list[Effect]:
     return []
 
 
-def route(_state: State, rune: Rune) -> Routing:
+def route(state: State, rune: Rune) -> Routing:
     """Say where a rune of an approval belongs: the session lists what waits for a human."""
+    asker = rune.asker if isinstance(rune, Requested) else state.asker
+    observers = (asker, "session") if asker else ("session",)
     match rune:
         case (
             Requested(approval_id)
@@ -119,7 +188,7 @@ def route(_state: State, rune: Rune) -> Routing:
             | Executed(approval_id)
             | Aborted(approval_id)
         ):
-            return Routing(approval_id, ("session",))
+            return Routing(approval_id, observers)
         case _:
             msg = f"{type(rune).__name__} is no rune of an approval"
             raise AssertionError(msg)

@@ -20,6 +20,8 @@ class Requested(Moved, frozen=True, tag="approval.requested"):
     """When the question lapses, in nanoseconds."""
     agent_id: str = ""
     """Whose model asked for the call."""
+    asker: str = ""
+    """The entity that goes on once it is answered; empty for a call, which decides that itself."""
 
 
 class Awaiting(Moved, frozen=True, tag="approval.awaiting"):

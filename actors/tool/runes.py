@@ -83,6 +83,8 @@ class Called(Rune, frozen=True, tag="tool.call"):
     """Whether it waits until those before it are done."""
     raw: str = ""
     """The arguments as the model wrote them, where they could not be read."""
+    payer: str = ""
+    """The account that it is charged to."""
     afford: Exhausted | None = None
     """What the budget said against it; None if it fits."""
 

@@ -18,6 +18,7 @@ from actors.model.tokens import tokens_of
 from actors.shell import NEAR, Shell
 from actors.telling import tell_of_birth
 from actors.tool.commands import Go
+from actors.tool.planning import Caller
 from actors.turn.lifecycle import (
     Ask,
     AskModel,
@@ -45,10 +46,11 @@ from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.agent.actor import Kit, Ruling
+    from actors.agent.actor import Kit
     from actors.budget.lifecycle import State as Budget
     from actors.hall import Hall
     from actors.ports import Steps
+    from actors.tool.planning import Ruling
     from runelog.rune import Rune
 
 FIRST_PAUSE: Final = 0.5
@@ -275,13 +277,13 @@ class TurnActor(Shell):
         That may take its time, and the turn can be stopped meanwhile.
         """
         kit, asked = self._kit, self._asked_for(effect.model_call_id)
-        if not kit.judged_by_hand:
-            self._take(effect, kit.rules(asked))
+        if not kit.planner.judged_by_hand:
+            self._take(effect, kit.planner.rules(asked))
             return
 
         def steps() -> Steps:
             yield None
-            return partial(self.ref.notify, Judged(effect, kit.rules(asked)))
+            return partial(self.ref.notify, Judged(effect, kit.planner.rules(asked)))
 
         self.hall.offices.scheduler.work(f"{self.name} policy", steps())
 
@@ -291,7 +293,8 @@ class TurnActor(Shell):
     def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
         """Have the calls made, by what was said of them."""
         asked = self._asked_for(effect.model_call_id)
-        plans = self._kit.plans(asked, rules, self.me, self._now())
+        caller = Caller(self.me, agent=self.state.agent_id, payer=self.state.agent_id)
+        plans = self._kit.planner.plans(asked, rules, caller, self._now())
         refused = self.carry_out(TakeCalls(plans, self._budget))
         assert refused is None, refused
         for call in self.state.calls:

@@ -1,0 +1,149 @@
+"""The shell of a machine that calls tools and asks humans: whichever law has that due.
+
+Such a machine needs no actor of its own unless it does something else outside.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from actors.approval import lifecycle as approval
+from actors.approval import runes as approvals
+from actors.budget import lifecycle as ledger
+from actors.calls import AskHuman, CallTool, StopCall
+from actors.clock import SECOND
+from actors.commands import Cancel
+from actors.entity import Routing
+from actors.model.runes import AskedCall
+from actors.shell import Shell
+from actors.tool.planning import Caller, Planner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.hall import Hall
+    from actors.ports import Steps
+    from actors.tool.planning import Ruling
+
+ANSWER_WITHIN = 24 * 3600 * SECOND
+"""How long a human has where the phase has no time-out, in nanoseconds."""
+
+
+class Judged(NamedTuple):
+    """A policy of the app's has said what is to become of a call."""
+
+    effect: CallTool
+    rules: Sequence[Ruling]
+
+
+class Machine(Shell):
+    """An entity whose law may have `CallTool`, `StopCall` and `AskHuman` due."""
+
+    def __init__(self, hall: Hall, me: str) -> None:
+        """Begin before anything is asked."""
+        super().__init__(hall, me)
+        self._questions: set[str] = set()
+        """Approvals that were asked for and may still wait for an answer."""
+
+    def on_start(self) -> None:
+        """Take over, with the questions that wait for an answer."""
+        super().on_start()
+        self._questions = {*self.hall.pending(self.me)}
+
+    def perform(self, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
+        """Call a tool, stop a call or ask a human; a subclass does what else its law has due."""
+        where = self.hall.conversation, self.me
+        match effect:
+            case CallTool():
+                self._call(effect, effect.call_id(*where))
+            case StopCall(reason=reason):
+                call_id = effect.call_id(*where)
+                self.hall.children.ensure("tool", call_id, self.me)
+                self.hall.tell(call_id, Cancel(reason, "system"))
+            case AskHuman():
+                self._ask(effect, effect.approval_id(*where))
+            case _:
+                msg = f"{self.kind.name} has {type(effect).__name__} due, and no actor does that"
+                raise NotImplementedError(msg)
+
+    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
+        """Understand the verdict of a policy."""
+        match message:
+            case Judged(effect, rules):
+                # It may have been decided otherwise meanwhile.
+                if effect in self.kind.lifecycle.due(self.state):
+                    self._begin_call(effect, rules)
+                return None
+            case _:
+                return super().understand(message)
+
+    def act(self) -> None:
+        """Do what is due; then settle the questions that are not asked any more."""
+        super().act()
+        if self._questions and self.exit is None:
+            self._settle_questions()
+
+    # -- tools --------------------------------------------------------------------------------
+
+    def _call(self, effect: CallTool, call_id: str) -> None:
+        if not self.hall.exists(call_id):
+            offices = self.hall.offices
+            asked = AskedCall(call_id, effect.tool, offices.redactor.value(effect.arguments))
+            planner = Planner(offices)
+            if not planner.judged_by_hand:
+                self._begin_call(effect, planner.rules((asked,)))
+                return
+
+            def steps() -> Steps:
+                yield None
+                return partial(self.ref.notify, Judged(effect, planner.rules((asked,))))
+
+            # A function of the app's may take its time.
+            offices.scheduler.work(f"{self.name} policy", steps())
+            return
+        self.hall.children.ensure("tool", call_id, self.me)
+
+    def _begin_call(self, effect: CallTool, rules: Sequence[Ruling]) -> None:
+        call_id = effect.call_id(self.hall.conversation, self.me)
+        if not self.hall.exists(call_id):
+            offices = self.hall.offices
+            asked = AskedCall(call_id, effect.tool, offices.redactor.value(effect.arguments))
+            caller = Caller(self.me, payer=self.hall.root.prefix)
+            (plan,) = Planner(offices).plans((asked,), rules, caller, offices.clock.now())
+            if plan.rule.verdict in {"allow", "ask"}:
+                account = self.hall.ward("budget").state
+                spent = ledger.afford(account, plan.payer, plan.rule.cost, call_id)
+                plan = replace(plan, afford=spent)
+            self.append([(Routing(call_id, (self.me,)), plan)])
+        self.hall.children.ensure("tool", call_id, self.me)
+
+    # -- humans -------------------------------------------------------------------------------
+
+    def _ask(self, effect: AskHuman, approval_id: str) -> None:
+        self._questions.add(approval_id)
+        if self.hall.exists(approval_id):
+            return
+        by = self.kind.deadline(self.state)
+        asked = approvals.Requested(
+            approval_id=approval_id,
+            call_id=self.me,
+            tools_hash="",
+            reason=self.hall.offices.redactor.text(effect.reason),
+            deadline=self.hall.offices.clock.now() + ANSWER_WITHIN if by is None else by,
+            asker=self.me,
+        )
+        runes = [asked, approvals.Awaiting(approval_id=approval_id)]
+        state = approval.LIFECYCLE.apply(approval.State(), asked)
+        self.append([(approval.route(state, rune), rune) for rune in runes])
+
+    def _settle_questions(self) -> None:
+        """Conclude approvals whose question is not due any more, whatever became of it."""
+        where = self.hall.conversation, self.me
+        due = self.kind.lifecycle.due(self.state)
+        wanted = {each.approval_id(*where) for each in due if isinstance(each, AskHuman)}
+        for approval_id in sorted(self._questions - wanted):
+            self._questions.discard(approval_id)
+            self.decide_for(approval_id, approval.Conclude("no longer wanted"))

@@ -1,0 +1,134 @@
+"""What is to become of tool calls before they are made: looked up, checked, judged by the policy.
+
+One planner serves whichever entity calls: an agent's turns with the agent's own tools, other
+machines with all that are registered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, assert_never
+
+from msgspec.structs import replace
+
+from actors.clock import SECOND
+from actors.tool import runes as tool
+from actors.tool.outcome import MAX_ERROR_BYTES, in_words
+from actors.tool.output import clip, plain
+from actors.tool.policy import Verdict, judge
+from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from actors.hall import Offices
+    from actors.model.runes import AskedCall
+    from actors.tool.spec import ToolSpec
+
+Ruling: TypeAlias = tuple[tool.Rule, bool]
+"""What is to become of a call, and whether it waits for the others."""
+
+
+class Caller(NamedTuple):
+    """What calls a tool: an entity, and the agent that it works for, if it does."""
+
+    entity: str
+    agent: str = ""
+    payer: str = ""
+    """The account that the calls are charged to."""
+
+
+class Planner:
+    """Judges the calls of one caller."""
+
+    def __init__(self, offices: Offices, names: Iterable[str] | None = None) -> None:
+        """Know the tools of these names, of those that are registered; all of them if None."""
+        tools = offices.tools
+        known = tools if names is None else [tools.get(name) for name in names if name in tools]
+        self._toolbox = Toolbox(known)
+        self._policy = offices.policy
+        self._redactor = offices.redactor
+        self._rulings: dict[str, tuple[ToolSpec, Ruling]] = {}
+        """By tool: what rules say of a call is the same whatever its arguments are."""
+        self.described = self._toolbox.describe()
+        """What a model is told of the tools."""
+        self.tools_hash = self.described.hash
+
+    @property
+    def judged_by_hand(self) -> bool:
+        """Whether a function of the app's says what may be called: that may take its time."""
+        return self._policy.function is not None
+
+    def rules(self, asked: Sequence[AskedCall]) -> tuple[Ruling, ...]:
+        """Say of each call what is to become of it. Of use on any thread."""
+        return tuple(self._rule(call) for call in asked)
+
+    def plans(
+        self,
+        asked: Sequence[AskedCall],
+        rules: Sequence[Ruling],
+        caller: Caller,
+        now: int,
+    ) -> tuple[tool.Called, ...]:
+        """Return the birth of each call, with everything that its law must know of its tool."""
+        return tuple(
+            tool.Called(
+                call_id=call.call_id,
+                tool_name=call.tool_name,
+                arguments=call.arguments,
+                turn_id=caller.entity,
+                agent_id=caller.agent,
+                payer=caller.payer,
+                rule=rule,
+                at=now,
+                hold=hold,
+                raw=call.raw,
+            )
+            for call, (rule, hold) in zip(asked, rules, strict=True)
+        )
+
+    def _rule(self, call: AskedCall) -> Ruling:
+        checked = self._toolbox.check(call.tool_name, call.raw or call.arguments)
+        match checked:
+            case UnknownTool(message):
+                return tool.Rule("unknown_tool", message, tools_hash=self.tools_hash), False
+            case BadArguments(message):
+                return tool.Rule("bad_arguments", message, tools_hash=self.tools_hash), False
+            case Fits(found, arguments):
+                known = self._rulings.get(call.tool_name)
+                if known is None or known[0] is not found.spec or self.judged_by_hand:
+                    known = found.spec, self._ruling(found.spec, arguments)
+                    self._rulings[call.tool_name] = known
+                return known[1]
+            case _:
+                assert_never(checked)
+
+    def _ruling(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Ruling:
+        verdict = self._judged(spec, arguments)
+        assert spec.in_doubt is not None
+        rule = tool.Rule(
+            verdict=verdict.verdict,
+            reason=verdict.reason,
+            rules_hash=verdict.rules_hash,
+            tools_hash=self.tools_hash,
+            in_doubt=spec.in_doubt,
+            idempotent=spec.idempotent or not spec.side_effects,
+            timeout=round(spec.timeout * SECOND),
+            approval_timeout=round(spec.approval_timeout * SECOND),
+            grace=round(spec.grace * SECOND),
+            sub_call=spec.sub_call,
+            network=spec.network,
+            side_effects=spec.side_effects,
+            requires_approval=spec.requires_approval,
+        )
+        return rule, not spec.parallel_safe
+
+    def _judged(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Verdict:
+        try:
+            verdict = judge(self._policy, spec, arguments)
+        except BaseException as error:  # noqa: BLE001 -- a policy may be anybody's function
+            # What nobody could judge is not let through.
+            reason = f"the policy failed: {in_words(error)}"
+            verdict = Verdict("deny", reason, self._policy.hash)
+        # Cut last: half of a secret would not be known for one.
+        reason = clip(self._redactor.text(plain(verdict.reason)), MAX_ERROR_BYTES)[0]
+        return replace(verdict, reason=reason)
