@@ -19,15 +19,15 @@ from actors.audits.turns import Turns
 from actors.catalogue import BIRTHS
 from actors.session import runes as session
 from actors.turn import runes as turn
+from runelog.repair.verify import Problem
 from runelog.rune import SYSTEM, Rune, Tombstone, Unknown
-from runelog.verify import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from actors.entity import Entity
+    from runelog.repair.verify import Severity
     from runelog.rune import Envelope
-    from runelog.verify import Severity
 
 SEVERITIES: Final[Mapping[str, Severity]] = {
     "INV-EVENTID-MONOTONIC": "fatal",
@@ -48,8 +48,8 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
 }
 """What is checked of runes and their order, and how bad it is where it does not hold.
 
-That runes, segments and snapshots are what they were when they were written, `runelog.verify`
-checks. What is said of channels, runs, tasks, workers and hypotheses is checked where those are.
+`runelog.repair.verify` checks that runes, segments and snapshots are what they were when they were
+written. What is said of channels, runs, tasks, workers and hypotheses is checked where those are.
 """
 
 TURN_ENDS: Final = (turn.Completed, turn.Interrupted, turn.Error)
