@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import runelog
 from runelog.decoders import from_msgpack
 from runelog.errors import Corrupt, Fault
 from runelog.index.child_check import Finding
@@ -34,7 +33,7 @@ _CHILD: Final = (
 )
 _KNOCKER: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; "
-    "from runelog.index.child_check import knock; knock(sys.argv[1]); knock(sys.argv[2])"
+    "from runelog.index.child_check import try_to_write as t; t(sys.argv[1]); t(sys.argv[2])"
 )
 
 
@@ -117,7 +116,7 @@ def may_write(one: Path, other: Path, timeout: float) -> bool:
 
 
 def _command(code: str, *arguments: str) -> list[str]:
-    places = [str(Path(runelog.__file__).parent.parent), *filter(None, sys.path)]
+    places = [str(Path(__file__).parents[2]), *filter(None, sys.path)]
     return [sys.executable, *_FLAGS, code, *arguments, *places]
 
 
