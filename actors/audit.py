@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runelog.repair.verify import Severity
     from runelog.rune import Envelope
-    from runelog.verify import Severity
 
 
 class Found(NamedTuple):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from runelog.apart import set_apart
 from runelog.rune import Rune
+from runelog.specialise import set_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

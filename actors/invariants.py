@@ -13,8 +13,8 @@ from actors.audit import Found
 from actors.audits.laws import Laws
 from actors.audits.privacy import Privacy
 from actors.catalogue import KINDS
+from runelog.repair.verify import Problem
 from runelog.rune import Tombstone, Unknown
-from runelog.verify import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -20,8 +20,8 @@ from actors.errors import Crashed, Overloaded, StartFailed
 from actors.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
 from actors.ref import ASK_TIMEOUT, Ref, dead_letter, tell_watcher
 from actors.report import log
-from runelog.apart import set_class_apart
 from runelog.errors import Refused
+from runelog.specialise import set_class_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,7 @@ class Process(pykka.Actor):
     )
 
     def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401 -- whatever a base takes
-        """Have what is called all the time for this kind of actor alone: see `runelog.apart`."""
+        """Specialise what is called all the time for this class of actor: `runelog.specialise`."""
         super().__init_subclass__(**options)
         set_class_apart(cls, Process)
 

@@ -29,9 +29,9 @@ from actors.tool.outcome import Happened
 from runefold.agents import AgentTool
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget
+from runelog.repair.verify import verify
 from runelog.rune import Gap
 from runelog.store import Runelog
-from runelog.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog.codec import Codec
 from runelog.errors import RunefoldError
+from runelog.repair.verify import verify
 from runelog.rune import Change, Rune
 from runelog.store import Runelog
-from runelog.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

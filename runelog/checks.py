@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from threading import TIMEOUT_MAX
 from typing import Final
 
@@ -164,3 +164,42 @@ def _no_number(value: object, entity: str, what: str) -> Refused:
     return Refused(
         f"the {what} of {entity} is {value!r:.40}: give a number from 0 to {MAX_NUMBER:,}"
     )
+
+
+def check_kinds(kinds: Collection[str] | None) -> None:
+    """Refuse a string where kinds are asked for: each of its parts would be taken for a kind."""
+    if isinstance(kinds, str):
+        msg = f"kinds is the string {kinds!r}: name kinds in a list or a set"
+        raise Refused(msg)
+
+
+def check_following(
+    kinds: Collection[str] | None, max_behind: int | None, wait: float | None
+) -> None:
+    """Refuse to follow in a way that nobody can."""
+    if max_behind is not None and max_behind < 1:
+        msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
+        raise Refused(msg)
+    check_kinds(kinds)
+    check_timeout(wait)
+
+
+def beginning(after: int) -> int:
+    """Return behind which event, version or position to begin, 0 at the least."""
+    if not isinstance(after, int):
+        raise _no_cursor(after)
+    return max(after, 0)
+
+
+def end(until: int | None, head: int) -> int:
+    """Return with which event to end: the last one there is at the latest."""
+    if until is None:
+        return head
+    if not isinstance(until, int):
+        raise _no_cursor(until)
+    return min(until, head)
+
+
+def _no_cursor(given: object) -> Refused:
+    # Where it is looked up it would be taken for damage.
+    return Refused(f"{given!r:.40} is no cursor: give a whole number, as runes and gaps have it")

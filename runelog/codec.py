@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Union, cast
 import msgspec
 
 from runelog.decoders import from_msgpack
+from runelog.encodable import MAX_DEPTH, UNREADABLE, check_depth, check_encodable, forms
 from runelog.errors import Corrupt, NewerFormat, Refused, TooLarge
-from runelog.legible import MAX_DEPTH, UNREADABLE, check_depth, check_legible, forms
 from runelog.rune import Change, Envelope, Origin, Rune, Tombstone, Unknown, Visibility, kind_of
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Codec:
                 msg = f"a {kind_of(rune)} cannot be stored: {error}"
                 raise Refused(msg) from error
             if is_plain is None or not is_plain(rune):
-                check_legible(rune, payload)
+                check_encodable(rune, payload)
             if len(payload) > MAX_INLINE:
                 bodies.append(self._encode_large(conversation, head[1:], rune, payload))
             else:

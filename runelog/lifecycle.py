@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 import msgspec
 from msgspec.structs import replace
 
-from runelog.apart import set_apart
 from runelog.errors import IllegalTransition, Refused
 from runelog.rune import Rune, Tombstone, Unknown, kind_of
+from runelog.specialise import set_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

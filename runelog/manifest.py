@@ -40,7 +40,7 @@ _OURS: Final = frozenset(
 )
 _MOMENT: Final = "%Y-%m-%d %H:%M:%S UTC"
 PLACING: Final = "PLACING"
-"""The file that is there while a backup is put in place; see `runelog.placing`."""
+"""The file that is there while a backup is put in place; see `runelog.transfer.placing`."""
 _FLOCK: Final = "hhqqi0q"
 _PATIENCE: Final = 0.1
 ERRANDS: Final = 10.0

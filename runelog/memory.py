@@ -11,19 +11,26 @@ import time
 from typing import TYPE_CHECKING
 
 from runelog.blobs import MemoryBlobs
-from runelog.checks import MAX_NUMBER, check_append, check_timeout
+from runelog.checks import (
+    MAX_NUMBER,
+    beginning,
+    check_append,
+    check_following,
+    check_kinds,
+    check_timeout,
+    end,
+)
 from runelog.codec import Codec
 from runelog.errors import Closed, Cold, Gone, Refused, UnknownConversation, WrongVersion
-from runelog.follow import beginning, check_following, check_kinds, end
+from runelog.memory_store import CHUNK, Home, MemoryStore
 from runelog.rune import SYSTEM, Appended, Conversation, Envelope, Gap, State, Work
-from runelog.shelf import CHUNK, Home, Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Self
 
+    from runelog.memory_store import Stored
     from runelog.rune import Change
-    from runelog.shelf import Stored
     from runelog.snapshot import Snapshots
 
 
@@ -59,7 +66,7 @@ class MemoryLog:
         self._clock = clock
         self._hold = hold
         self._changed = threading.Condition(threading.RLock())
-        self._shelf = Shelf()
+        self._store = MemoryStore()
         self._time = 0
         self._closed = False
 
@@ -78,7 +85,7 @@ class MemoryLog:
             self._check_open()
             check_append(conversation, changes)
             check_timeout(timeout)  # nothing queues here
-            home = self._shelf.homes.get(conversation) or Home(conversation)
+            home = self._store.homes.get(conversation) or Home(conversation)
             _check_live(home)
             for change in changes:
                 expected, actual = change.expected_version, home.version(change.entity, MAX_NUMBER)
@@ -87,7 +94,7 @@ class MemoryLog:
             # Encoding may refuse a rune, so it comes before anything is changed.
             bodies = [self.codec.encode(conversation, change) for change in changes]
             self._time = max(self._time, self._clock())
-            stored = self._shelf.place(home, changes, bodies, self._time)
+            stored = self._store.place(home, changes, bodies, self._time)
             if durable or not self._hold:
                 self.commit_pending()
         first, last = stored[0], stored[-1]
@@ -104,14 +111,14 @@ class MemoryLog:
         """Let readers see what was appended and held back until now."""
         with self._changed:
             self._check_open()
-            self._shelf.commit()
+            self._store.commit()
             self._changed.notify_all()
 
     def lose_pending(self) -> None:
         """Forget what is not committed, as a power cut would; its ids are given out again."""
         with self._changed:
             self._check_open()
-            self._shelf.lose()
+            self._store.lose()
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -155,7 +162,7 @@ class MemoryLog:
         """Return how many runes the entity's stream holds, 0 if there is no such entity."""
         with self._changed:
             self._check_open()
-            home = self._shelf.homes.get(conversation)
+            home = self._store.homes.get(conversation)
             if home is None:
                 return 0
             _check_readable(home)
@@ -169,7 +176,7 @@ class MemoryLog:
         while cursor < last:
             with self._changed:
                 self._check_open()
-                cursor, chunk = self._shelf.stretch(cursor, last)
+                cursor, chunk = self._store.stretch(cursor, last)
             for item in chunk:
                 yield item if isinstance(item, Gap) else self._envelope(item)
 
@@ -225,7 +232,7 @@ class MemoryLog:
     def _head(self, home: Home | None) -> int:
         """Return how far a cursor can go: in a conversation, or in the whole log."""
         if home is None:
-            return self._shelf.committed
+            return self._store.committed
         _check_readable(home)
         return home.head
 
@@ -238,7 +245,7 @@ class MemoryLog:
             skipped = head - max_behind
             return skipped, [Gap(cursor + 1, skipped, "slow", None if home is None else home.id)]
         if home is None:
-            return self._shelf.stretch(cursor, head)
+            return self._store.stretch(cursor, head)
         last = min(head, cursor + CHUNK)
         return last, [*home.runes[cursor:last]]
 
@@ -254,19 +261,19 @@ class MemoryLog:
         """Yield every conversation in order of id, archived and erased ones too."""
         with self._changed:
             self._check_open()
-            known = sorted(id_ for id_, home in self._shelf.homes.items() if home.known)
+            known = sorted(id_ for id_, home in self._store.homes.items() if home.known)
             return iter([self.conversation(id_) for id_ in known])
 
     def open_work(self, conversation: str | None = None) -> Iterator[Work]:
         """Yield the entities with something left to do, of one conversation or of all."""
         with self._changed:
             self._check_open()
-            homes = self._shelf.homes if conversation is None else [self._known(conversation).id]
+            homes = self._store.homes if conversation is None else [self._known(conversation).id]
             return iter(
                 [
                     Work(id_, entity, deadline)
                     for id_ in sorted(homes)
-                    for entity, deadline in sorted(self._shelf.homes[id_].work.items())
+                    for entity, deadline in sorted(self._store.homes[id_].work.items())
                 ]
             )
 
@@ -275,7 +282,7 @@ class MemoryLog:
         """The position of the last committed rune; 0 in an empty log."""
         with self._changed:
             self._check_open()
-            return self._shelf.committed
+            return self._store.committed
 
     # -- keeping ------------------------------------------------------------------------------
 
@@ -304,7 +311,7 @@ class MemoryLog:
             homes = {name: self._readable(name) for name in sorted(conversations)}
             for home in homes.values():
                 if home.state is State.ARCHIVED:
-                    self._shelf.restore(home)
+                    self._store.restore(home)
             self._changed.notify_all()
 
     def erase(self, *conversations: str) -> None:
@@ -348,7 +355,7 @@ class MemoryLog:
 
     def _known(self, conversation: str) -> Home:
         self._check_open()
-        home = self._shelf.homes.get(conversation)
+        home = self._store.homes.get(conversation)
         if home is None or not home.known:
             raise UnknownConversation(conversation)
         return home

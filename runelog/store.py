@@ -14,17 +14,17 @@ import weakref
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from runelog.backup import back_up
 from runelog.checks import check_options, check_parts
 from runelog.codec import Codec
-from runelog.commit import Writer
+from runelog.directory.create import acquire, create_log
+from runelog.directory.log_directory import LogDirectory
+from runelog.directory.maintenance import Maintenance
+from runelog.directory.resources import Resources, dropped
+from runelog.directory.takeover import wait_for_writer
 from runelog.errors import Closed, Fault, Forked, LogFull, ReadOnly, Refused, RunefoldError
 from runelog.files import path_of, sound_disk
-from runelog.founding import acquire, create_log
-from runelog.holdings import Holdings, dropped
-from runelog.keeper import Keeper
-from runelog.premises import Premises
-from runelog.takeover import wait_for_writer
+from runelog.transfer.backup import back_up
+from runelog.writer.commit import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from runelog.manifest import Lock
     from runelog.rune import Appended, Change, Conversation, Envelope, Gap, Work
-    from runelog.staging import BackedUp
-    from runelog.transfer import Entry
+    from runelog.stream.streams import Entry
+    from runelog.transfer.staging import BackedUp
 
 SEGMENT_SIZE: Final = 256 << 20
 Durability = Literal["commit", "relaxed"]
@@ -75,19 +75,19 @@ class Runelog:
         self._guard = threading.RLock()
         self._closed = False
         self._writer: Writer | None = None
-        self.premises = Premises(
+        self.log_directory = LogDirectory(
             directory,
             codec,
             lock,
             segment_size=segment_size,
             relaxed=durability == "relaxed",
         )
-        self.codec = self.premises.codec
-        self.snapshots = self.premises.snapshots
+        self.codec = self.log_directory.codec
+        self.snapshots = self.log_directory.snapshots
         """Where `replay` may keep snapshots of this log's states."""
-        self._reader = self.premises.reader
-        self._holdings = Holdings(self.premises, lock)
-        self._finalizer = weakref.finalize(self, dropped, self._holdings)
+        self._reader = self.log_directory.reader
+        self._resources = Resources(self.log_directory, lock)
+        self._finalizer = weakref.finalize(self, dropped, self._resources)
         self._finalizer.atexit = False
 
     # -- opening ------------------------------------------------------------------------------
@@ -153,16 +153,16 @@ class Runelog:
 
     def _begin(self, *, take_over: bool) -> None:
         """Look how the last writer left the log, and finish what it did not."""
-        self.premises.settle_in()
+        self.log_directory.settle_in()
         if not self.readonly:
-            unfinished = bool(self.premises.volumes.manifest.pending)
+            unfinished = bool(self.log_directory.segments.manifest.pending)
             if take_over or unfinished:
                 self._arm()
             if unfinished:
-                self._keeper().finish()
-            self.premises.collect()
-            if erased := self.premises.come_back():
-                self._keeper().erase(erased)
+                self._maintenance().finish()
+            self.log_directory.collect()
+            if erased := self.log_directory.come_back():
+                self._maintenance().erase(erased)
 
     @property
     def notices(self) -> list[str]:
@@ -170,7 +170,7 @@ class Runelog:
 
         It says which file it was, why it could not be removed, and where it is now.
         """
-        return [*self.premises.notices]
+        return [*self.log_directory.notices]
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Runelog:
             self._check()
             if self._writer is not None:
                 self._writer.rest(conversation)
-                self._reader.news.rest(conversation)
+                self._reader.subscriptions.rest(conversation)
 
     def roll(self) -> None:
         """Seal the active segment and begin the next one."""
@@ -227,9 +227,9 @@ class Runelog:
         with self._guard:
             if self._writer is None:
                 with sound_disk("becoming ready to write"):
-                    armed = self.premises.arm()
-                self._writer = Writer(_Home(self.premises), self.codec, self._clock, armed)
-                self._holdings.writer = self._writer
+                    armed = self.log_directory.arm()
+                self._writer = Writer(_Home(self.log_directory), self.codec, self._clock, armed)
+                self._resources.writer = self._writer
             return self._writer
 
     # -- reading ------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class Runelog:
 
         A child that goes on with what was begun before the fork is told so, and waits for no lock.
         """
-        home = self._reader.news.home
+        home = self._reader.subscriptions.home
         home.check()
         for item in found:
             yield item
@@ -329,26 +329,26 @@ class Runelog:
 
     # -- keeping ------------------------------------------------------------------------------
 
-    def _keeper(self) -> Keeper:
-        return Keeper(self.premises, self._arm(), self._clock)
+    def _maintenance(self) -> Maintenance:
+        return Maintenance(self.log_directory, self._arm(), self._clock)
 
     def archive(self, *conversations: str) -> None:
         """Move conversations to cold storage: still listed and readable, no longer appended to.
 
         The room that they took in segments is given back with that of others, once there is enough.
         """
-        self._keeper().archive(conversations)
+        self._maintenance().archive(conversations)
 
     def restore(self, *conversations: str) -> None:
         """Bring archived conversations back, so that they can be appended to again."""
-        self._keeper().restore(conversations)
+        self._maintenance().restore(conversations)
 
     def erase(self, *conversations: str) -> None:
         """Remove every rune, blob and snapshot of conversations for good.
 
         A tombstone is left of each.
         """
-        self._keeper().erase(conversations)
+        self._maintenance().erase(conversations)
 
     def take_in(
         self,
@@ -358,9 +358,9 @@ class Runelog:
     ) -> None:
         """Add whole conversations of about `size` bytes that are not here yet, all of them or none.
 
-        Their blobs must be here already. Use `runelog.exchange.take_in` for a stream from outside.
+        Their blobs must be here already. For a stream use `runelog.transfer.export_import.take_in`.
         """
-        self._keeper().take_in(conversations, size, progress)
+        self._maintenance().take_in(conversations, size, progress)
 
     def backup(
         self,
@@ -378,7 +378,7 @@ class Runelog:
         """
         self.flush()
         directory = path_of(dest, "a backup").absolute()
-        return back_up(self.premises, directory, verify=verify, progress=progress)
+        return back_up(self.log_directory, directory, verify=verify, progress=progress)
 
     # -- closing ------------------------------------------------------------------------------
 
@@ -402,7 +402,7 @@ class Runelog:
                 if failure is None and not self.readonly:
                     # Not vouching costs the next open some time, and nothing else.
                     with contextlib.suppress(LogFull, Fault, Refused, OSError):
-                        self.premises.leave_clean()
+                        self.log_directory.leave_clean()
             finally:
                 self._let_go()
             if lost is not None:
@@ -411,7 +411,7 @@ class Runelog:
     def _let_go(self) -> None:
         self._closed = True
         self._finalizer.detach()
-        self._holdings.let_go()
+        self._resources.let_go()
 
     def _check(self) -> None:
         if self._pid != os.getpid():
@@ -442,10 +442,10 @@ class Runelog:
 class _Home:
     """What the writer needs of its log."""
 
-    def __init__(self, premises: Premises) -> None:
-        self.head = premises.lookup.head
-        self.version = premises.lookup.version
-        self.was_open = premises.lookup.was_open
-        self.next_segment = premises.next_segment
-        self.announce = premises.reader.news.announce
-        self.fail = premises.reader.news.fail
+    def __init__(self, log_directory: LogDirectory) -> None:
+        self.head = log_directory.lookup.head
+        self.version = log_directory.lookup.version
+        self.was_open = log_directory.lookup.was_open
+        self.next_segment = log_directory.next_segment
+        self.announce = log_directory.reader.subscriptions.announce
+        self.fail = log_directory.reader.subscriptions.fail

@@ -8,8 +8,8 @@ import typer
 from runefold.cli.options import Directory, Json, reading
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe, size
-from runelog.restoring import Restored, restore_backup
-from runelog.staging import BackedUp, Count
+from runelog.repair.restore import Restored, restore_backup
+from runelog.transfer.staging import BackedUp, Count
 
 
 def backup(

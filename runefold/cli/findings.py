@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runefold.cli.screen import Screen
-    from runelog.verify import Problem
+    from runelog.repair.verify import Problem
 
 MAX_TOLD: Final = 100
 """So many problems are told one by one; a script gets all of them."""

@@ -22,10 +22,10 @@ from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe
 from runefold.observe.session_list import check_ended
 from runelog.errors import Refused
-from runelog.repair import Repaired, repair
+from runelog.repair.repair import Repaired, repair
+from runelog.repair.verify import Report, verify
 from runelog.rune import Conversation, State
 from runelog.store import Runelog
-from runelog.verify import Report, verify
 
 
 def archive(directory: Directory, conversations: Conversations, *, json: Json = False) -> None:

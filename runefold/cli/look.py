@@ -12,8 +12,8 @@ from runefold.cli.options import STATES, Directory, Json, StateName, find, readi
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING, many, moment, safe, size
 from runelog.errors import Refused
+from runelog.repair.verify import verify
 from runelog.rune import Conversation, State
-from runelog.verify import verify
 
 OneConversation = Annotated[
     str | None,

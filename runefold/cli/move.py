@@ -13,11 +13,11 @@ from runefold.cli.options import Directory, Json, errand, has_segments, ids, rea
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe, size
 from runelog.errors import NotALog, Refused
-from runelog.exchange import export, take_in
 from runelog.files import replacing
 from runelog.rune import State
 from runelog.store import Runelog
-from runelog.transfer import check_stream, spooled
+from runelog.stream.streams import check_stream, spooled
+from runelog.transfer.export_import import export, take_in
 
 STDIO: Final = "-"
 """The name of a file that is none: standard input or output."""

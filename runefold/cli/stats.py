@@ -34,7 +34,7 @@ _PLACES: Final = {
 def gather(log: Runelog) -> tuple[dict[str, Any], Corrupt | None]:
     """Collect everything there is to tell, as JSON has it, and damage that kept us from more."""
     directory = log.directory
-    listed = log.premises.volumes.manifest
+    listed = log.log_directory.segments.manifest
     writer = holder(directory)
     clean = manifest.read_clean(directory) is not None
     found: dict[str, Any] = {
@@ -54,10 +54,12 @@ def gather(log: Runelog) -> tuple[dict[str, Any], Corrupt | None]:
     found["segments"] = [
         {
             "name": info.name,
-            "state": "damaged" if info.number in log.premises.volumes.damaged else str(info.status),
+            "state": "damaged"
+            if info.number in log.log_directory.segments.damaged
+            else str(info.status),
             "first": info.first,
             "last": info.last or None,
-            "bytes": _measure(log.premises.volumes.path(info))[1],
+            "bytes": _measure(log.log_directory.segments.path(info))[1],
         }
         for info in listed.segments
     ]

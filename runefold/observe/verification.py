@@ -1,7 +1,8 @@
 """Verifying a whole log: that it is what was written, and that what was written keeps every rule.
 
-`runelog.verify` knows nothing of what runes mean; here they are read once more, conversation by
-conversation, and held to the invariants of sessions, agents, turns, tools and budgets.
+`runelog.repair.verify` knows nothing of what runes mean; here they are read once more,
+conversation by conversation, and held to the invariants of sessions, agents, turns, tools and
+budgets.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from actors.audits.resume import resumed
 from actors.catalogue import CODEC
 from actors.invariants import problem, violations
 from runelog.errors import RunefoldError
+from runelog.repair.verify import Problem
+from runelog.repair.verify import verify as verify_log
 from runelog.rune import SYSTEM, State
 from runelog.store import Runelog
-from runelog.verify import Problem
-from runelog.verify import verify as verify_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from runelog.log import Log
+    from runelog.repair.verify import Report
     from runelog.rune import Envelope
-    from runelog.verify import Report
 
     Progress = Callable[[int], None]
 

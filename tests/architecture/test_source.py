@@ -126,15 +126,16 @@ def test_modules_can_be_read_in_one_go() -> None:
     assert not long
 
 
-def test_only_the_segment_knows_lmdb() -> None:
-    """Not even a test or a lazy import of the product goes past `runelog.segment`."""
+def test_only_one_package_knows_lmdb() -> None:
+    """Not even a test or a lazy import of the product goes past `runelog.lmdb`."""
     users = [
         shown(path)
         for path in sources(*PACKAGES)
         if any(name.split(".")[0] == "lmdb" for name in imported(parsed(path)))
     ]
 
-    assert users in ([], ["runelog/segment.py"])
+    assert users
+    assert all(user.startswith("runelog/lmdb/") for user in users)
 
 
 def test_the_product_does_not_import_its_tests() -> None:

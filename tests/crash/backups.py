@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from runelog.repair.verify import verify
 from runelog.rune import Change, State
-from runelog.verify import verify
 from tests.crash.copies import Writer, say
 from tests.crash.judge import observe
 from tests.crash.moments import read_files

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog.errors import Corrupt, RunefoldError
-from runelog.pages import BIG, META_SIZE, Meta, Page
+from runelog.lmdb.pages import BIG, META_SIZE, Meta, Page
+from runelog.lmdb.salvage import SalvageView
 from runelog.rune import Envelope, State
-from runelog.salvage import SalvageView
 from runelog.store import Runelog
 from tests.crash.runs import narrowed, scratch
 from tests.crash.small import small_pages

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runelog import garbage
+from runelog.directory import garbage
 from runelog.files import TEMPORARY
 from runelog.manifest import read_manifest
+from runelog.repair.verify import verify
 from runelog.rune import Change, Envelope, Gap, State
-from runelog.verify import verify
 from tests.crash.story import CODEC, Noted, content, open_log
 
 if TYPE_CHECKING:

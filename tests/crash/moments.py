@@ -10,9 +10,9 @@ import fnmatch
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runelog.errors import RunefoldError
-from runelog.repair import repair
+from runelog.repair.repair import repair
+from runelog.repair.verify import verify
 from runelog.rune import State
-from runelog.verify import verify
 from tests.crash.judge import observe
 from tests.crash.runs import scratch
 from tests.crash.story import Step, open_log, perform, worlds

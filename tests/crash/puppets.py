@@ -110,7 +110,9 @@ class _Inside:
 
     def hold(self) -> int:
         """Begin to read from the active segment, and do not end."""
-        taken = self.log.premises.volumes.take(self.log.premises.volumes.manifest.active.number)
+        taken = self.log.log_directory.segments.take(
+            self.log.log_directory.segments.manifest.active.number
+        )
         self.holding.append((taken, taken.__enter__()))
         return os.getpid()
 

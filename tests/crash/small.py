@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import lmdb
 import pytest
 
-from runelog import segment
-from runelog.pages import MAGIC, META, NO_PAGE, PAGE_SIZES, VERSION
+from runelog.lmdb import environment
+from runelog.lmdb.pages import MAGIC, META, NO_PAGE, PAGE_SIZES, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,5 +52,5 @@ class _Lmdb:
 def small_pages() -> Iterator[None]:
     """Have every file that is made meanwhile consist of small pages."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segment, "lmdb", _Lmdb())
+        patch.setattr(environment, "lmdb", _Lmdb())
         yield

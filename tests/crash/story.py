@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from runelog import keeper
 from runelog.codec import Codec
-from runelog.exchange import export, take_in
+from runelog.directory import maintenance
 from runelog.memory import MemoryLog
 from runelog.rune import Change, Rune, State, Work
 from runelog.store import Durability, Runelog
+from runelog.transfer.export_import import export, take_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -255,8 +255,8 @@ def perform(log: Runelog, step: Step, number: int, durability: Durability = "com
 def compacting() -> Iterator[None]:
     """Have runes that are archived removed from their segments at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keeper, "MIN_DEAD", 1)
-        patch.setattr(keeper, "MAX_DEAD", 0)
+        patch.setattr(maintenance, "MIN_DEAD", 1)
+        patch.setattr(maintenance, "MAX_DEAD", 0)
         yield
 
 

@@ -15,9 +15,9 @@ import pytest
 from runelog.errors import RunefoldError
 from runelog.files import TEMPORARY
 from runelog.manifest import PLACING
-from runelog.placing import INCOMING
-from runelog.restoring import restore_backup
+from runelog.repair.restore import restore_backup
 from runelog.rune import State
+from runelog.transfer.placing import INCOMING
 from tests.crash.backups import try_backups
 from tests.crash.calls import Saboteur, watch
 from tests.crash.guard import survived

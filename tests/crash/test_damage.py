@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from runelog.catalog import TABLES as CATALOG_TABLES
 from runelog.errors import RunefoldError
-from runelog.index import NUMBER
-from runelog.pages import BRANCH, LEAF, META, OVERFLOW
-from runelog.salvage import SalvageView
-from runelog.segment import TABLES
+from runelog.index.catalog import TABLES as CATALOG_TABLES
+from runelog.index.records import NUMBER
+from runelog.lmdb.environment import TABLES
+from runelog.lmdb.pages import BRANCH, LEAF, META, OVERFLOW
+from runelog.lmdb.salvage import SalvageView
 from runelog.store import Runelog
 from tests.crash.damage import (
     FILES,

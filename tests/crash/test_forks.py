@@ -87,8 +87,8 @@ def _in_the_middle(root: Path) -> None:
     """Fork inside a read, and go on reading in the parent."""
     with open_log(root / "log") as log:
         log.append("conv_a", note("one"))
-        active = log.premises.volumes.manifest.active.number
-        with log.premises.volumes.take(active) as (_, view):
+        active = log.log_directory.segments.manifest.active.number
+        with log.log_directory.segments.take(active) as (_, view):
             assert survived(partial(_leave, log)) == ""
             log.append("conv_a", note("two"))
             assert len(view.scan("runes")) == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from runelog.errors import LogFull
-from runelog.segment import Environment
+from runelog.lmdb.environment import Environment
 from runelog.store import Runelog
 from tests.crash import mounts
 from tests.crash.judge import sound

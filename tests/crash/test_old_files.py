@@ -14,9 +14,9 @@ import pytest
 from runefold.runtime import Runtime
 from runelog.errors import Corrupt, OldManifest
 from runelog.manifest import read_manifest
-from runelog.repair import repair
+from runelog.repair.repair import repair
+from runelog.repair.verify import verify
 from runelog.rune import State
-from runelog.verify import verify
 from tests.crash.copies import try_copies
 from tests.crash.moments import MIXED, Moment, judge, mixed, moments, read_files, write_files
 from tests.crash.runs import scratch

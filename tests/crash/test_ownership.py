@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from runelog.directory.create import acquire
 from runelog.errors import Fenced, Held
-from runelog.founding import acquire
 from runelog.rune import Change
 from runelog.store import Runelog
 from tests.crash.judge import observe, sound
@@ -102,7 +102,7 @@ def test_taking_over_sees_the_last_thing_the_other_did(tmp_path: Path) -> None:
     directory = tmp_path / "log"
     log = open_log(directory)
     log.append(NAME, note("one"))
-    home = log.premises
+    home = log.log_directory
     with home.owned():
         lock = acquire(directory, create=False, take_over=True)
         other = Runelog(
@@ -120,7 +120,7 @@ def test_taking_over_sees_the_last_thing_the_other_did(tmp_path: Path) -> None:
         log.roll()
     log.close()
 
-    assert other.premises.volumes.manifest.active.number == 2
+    assert other.log_directory.segments.manifest.active.number == 2
     assert content(other, NAME) == ("one", "two")
     other.close()
     sound(directory)

@@ -185,8 +185,8 @@ def test_a_forked_child_does_not_keep_the_log(pool: ProcessPoolExecutor) -> None
 
 def slots(log: Runelog) -> int:
     """Return how many reader slots of the active segment are taken."""
-    volumes = log.premises.volumes
-    env = volumes.volume(volumes.manifest.active.number).env
+    volumes = log.log_directory.segments
+    env = volumes.segment(volumes.manifest.active.number).env
     assert env is not None
     return len(re.findall(r"^\s*\d+ ", env._env.readers(), re.MULTILINE))
 
@@ -202,7 +202,7 @@ def test_a_reader_that_dies_costs_nothing(tmp_path: Path, puppet: Puppet) -> Non
             log.append(NAME, note(str(number)))
 
         assert slots(log) <= 2
-        assert len(log.premises.volumes.manifest.segments) == 1
+        assert len(log.log_directory.segments.manifest.segments) == 1
         assert content(log, NAME) == tuple(map(str, range(120)))
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from runelog.errors import Corrupt
 from runelog.files import TEMPORARY
-from runelog.repair import repair
+from runelog.repair.repair import repair
+from runelog.repair.verify import verify
 from runelog.rune import State, Tombstone
 from runelog.store import Runelog
-from runelog.verify import verify
 from tests.crash.calls import Saboteur, watch
 from tests.crash.guard import survived
 from tests.crash.ptrace import Kill, needs_tracer

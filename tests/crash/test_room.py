@@ -133,7 +133,7 @@ def _full_map(root: Path) -> None:
         log.append("conv_c", many)
         for number in range(300):
             log.append("conv_d", [Change(f"{'x' * 50}_{number}", 0, [Noted(text="=" * 9_000)])])
-        assert len(log.premises.volumes.manifest.segments) > 5
+        assert len(log.log_directory.segments.manifest.segments) > 5
         assert len(content(log, "conv_a")) == 40
         assert len(content(log, "conv_b")) == 5
         assert len(content(log, "conv_c")) == 3_000

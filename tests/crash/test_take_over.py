@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from runelog import takeover
+from runelog.directory import takeover
 from runelog.errors import Busy
 from runelog.rune import State
 from runelog.store import Runelog

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from runelog import backup, premises, repair, walk
+from runelog.directory import log_directory
 from runelog.errors import Corrupt
-from runelog.salvage import check_size
-from runelog.segment import TABLES
-from runelog.walker import examine
+from runelog.index import check_in_child
+from runelog.index.child_check import examine
+from runelog.lmdb.environment import TABLES
+from runelog.lmdb.salvage import check_size
+from runelog.repair import repair
+from runelog.transfer import backup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,16 +34,16 @@ if TYPE_CHECKING:
 
 def keep_warm() -> None:
     """Fork the walkers of this process from now on. It must have one thread."""
-    setattr(walk, "subprocess", _Subprocess())  # noqa: B010 -- as much of the module as is used
+    setattr(check_in_child, "subprocess", _Subprocess())  # noqa: B010 -- as much of the module as is used
 
 
 @contextlib.contextmanager
 def walking_inside() -> Iterator[None]:
     """Have files walked in this very process: where none may be damaged, it need not be spared."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(premises, "walk_all", _examined)
-        patch.setattr(backup, "walk_all", _examined)
-        patch.setattr(repair, "walk", _examine)
+        patch.setattr(log_directory, "check_files", _examined)
+        patch.setattr(backup, "check_files", _examined)
+        patch.setattr(repair, "check_file", _examine)
         yield
 
 
@@ -61,7 +64,7 @@ def _examine(path: Path, timeout: float | None = None, tables: Sequence[str] = T
 
 
 class _Subprocess:
-    """Of the module `subprocess`, what `runelog.walk` uses."""
+    """Of the module `subprocess`, what `runelog.index.check_in_child` uses."""
 
     DEVNULL = subprocess.DEVNULL
     TimeoutExpired = subprocess.TimeoutExpired

@@ -16,9 +16,9 @@ from actors.session.state import Phase
 from actors.tool.spec import ToolSpec
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
-from runelog.commit import ROLL_AT
 from runelog.errors import Refused
 from runelog.store import Runelog
+from runelog.writer.commit import ROLL_AT
 from supervisors.child_spec import ChildSpec, Flags
 from supervisors.house import House
 from supervisors.strategy import Strategy
@@ -141,7 +141,7 @@ def test_a_runtime_can_be_opened_relaxed(tmp_path: Path) -> None:
         with Runtime.open(tmp_path / level, **options) as runtime:
             assert runtime.create_session(SPEC).send("Hi").result(30).output == "Hello!"
             assert isinstance(runtime.log, Runelog)
-            syncs[level] = runtime.log.premises.volumes.metasync
+            syncs[level] = runtime.log.log_directory.segments.metasync
     wrong: dict[str, Any] = {"durability": "none"}
 
     assert syncs == {"commit": True, "relaxed": False}

@@ -13,8 +13,8 @@ from runefold import AgentSpec, CommandTool, Refused, Runelog, Runtime
 from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands
 from runefold.providers import Scripted, call
-from runelog.repair import repair
-from runelog.verify import verify
+from runelog.repair.repair import repair
+from runelog.repair.verify import verify
 from tests.runefold.cli_scenes import ROOT, environment
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from runefold.testing.stage import FragileLog, Stage
 from runelog.errors import LogFailed, LogFull
 from runelog.rune import kind_of
 from runelog.store import Runelog
-from tests.runelog.test_closing import full_disk
+from tests.runelog.writer.test_closing import full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from runelog.salvage import SalvageView
+    from runelog.lmdb.salvage import SalvageView
 
 TABLES = ("heads", "names", "runes")
 Entries = list[tuple[bytes, bytes]]

@@ -11,11 +11,11 @@ import pytest
 from runelog.blobs import MemoryBlobs
 from runelog.codec import Codec, digest_of
 from runelog.errors import BadStream, NewerFormat
-from runelog.framing import BlockWriter, Kind
-from runelog.intake import check_stream
-from runelog.parts import Entry, Header, Index, Opening, Section, pack, pack_runes
 from runelog.rune import Change, Rune, Visibility
-from runelog.transfer import Source, StreamReader, write_stream
+from runelog.stream.block_format import BlockWriter, Kind
+from runelog.stream.stream_blocks import Entry, Header, Index, Opening, Section, pack, pack_runes
+from runelog.stream.stream_check import check_stream
+from runelog.stream.streams import Source, StreamReader, write_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

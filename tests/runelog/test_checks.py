@@ -10,9 +10,9 @@ import pytest
 from runelog.codec import Codec
 from runelog.errors import Refused
 from runelog.memory import MemoryLog
+from runelog.repair.verify import verify
 from runelog.rune import Change, Rune
 from runelog.store import Runelog
-from runelog.verify import verify
 from tests.runelog.ledger import Booked
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 
-from runelog import frame
 from runelog.errors import Cold, Gone
-from runelog.leader import FLUSH_AFTER
+from runelog.index import frame
+from runelog.lmdb.environment import Environment
 from runelog.manifest import write_manifest
 from runelog.rune import Change
-from runelog.segment import Environment
+from runelog.writer.leader import FLUSH_AFTER
 from tests.runelog.ledger import Booked, open_ledger
 
 if TYPE_CHECKING:
@@ -180,13 +180,13 @@ def test_a_blob_that_an_erasure_overtakes_is_gone(
     """A conversation that is erased while a large field of it is written leaves nothing."""
     with open_ledger(tmp_path) as log:
         log.append(A, book(1))
-        whole = log.premises.blobs.put
+        whole = log.log_directory.blobs.put
 
         def put(conversation: str, content: bytes) -> str:
             log.erase(A)
             return whole(conversation, content)
 
-        monkeypatch.setattr(log.premises.blobs, "put", put)
+        monkeypatch.setattr(log.log_directory.blobs, "put", put)
         with pytest.raises(Gone):
             log.append(A, book(2, LARGE))
 
@@ -201,14 +201,14 @@ def test_a_reader_sees_every_change_of_the_manifest(tmp_path: Path) -> None:
     open_ledger(tmp_path).close()
     path = tmp_path / "MANIFEST"
     with open_ledger(tmp_path, readonly=True) as log:
-        volumes = log.premises.volumes
+        segments = log.log_directory.segments
         os.utime(path, ns=(1, 1))
-        volumes.refresh()
+        segments.refresh()
         for number in range(10):
             for epoch in (100 + number, 200 + number):
-                write_manifest(tmp_path, msgspec.structs.replace(volumes.manifest, epoch=epoch))
+                write_manifest(tmp_path, msgspec.structs.replace(segments.manifest, epoch=epoch))
                 os.utime(path, ns=(1, 1))
 
-            assert volumes.refresh()
-            assert volumes.manifest.epoch == 200 + number
-            assert not volumes.refresh()
+            assert segments.refresh()
+            assert segments.manifest.epoch == 200 + number
+            assert not segments.refresh()

@@ -305,7 +305,7 @@ class Odd:
     """Something that cannot be encoded."""
 
 
-def ear(what: object) -> Lifecycle[Mood, Loose, object, object]:
+def subscriber(what: object) -> Lifecycle[Mood, Loose, object, object]:
     """Return a lifecycle whose state takes `what` in."""
     return Lifecycle(
         name="ear",
@@ -323,7 +323,7 @@ def test_a_state_that_would_not_come_back_is_not_kept(snapshots: Snapshots, what
     log = MemoryLog(Codec([Heard]), clock)
     log.append("conv_a", [Change("ear_1", None, [Heard()] * 3)])
     for _ in range(2):
-        found = replay(log, "conv_a", ear(what), snapshots=snapshots, save_every=2)
+        found = replay(log, "conv_a", subscriber(what), snapshots=snapshots, save_every=2)
         assert found == (Loose(heard=what), 3, 3)
 
     assert "cannot be kept" in snapshots.problems[-1]
@@ -334,13 +334,13 @@ def test_a_snapshot_that_no_longer_decodes_is_not_used(snapshots: Snapshots) -> 
     """A state whose type has changed under the same version is folded anew."""
     log = MemoryLog(Codec([Heard]), clock)
     log.append("conv_a", [Change("ear_1", None, [Heard()] * 3)])
-    replay(log, "conv_a", ear("text"), snapshots=snapshots, save_every=2)
+    replay(log, "conv_a", subscriber("text"), snapshots=snapshots, save_every=2)
 
     class Strict(msgspec.Struct, frozen=True):
         phase: Mood = Mood.CALM
         heard: int = 0
 
-    changed: Lifecycle[Any, Any, Any, Any] = ear(5)
+    changed: Lifecycle[Any, Any, Any, Any] = subscriber(5)
     found = replay(
         log, "conv_a", dataclasses.replace(changed, initial=Strict()), snapshots=snapshots
     )

@@ -8,10 +8,10 @@ import pytest
 
 from runelog.blobs import FileBlobs
 from runelog.codec import Codec
-from runelog.cold import Archives
-from runelog.exchange import export, take_in
 from runelog.rune import Change, Rune
 from runelog.store import Runelog
+from runelog.stream.archive import Archives
+from runelog.transfer.export_import import export, take_in
 from tests.runelog.syncs import Syncs
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from actors.hall import Hall
     from runefold.testing.simulation import Plan
+    from runelog.repair.verify import Problem
     from runelog.rune import Envelope
-    from runelog.verify import Problem
 
 SEEDS = (3, 11, 58, 102)
 EVERY = 17

@@ -31,8 +31,8 @@ from runefold.testing.crash.points import BY_MESSAGE, FAULTS, MOMENTS, Aim, pars
 from runefold.testing.crash.rig import DiskRig, Kill, Telling
 from runefold.testing.crash.stacks import OWN
 from runefold.testing.crash.watch import Watch
-from runelog import leader
 from runelog.errors import Refused, RunefoldError
+from runelog.writer import leader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

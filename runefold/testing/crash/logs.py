@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from unittest import mock
 
 from runefold.testing.crash.followed import FollowedLog
-from runelog.segment import Environment
+from runelog.lmdb.environment import Environment
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class DiskLog(Runelog):
     def fail(self, failure: Exception) -> None:
         """Have a sync fail: nothing more is written, and those who follow are told."""
         self.failed = failure
-        self.premises.reader.news.fail(failure)
+        self.log_directory.reader.subscriptions.fail(failure)
 
     def lose(self, failure: Exception) -> None:
         """Have every commit from now on fail in earnest, and leave nothing on disk."""

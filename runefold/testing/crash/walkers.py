@@ -20,7 +20,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from unittest import mock
 
-from runelog import walk
+from runelog.index import check_in_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,12 +31,12 @@ _CHUNK: Final = 1 << 16
 @contextlib.contextmanager
 def forked() -> Iterator[None]:
     """Fork the walkers that are needed within the block, as long as this process has one thread."""
-    with mock.patch.object(walk, "subprocess", _Subprocess()):
+    with mock.patch.object(check_in_child, "subprocess", _Subprocess()):
         yield
 
 
 class _Subprocess:
-    """Of the module `subprocess`, as much as `runelog.walk` uses."""
+    """Of the module `subprocess`, as much as `runelog.index.check_in_child` uses."""
 
     DEVNULL: Final = subprocess.DEVNULL
     TimeoutExpired: Final = subprocess.TimeoutExpired

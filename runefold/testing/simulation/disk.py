@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from runelog.memory_store import Stored
     from runelog.rune import Appended, Change, Envelope
-    from runelog.shelf import Stored
 
 
 class Machine(Protocol):

@@ -10,9 +10,9 @@ import msgspec
 from actors.session.runes import InputAccepted
 from actors.tool.runes import Result
 from runefold.spec import AgentSpec
-from runelog import leader
 from runelog.errors import UnknownConversation
 from runelog.rune import Change
+from runelog.writer import leader
 from tests.crash.core.mutants import MUTANTS
 from tests.crash.kit import bots
 

@@ -17,10 +17,11 @@ from runefold.testing import CrashApp
 from runefold.testing.crash import logs, walkers, watch
 from runefold.testing.crash.journal import Memory
 from runefold.testing.crash.logs import DiskLog
-from runelog import leader, line, walk
 from runelog.errors import Corrupt
+from runelog.index import check_in_child
 from runelog.rune import Change
 from runelog.store import Runelog
+from runelog.writer import commit_queue, leader
 from tests.crash.kit import bots
 from tests.crash.kit.test_sweep import swept, told
 
@@ -131,7 +132,7 @@ class Hand:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Hand:
     """Provide a clock for the log."""
     found = Hand()
-    for module in (leader, line, logs, watch):
+    for module in (leader, commit_queue, logs, watch):
         monkeypatch.setattr(module, "time", found)
     return found
 
@@ -191,7 +192,7 @@ def test_a_walker_that_is_forked_finds_what_a_started_one_finds(
 
 def _verdict(path: Path) -> str:
     try:
-        walk.walk(path)
+        check_in_child.check_file(path)
     except Corrupt as corrupt:
         return str(corrupt)
     return ""

@@ -1,0 +1,1 @@
+"""Verify, repair and restore: reading what is damaged without trusting it."""

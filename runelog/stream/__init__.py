@@ -1,0 +1,1 @@
+"""The framed, compressed, checksummed stream in which conversations travel and are archived."""

@@ -1,0 +1,1 @@
+"""Moving conversations and whole logs: export, import and backup."""

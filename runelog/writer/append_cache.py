@@ -1,0 +1,113 @@
+"""What the writer keeps in mind of the conversations it appends to."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Protocol
+
+from runelog.errors import WrongVersion
+from runelog.index.records import check_live
+from runelog.rune import State
+from runelog.writer.segment_writer import CachedConversation, EarlierSegments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runelog.index.records import Head
+    from runelog.rune import Change
+
+MAX_CONVERSATIONS: Final = 2_048
+"""How many conversations are kept in mind; the index is asked again for others."""
+MAX_STREAMS: Final = 32_768
+"""How many streams of all of them together; a stream takes some 600 bytes."""
+_LIVE: Final = State.LIVE
+
+
+class Index(EarlierSegments, Protocol):
+    """What is committed."""
+
+    def head(self, conversation: str) -> Head | None:
+        """Return what is known of a conversation."""
+        ...
+
+
+class AppendCache:
+    """One desk for each conversation that was appended to lately. The writer's lock guards them."""
+
+    def __init__(self, index: Index) -> None:
+        """Look up in `index` what is not in mind."""
+        self._index = index
+        self._cache: OrderedDict[str, CachedConversation] = OrderedDict()
+        self._streams = 0
+        """How many streams are kept in mind, at the most: those that were dropped since count."""
+
+    def take(self, conversation: str) -> CachedConversation:
+        """Return the desk of a conversation that can be appended to."""
+        if conversation in self._cache:
+            cached = self._cache[conversation]
+            self._cache.move_to_end(conversation)
+            if cached.rests:
+                cached.resume(self._index.head(conversation))
+        else:
+            record = self._index.head(conversation)
+            cached = self._cache[conversation] = CachedConversation(conversation, record)
+            self._clear()
+        if cached.record is not None and cached.record.state is not _LIVE:
+            check_live(cached.record)
+        return cached
+
+    def _clear(self) -> None:
+        while len(self._cache) > MAX_CONVERSATIONS:
+            conversation, cached = next(iter(self._cache.items()))
+            if cached.pending:
+                return
+            del self._cache[conversation]
+
+    def check_versions(self, cached: CachedConversation, changes: Sequence[Change]) -> None:
+        """Have the version of every entity that changes in mind, all of them as expected."""
+        versions = cached.versions
+        for change in changes:
+            entity, expected = change.entity, change.expected_version
+            if entity not in versions:
+                versions[entity] = self._version(cached, entity)
+            if expected is not None and expected != versions[entity]:
+                raise WrongVersion(cached.id, entity, expected, versions[entity])
+            for observer in change.observers:
+                if observer not in versions:
+                    versions[observer] = self._version(cached, observer)
+
+    def _version(self, cached: CachedConversation, entity: str) -> int:
+        self._streams += 1
+        if self._streams > MAX_STREAMS:
+            self._forget_oldest(cached)
+        return 0 if cached.is_new(entity) else self._index.version(cached.id, entity)
+
+    def _forget_oldest(self, in_use: CachedConversation) -> None:
+        """Keep half as many streams in mind, those of the conversations appended to last."""
+        kept = 0
+        for cached in [*reversed(self._cache.values())]:
+            idle = cached is not in_use and not cached.pending
+            if idle and kept + len(cached.versions) > MAX_STREAMS // 2:
+                del self._cache[cached.id]
+            else:
+                kept += len(cached.versions)
+        self._streams = kept
+
+    def rest(self, conversation: str) -> None:
+        """Keep little in mind of a conversation that is not appended to for a while."""
+        cached = self._cache.get(conversation)
+        if cached is not None and not cached.pending:
+            cached.rest()
+
+    def forget_segment(self) -> None:
+        """Drop what is known of the active segment: another one has begun."""
+        for cached in self._cache.values():
+            cached.forget()
+
+    def forget(self, conversation: str) -> None:
+        """Look a conversation up anew at its next append."""
+        self._cache.pop(conversation, None)
+
+    def forget_all(self) -> None:
+        """Look every conversation up anew at its next append."""
+        self._cache.clear()

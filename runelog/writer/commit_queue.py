@@ -1,0 +1,198 @@
+"""The line of appends that wait to be written, and what those ring who keep others waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runelog.codec import Codec
+    from runelog.rune import Change
+    from runelog.writer.segment_writer import CachedConversation
+
+MAX_ITEMS: Final = 4_096
+MAX_BYTES: Final = 64 << 20
+"""Back-pressure: beyond this, whoever appends has to wait."""
+_PAGE: Final = 4_096
+
+
+Touched = dict[str, tuple[tuple[int, int], ...] | list[tuple[int, int]]]
+"""For each entity, the stretches of an append's runes that it owns or observes: from, and to.
+
+A tuple as long as there is but one, which then is the same for all who see it.
+"""
+Work = tuple[str, bool, int | None]
+"""An entity, whether it has something left to do, and by when."""
+
+
+class PendingAppend:
+    """One append on its way to the disk."""
+
+    __slots__ = (
+        "awaited",
+        "before",
+        "bodies",
+        "cached",
+        "cost",
+        "done",
+        "error",
+        "first",
+        "gate",
+        "leads",
+        "position",
+        "size",
+        "time",
+        "touched",
+        "work",
+    )
+
+    def __init__(self, bodies: list[bytes], touched: Touched, work: Sequence[Work] = ()) -> None:
+        """Take the encoded runes, what of them each entity sees, and what it has left to do."""
+        self.bodies = bodies
+        self.touched = touched
+        self.size = sum(map(len, bodies))
+        self.cost = self.size + (self.size >> 2) + _PAGE * (3 + len(touched))
+        self.work = work
+        self.awaited = False
+        """Whether somebody waits for it."""
+        self.leads = True
+        """Whether the thread that waits for it may commit for others."""
+        self.gate: threading.Lock | None = None
+        """Where that thread waits, unless it is committing this itself."""
+        self.done = False
+        self.error: BaseException | None = None
+        self.cached: CachedConversation
+        self.first = self.position = self.time = 0
+        self.before: dict[str, int] = {}
+        """The version of each stream it touches, before it, as far as that is known."""
+
+    def finish(self) -> None:
+        """Say that the append is on disk, or that it failed, to whoever waits for it."""
+        self.done = True
+        if self.gate is not None:
+            self.wake()
+
+    def wake(self) -> None:
+        """Wake whoever waits for this append; it may have been woken and be on its way."""
+        if self.gate is not None and self.gate.locked():
+            self.gate.release()
+
+
+def touch(touched: Touched, entities: Iterable[str], start: int, stop: int) -> None:
+    """Note that entities see the runes from `start` to `stop`, behind all that were noted before.
+
+    Each once, in the order they are given in: the same appends then make the same file.
+    """
+    first = ((start, stop),)
+    for entity in entities:
+        if entity not in touched:
+            touched[entity] = first
+            continue
+        stretches = touched[entity]
+        if isinstance(stretches, tuple):
+            stretches = touched[entity] = [*stretches]
+        since, until = stretches[-1]
+        if until < start:
+            stretches += first
+        else:  # goes on where the last one ends, or is named twice
+            stretches[-1] = (since, stop)
+
+
+def encoded(codec: Codec, conversation: str, changes: Sequence[Change]) -> PendingAppend:
+    """Encode an append, and note which entities see which of its runes."""
+    bodies: list[bytes] = []
+    touched: Touched = {}
+    work = []
+    start = 0
+    for change in changes:
+        if change.open is not None:
+            work.append((change.entity, change.open, change.deadline))
+        if change.runes:
+            codec.encode_into(bodies, conversation, change)
+            stop = len(bodies)
+            touch(touched, (change.entity, *change.observers), start, stop)
+            start = stop
+    return PendingAppend(bodies, touched, work)
+
+
+class LazyCondition(threading.Condition):
+    """A condition to wait for that costs nothing as long as nobody does."""
+
+    waiting = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it rings, or time is up."""
+        self.waiting += 1
+        try:
+            return super().wait(timeout)
+        finally:
+            self.waiting -= 1
+
+    def wake_all(self) -> None:
+        """Wake all who wait."""
+        if self.waiting:
+            self.notify_all()
+
+
+class CommitQueue:
+    """First come, first served. The writer's lock guards it."""
+
+    def __init__(self) -> None:
+        """Begin with nobody waiting."""
+        self.items: deque[PendingAppend] = deque()
+        self.cost = 0
+        """What all that are waiting or being served may cost in disk space, at the most."""
+        self.since = 0.0
+        """When the first that is waiting came."""
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many are waiting."""
+        return len(self.items)
+
+    def is_full(self, item: PendingAppend) -> bool:
+        """Tell whether one more would be too much."""
+        return bool(self.items) and (
+            self._bytes + item.size > MAX_BYTES or len(self.items) >= MAX_ITEMS
+        )
+
+    def join(self, item: PendingAppend) -> None:
+        """Come last."""
+        if not self.items:
+            self.since = time.monotonic()
+        self.items.append(item)
+        self._bytes += item.size
+        self.cost += item.cost
+
+    def take(self) -> list[PendingAppend]:
+        """Take all that are waiting, to serve them."""
+        items = list(self.items)
+        self.items.clear()
+        self._bytes = 0
+        return items
+
+    def put_back(self, items: list[PendingAppend]) -> None:
+        """Let those who were taken and not served come first again."""
+        self.items.extendleft(reversed(items))
+        self._bytes += sum(item.size for item in items)
+
+    def served(self, items: list[PendingAppend]) -> int:
+        """Note that these do not cost anything any more; tell how many were or are waited for."""
+        awaited = 0
+        for item in items:
+            self.cost -= item.cost
+            awaited += item.awaited
+        for item in self.items:
+            awaited += item.awaited
+        return awaited
+
+    def first_waiting(self) -> PendingAppend | None:
+        """Return the first that somebody waits for who may commit it."""
+        for item in self.items:
+            if item.awaited and item.leads:
+                return item
+        return None

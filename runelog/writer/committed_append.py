@@ -1,0 +1,111 @@
+"""An append that was just committed, as those who follow the log are told of it.
+
+What they do not want is left out before it is decoded: a rune's kind shows in its bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from runelog.errors import printable
+
+if TYPE_CHECKING:
+    from runelog.codec import Codec
+    from runelog.rune import Envelope
+    from runelog.writer.commit_queue import PendingAppend
+
+SEARCHED: Final = 16 << 10
+"""What is longer is not searched for its kinds by those who commit."""
+_KIND: Final = msgspec.msgpack.encode("kind")
+Marks: TypeAlias = re.Pattern[bytes]
+"""What runes of some kinds are told by, at a glance."""
+
+
+class CommittedAppend:
+    """An append that was just committed; decoded once, for all who follow all of it."""
+
+    __slots__ = (
+        "_bodies",
+        "_codec",
+        "_found",
+        "_picked",
+        "conversation",
+        "count",
+        "event_id",
+        "position",
+        "size",
+        "time",
+    )
+
+    def __init__(self, item: PendingAppend, codec: Codec) -> None:
+        """Tell of `item`, which is on disk."""
+        self.conversation = item.cached.id
+        self.event_id = item.first
+        self.position = item.position
+        self.time = item.time
+        self.count = len(item.bodies)
+        self.size = item.size
+        """How many bytes its runes take."""
+        self._bodies = item.bodies
+        self._codec = codec
+        self._found: list[Envelope] | None = None
+        self._picked: tuple[Marks, list[int]] | None = None
+        """Which of its runes may be wanted, as somebody asked last."""
+
+    def envelopes(self, marks: Marks | None, start: int, stop: int) -> list[Envelope]:
+        """Return its runes from `start` to before `stop`, as they would be read from the log.
+
+        Those that bear none of the `marks` are left out, before they are decoded.
+        """
+        if marks is None:
+            return self._all()[start:stop]
+        found = self._found
+        picked = [at for at in self._pick(marks) if start <= at < stop]
+        if found is not None:
+            return [found[at] for at in picked]
+        return [
+            self._codec.envelope(
+                self._bodies[at],
+                conversation=self.conversation,
+                event_id=self.event_id + at,
+                position=self.position + at,
+                time=self.time,
+            )
+            for at in picked
+        ]
+
+    def _all(self) -> list[Envelope]:
+        if self._found is None:
+            text = b"".join(self._bodies)
+            self._found = self._codec.envelopes(
+                self.count, text, self.conversation, self.event_id, self.position, self.time
+            )
+        return self._found
+
+    def _pick(self, marks: Marks) -> list[int]:
+        picked = self._picked
+        if picked is None or picked[0] is not marks:
+            search = marks.search
+            found = [at for at, body in enumerate(self._bodies) if search(body) is not None]
+            picked = self._picked = (marks, found)
+        return picked[1]
+
+    def may_have(self, marks: Marks | None) -> bool:
+        """Tell whether there may be a rune with one of these marks."""
+        return marks is None or self.size > SEARCHED or bool(self._pick(marks))
+
+
+@lru_cache(maxsize=256)
+def marks_of(kinds: frozenset[str]) -> Marks:
+    """Return what finds, in every stored rune of one of these kinds, what only those begin with.
+
+    It may find it elsewhere too, in a text for instance: the kind is looked at when it is decoded.
+    """
+    if not kinds:
+        return re.compile(rb"(?!)")
+    named = b"|".join(re.escape(msgspec.msgpack.encode(printable(kind))) for kind in sorted(kinds))
+    return re.compile(re.escape(_KIND) + b"(?:" + named + b")")

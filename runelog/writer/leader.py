@@ -1,0 +1,402 @@
+"""Committing what is queued, for everyone: one transaction, one sync.
+
+Whoever waits for durability and finds nobody committing leads: it commits everything queued. A
+single thread therefore never waits for another, and many threads share the cost. Appends that
+nobody waits for are committed by a thread of the log's own a few milliseconds later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from runelog.errors import Closed, Fault, Fenced, LogFailed, LogFull
+from runelog.files import sound_disk
+from runelog.index.records import NUMBER, PLACE
+from runelog.lmdb.environment import MapFull
+from runelog.writer.append_cache import AppendCache, Index
+from runelog.writer.commit_queue import CommitQueue, LazyCondition
+from runelog.writer.segment_writer import write_appends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runelog.lmdb.environment import Batch, Environment
+    from runelog.writer.commit_queue import PendingAppend
+    from runelog.writer.segment_writer import ActiveSegment
+
+    class Home(Index, Protocol):
+        """What the writer needs of the log it writes for."""
+
+        def next_segment(self, need: int) -> Environment:
+            """Seal the active segment and begin one with room for `need` bytes."""
+            ...
+
+        def announce(self, position: int, items: list[PendingAppend]) -> None:
+            """Tell those who follow what is committed, everything up to `position` now."""
+            ...
+
+        def fail(self, failure: Exception) -> None:
+            """Tell them that nothing more will be."""
+            ...
+
+
+FLUSH_AFTER: Final = 0.01
+"""How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
+AHEAD: Final = 4 << 20
+"""How many bytes a commit sees to it that there is room for, beyond its own."""
+AWAKE: Final = 0.5
+"""How many seconds after the last append the log's own thread still looks by itself."""
+MIN_CROWD: Final = 4
+"""From so many waiting threads on, a commit waits for the others a little."""
+MAX_GATHER: Final = 0.001
+
+
+class Leader:
+    """Commits the line of appends, and stands still where segments are changed."""
+
+    def __init__(self, home: Home, armed: ActiveSegment) -> None:
+        """Go on writing where `armed` says the log ends."""
+        self._home = home
+        self._env = armed.env
+        self._epoch = NUMBER.pack(armed.epoch)
+        self._next = armed.position + 1
+        self._time = armed.time
+        self._used = armed.env.used
+        self._lock = threading.Lock()
+        self._idle = LazyCondition(self._lock)
+        self._stale = threading.Condition(self._lock)
+        self._gathered = threading.Condition(self._lock)
+        self._queue = CommitQueue()
+        self._crowd = 0
+        """How many were waiting when the last commit was done, those it served included."""
+        self._pace = 0.0
+        """How long the last commit took."""
+        self._committed = armed.position
+        self._leading = False
+        self._holds = 0
+        """How many want everything written and nobody admitted: to roll, to keep, to close."""
+        self._maintenance = 0
+        """The thread that keeps the log in order now."""
+        self._cache = AppendCache(home)
+        self._failure: Exception | None = None
+        self._lost: dict[str, Exception] = {}
+        """What befell appends that nobody waited for, by conversation, until somebody is told."""
+        self._flushing: list[tuple[int, threading.Lock]] = []
+        """Who waits for everything up to a position, each behind a gate of its own."""
+        self._closing = False
+        self._flusher: threading.Thread | None = None
+        self._urgent = False
+        self._asleep = False
+        """Whether the log's own thread must be woken if something is queued."""
+        self._main = threading.main_thread().ident
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise type(self._failure)(*self._failure.args)
+        if self._closing:
+            msg = "this log has been closed: open it again"
+            raise Closed(msg)
+
+    # -- committing ---------------------------------------------------------------------------
+
+    def _lead(self) -> None:
+        """Commit what is queued, for everyone. Holds the lock, and lets go of it meanwhile."""
+        if MIN_CROWD <= self._crowd > len(self._queue.items):
+            self._gather()
+        items = self._queue.take()
+        self._leading = True
+        self._lock.release()
+        outcome: Exception | None = None
+        committed = False
+        begun = time.monotonic()
+        try:
+            try:
+                self._write(items)
+            except MapFull:
+                self._write_behind(items)
+            committed = True
+        except (Fenced, LogFailed, LogFull) as error:
+            outcome = error
+        except Exception as error:  # noqa: BLE001 -- whatever it was, these runes are in doubt
+            outcome = LogFailed(f"a commit failed, its outcome is unknown: {error!r}")
+            outcome.__cause__ = error
+        finally:
+            self._lock.acquire()
+            self._leading = False
+            self._pace = time.monotonic() - begun
+            if outcome is None and (committed or self._is_there(items)):
+                self._finish(items)
+            elif isinstance(outcome, LogFull):
+                self._turn_away(outcome, items)
+            elif outcome is not None:
+                self._fail(outcome, items)
+            else:  # interrupted in the middle, and undone: somebody else commits these
+                self._undo(items)
+                self._queue.put_back(items)
+            self._hand_over()
+
+    def _write_behind(self, items: list[PendingAppend]) -> None:
+        """Write appends into the next segment, as this one turned out to be full."""
+        self._undo(items)
+        need = sum(item.cost for item in items)
+        with self._lock:
+            self._holds += 1  # for the reason given in _alone
+        try:
+            self._env = self._home.next_segment(need)
+        finally:
+            with self._lock:
+                self._holds -= 1
+        self._cache.forget_segment()
+        self._reserve(need)
+        self._write(items)
+
+    def _is_there(self, items: list[PendingAppend]) -> bool:
+        """Tell whether a commit that was interrupted, by Ctrl-C as a rule, has happened."""
+        if not items:
+            return False
+        with self._env.view() as view:
+            return view.get("runes", PLACE.pack(items[-1].position)) is not None
+
+    def _push(self) -> None:
+        """Have what is queued committed, by this thread unless it may be interrupted."""
+        if self._is_interruptible():
+            self._urge()
+            self._idle.wait()
+        else:
+            self._lead()
+
+    def _is_interruptible(self) -> bool:
+        # It does not commit: what Ctrl-C leaves half done there, others would have to mend.
+        return threading.get_ident() == self._main
+
+    def _urge(self) -> None:
+        """Have the log's own thread commit now."""
+        if self._flusher is None:
+            self._start_flusher()
+        self._urgent = True
+        self._stale.notify()
+
+    def _gather(self) -> None:
+        """Give those who were just served a moment to come again, and to share this sync.
+
+        Without it, many threads fall into two camps that wait for each other's commits.
+        """
+        self._leading = True
+        try:
+            self._gathered.wait(min(self._pace / 2, MAX_GATHER))
+        finally:
+            self._leading = False
+
+    def _undo(self, items: list[PendingAppend]) -> None:
+        """Go back to what is on disk, after a transaction that was not committed."""
+        for cached in {item.cached.id: item.cached for item in items}.values():
+            cached.forget()
+            cached.record = self._home.head(cached.id)
+
+    def _finish(self, items: list[PendingAppend]) -> None:
+        self._used = self._env.used
+        if items:
+            # First, so that whoever is told that it is done finds the log's position behind it.
+            self._committed = items[-1].position + len(items[-1].bodies) - 1
+            self._home.announce(self._committed, items)
+        for item in items:
+            item.finish()
+            item.cached.finished()
+        self._crowd = self._queue.served(items)
+
+    def _fail(self, failure: Exception, items: list[PendingAppend]) -> None:
+        """Nothing is acknowledged any more; what was being committed has an unknown outcome."""
+        self._failure = failure
+        self._home.fail(failure)
+        self._give_up(failure, [*items, *self._queue.take()])
+
+    def _give_up(self, error: Exception, items: list[PendingAppend]) -> None:
+        """Tell those who wait for these appends; who does not wait is told when they flush."""
+        for item in items:
+            if not item.awaited:
+                self._lost[item.cached.id] = error
+            item.error = error
+            item.finish()
+
+    def _turn_away(self, full: LogFull, items: list[PendingAppend]) -> None:
+        """Take back what was queued and found no room: none of it was written."""
+        self._undo(items)
+        turned = [*items, *self._queue.take()]
+        self._give_up(full, turned)
+        self._queue.served(turned)
+        self._next = items[0].position
+        self._cache.forget_all()
+
+    def _hand_over(self) -> None:
+        """Wake whoever goes on: those waiting for room, and one of those waiting for a commit."""
+        self._idle.wake_all()
+        if not self._queue.items and not self._flushing:
+            return
+        done = self._failure is not None or not self._queue.items
+        served = [gate for upto, gate in self._flushing if done or upto <= self._committed]
+        waiting = self._queue.first_waiting()
+        if waiting is not None:
+            waiting.wake()
+        elif self._queue.items:
+            # Whoever waits longest commits next, if anybody waits.
+            next_up = [gate for upto, gate in self._flushing if upto > self._committed][:1]
+            served += next_up
+            if not next_up:
+                self._urge()
+        for gate in served:
+            with contextlib.suppress(RuntimeError):
+                gate.release()
+
+    def _write(self, items: list[PendingAppend]) -> None:
+        with self._env.batch(spare=False) as batch:
+            self._check_epoch(batch)
+            if self._env.lacks(AHEAD):
+                with contextlib.suppress(LogFull):
+                    # Ahead of time, so that nobody who appends meanwhile has to wait for it.
+                    self._env.reserve(AHEAD)
+                self._env.reserve(0)
+            write_appends(batch, self._home, items)
+
+    def _check_epoch(self, batch: Batch) -> None:
+        if batch.get("meta", b"epoch") != self._epoch:
+            msg = (
+                "another process has taken this log over: "
+                "nothing more can be written through this handle"
+            )
+            raise Fenced(msg)
+
+    def _reserve(self, need: int) -> None:
+        """Have disk space for `need` bytes; `LogFull` if there is none.
+
+        A file that must grow for that grows within a transaction: another writer may have taken it
+        over, and vouched for its length.
+        """
+        if self._env.lacks(need):
+            with self._env.batch(spare=False) as batch:
+                self._check_epoch(batch)
+                self._env.reserve(need)
+
+    # -- rolling, flushing, closing -----------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _alone(self, doing: str) -> Iterator[None]:
+        """Let go of the lock for a while with nothing queued or under way.
+
+        Nobody is admitted meanwhile: to reserve room in a segment that is being sealed changes it
+        behind its digest and, once it is closed, changes whichever file has its descriptor.
+        """
+        self._leading = True
+        self._holds += 1
+        self._maintenance = threading.get_ident()
+        self._lock.release()
+        failure: Exception | None = None
+        try:
+            with sound_disk(doing, LogFailed):
+                yield
+        except Fault as error:
+            failure = error
+            raise
+        finally:
+            self._lock.acquire()
+            self._leading = False
+            self._holds -= 1
+            self._maintenance = 0
+            if failure is not None:
+                self._fail(failure, [])
+            self._hand_over()
+
+    def _roll(self, need: int) -> None:
+        """Begin the next segment. Called with the lock held and nothing queued or under way."""
+        with self._alone("beginning the next segment"):
+            env = self._home.next_segment(need)
+        self.use(env)
+
+    def use(self, env: Environment, position: int | None = None) -> None:
+        """Go on in another segment, behind `position`. Nothing may be queued or under way."""
+        self._env = env
+        if position is not None:
+            self._next = position + 1
+            self._committed = position
+        self._used = env.used
+        self._cache.forget_segment()
+
+    @contextlib.contextmanager
+    def _drained(self) -> Iterator[None]:
+        """Admit nobody, and have everything written. Holds the lock."""
+        self._holds += 1
+        try:
+            while (self._queue.items or self._leading) and self._failure is None:
+                if self._leading:
+                    self._idle.wait()
+                else:
+                    self._push()
+            yield
+        finally:
+            self._holds -= 1
+            self._idle.wake_all()
+
+    def roll(self, need: int = 0) -> None:
+        """Commit what is queued and begin the next segment."""
+        with self._lock, self._drained():
+            self._check()
+            self._roll(need)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep everybody from committing while segments are rewritten."""
+        with self._lock, self._drained():
+            self._check()
+            with self._alone("writing segments anew"):
+                yield
+
+    def forget(self, conversation: str) -> None:
+        """Look a conversation up anew at its next append."""
+        with self._lock:
+            self._cache.forget(conversation)
+
+    def rest(self, conversation: str) -> None:
+        """Drop what is cached of a conversation that is not appended to for a while."""
+        with self._lock:
+            self._cache.rest(conversation)
+
+    def _start_flusher(self) -> None:
+        """See to it that the log's own thread is there, and awake."""
+        if self._asleep:
+            self._stale.notify()
+        if self._flusher is None:
+            self._flusher = threading.Thread(
+                target=self._flush_forever, name="runelog-flush", daemon=True
+            )
+            self._flusher.start()
+
+    def _flush_forever(self) -> None:
+        with self._lock:
+            while not self._closing:
+                if not self._queue.items:
+                    # For a while it looks again by itself: then nobody has to wake it.
+                    self._asleep = time.monotonic() - self._queue.since > AWAKE
+                    self._stale.wait(None if self._asleep else FLUSH_AFTER / 2)
+                    self._asleep = False
+                    continue
+                if self._failure is not None:
+                    return
+                due = self._queue.since + FLUSH_AFTER - time.monotonic()
+                if self._leading or (due > 0 and not self._urgent):
+                    self._stale.wait(max(due, FLUSH_AFTER / 2))
+                else:
+                    self._urgent = False
+                    self._lead()
+
+    def close(self) -> Exception | None:
+        """Commit what is queued and take no more; return what made the log fail, if it did."""
+        with self._lock:
+            if not self._closing:
+                with self._drained():
+                    self._closing = True
+                    self._stale.notify_all()
+        if self._flusher is not None:
+            self._flusher.join()
+        return self._failure

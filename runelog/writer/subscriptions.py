@@ -1,0 +1,341 @@
+"""Hearing what is committed: what the writer of a log tells those of its process who follow it.
+
+Whoever follows has an ear. It hears the appends of its conversation, or of all, as they are
+committed, so they need not be read back. It keeps a few of them only: one whose owner is slow goes
+deaf, and what it has missed is in the log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from runelog.forks import Home
+from runelog.writer.committed_append import CommittedAppend, marks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from runelog.codec import Codec
+    from runelog.rune import Envelope
+    from runelog.writer.commit_queue import PendingAppend
+
+POLL: Final = 0.01
+"""How often a follower looks whether a writer in another process has committed something."""
+MAX_RUNES: Final = 1_024
+MAX_BYTES: Final = 1 << 20
+"""How much an ear keeps, at the most, for an owner that is busy; the last appends are kept too."""
+MAX_LATEST: Final = 256
+"""How many of the last appends are kept, at the most, for those who begin to follow."""
+
+
+class Subscriber:
+    """What one follower has heard, and not taken yet: whole appends, none of them left out."""
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        conversation: str | None,
+        kinds: Collection[str] | None,
+        *,
+        stays: bool = True,
+    ) -> None:
+        """Listen to one conversation or to all; wake the owner for some kinds of runes or all.
+
+        One that does not stay only asks for the latest, and is never told anything.
+        """
+        self.conversation = conversation
+        self._stays = stays
+        self._subscriptions = subscriptions
+        self._marks = None if kinds is None else marks_of(frozenset(kinds))
+        self._received: deque[CommittedAppend] = deque()
+        self._runes = self._bytes = 0
+        self._cursor = 0
+        """Up to where the owner needs nothing more, while it waits."""
+        self.waits = False
+        """Whether the owner sleeps until there is something for it."""
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._lagging = True
+        self.known = 0
+        """How far there was something in the log when the owner looked last."""
+
+    @property
+    def lagging(self) -> bool:
+        """Whether something may be in the log of which nothing was heard."""
+        # Nobody tells a child what its parent commits.
+        return self._lagging or not self._stays or self._subscriptions.home.is_left
+
+    # -- the owner ----------------------------------------------------------------------------
+
+    def subscribe(self, cursor: int) -> bool:
+        """Hear everything from now on, and what came behind `cursor` if that is remembered.
+
+        Tell whether it is; if not, it is for the owner to read.
+        """
+        with self._subscriptions.lock:
+            if self._stays:
+                self._subscriptions.join(self)
+            latest = self._subscriptions.latest.behind(self.conversation, cursor)
+            self.fall_behind()
+            self._lagging = False
+            for told in latest or ():
+                self.deliver(told)
+            return latest is not None and not self._lagging and not self._subscriptions.home.is_left
+
+    def last(self, cursor: int) -> int:
+        """Return how far there is something, heard or known of; `cursor` if nothing is behind."""
+        with self._subscriptions.lock:
+            heard = self._received
+            while heard and self._end(heard[0]) <= cursor:
+                self._drop()
+            reached = max(cursor, self.known)
+            if heard and self._start(heard[0]) > reached + 1:
+                self.fall_behind()
+                return cursor
+            return max(reached, self._end(heard[-1])) if heard else reached
+
+    def take(self, cursor: int, stop: int) -> list[Envelope] | None:
+        """Return what was heard behind `cursor` and up to `stop`; None if some of it was not.
+
+        What the owner does not want is left out, as far as that shows at a glance.
+        """
+        with self._subscriptions.lock:
+            self.last(cursor)
+            heard = self._received
+            if not heard or self._start(heard[0]) > cursor + 1 or self._end(heard[-1]) < stop:
+                return None
+            told = [each for each in heard if self._start(each) <= stop]
+        found: list[Envelope] = []
+        for each in told:
+            first = self._start(each)
+            found += each.envelopes(self._marks, max(cursor + 1 - first, 0), stop + 1 - first)
+        return found
+
+    def wait(self, cursor: int, timeout: float | None) -> int:
+        """Wait until there is more behind `cursor`, or time is up; return from where to go on.
+
+        That is further on if all that came meanwhile is of kinds that the owner does not want.
+        """
+        subscriptions = self._subscriptions
+        with subscriptions.lock:
+            if self.lagging or self.last(cursor) > cursor or subscriptions.closed:
+                return cursor
+            self._cursor, self.waits = cursor, True
+            polls = subscriptions.position < 0
+        if polls:
+            timeout = POLL if timeout is None else min(POLL, timeout)
+        woken = self._gate.acquire(timeout=-1 if timeout is None else timeout)
+        with subscriptions.lock:
+            if not woken and not self.waits:
+                self._gate.acquire()  # opened since: it is to be shut for the next time
+            self.waits = False
+            if polls:
+                self.fall_behind()
+            return self._cursor
+
+    def leave(self) -> None:
+        """Hear no more."""
+        self._lagging = True
+        if self._stays:
+            self._subscriptions.left.append(self)
+
+    # -- the writer, with the lock ------------------------------------------------------------
+
+    def deliver(self, told: CommittedAppend) -> None:
+        """Take note of an append, and wake the owner if it may want that."""
+        if self._lagging:
+            return
+        if self.waits and not self._wants(told) and self._start(told) <= self._cursor + 1:
+            self._cursor = max(self._cursor, self._end(told))
+            return
+        self._received.append(told)
+        self._runes += told.count
+        self._bytes += told.size
+        if self._runes > MAX_RUNES or self._bytes > MAX_BYTES:
+            self.fall_behind()
+        self.wake()
+
+    def fall_behind(self) -> None:
+        """Forget everything: the owner has to look in the log."""
+        self._lagging = True
+        self._received.clear()
+        self._runes = self._bytes = self.known = 0
+
+    def wake(self) -> None:
+        """Wake the owner if it waits."""
+        if self.waits:
+            self.waits = False
+            self._gate.release()
+
+    def _wants(self, told: CommittedAppend) -> bool:
+        return told.may_have(self._marks)
+
+    def _drop(self) -> None:
+        told = self._received.popleft()
+        self._runes -= told.count
+        self._bytes -= told.size
+
+    def _start(self, told: CommittedAppend) -> int:
+        return told.position if self.conversation is None else told.event_id
+
+    def _end(self, told: CommittedAppend) -> int:
+        return self._start(told) + told.count - 1
+
+
+class RecentAppends:
+    """The last appends that were committed, for those who come just now.
+
+    Of a conversation that is not at rest, none of them is left out.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        """Begin with none."""
+        self.codec = codec
+        self._items: deque[PendingAppend] = deque()
+        self._size = 0
+        self._next = 0
+        """The position behind the last one that was added."""
+
+    def add(self, items: Sequence[PendingAppend]) -> None:
+        """Take in what was just committed, and drop what is too old."""
+        kept = self._items
+        kept.extend(items)
+        for item in items:
+            self._size += item.size
+            self._next = item.position + len(item.bodies)
+        while len(kept) > MAX_LATEST or self._size > MAX_BYTES:
+            self._size -= kept.popleft().size
+
+    def forget(self) -> None:
+        """Drop all of them."""
+        self._items.clear()
+        self._size = 0
+
+    def rest(self, conversation: str) -> None:
+        """Drop those of a conversation that is not appended to for a while."""
+        if self.has(conversation):
+            self._items = deque(item for item in self._items if item.cached.id != conversation)
+            self._size = sum(item.size for item in self._items)
+
+    def has(self, conversation: str) -> bool:
+        """Tell whether there is one of this conversation."""
+        return any(item.cached.id == conversation for item in reversed(self._items))
+
+    def behind(self, conversation: str | None, cursor: int) -> list[CommittedAppend] | None:
+        """Return all that was committed behind `cursor`, None if that is not known."""
+        found: deque[CommittedAppend] = deque()
+        following = self._next
+        for item in reversed(self._items):
+            if conversation is None:
+                if item.position + len(item.bodies) != following:
+                    return None  # what came between was of a conversation at rest
+                following = item.position
+            if conversation is None or item.cached.id == conversation:
+                first = item.position if conversation is None else item.first
+                if item.bodies and first + len(item.bodies) - 1 > cursor:
+                    found.appendleft(CommittedAppend(item, self.codec))
+                if first <= cursor + 1:
+                    return [*found]
+        return None
+
+
+class Subscriptions:
+    """How far the log is committed, as its writer tells."""
+
+    def __init__(self, codec: Codec) -> None:
+        """Begin without a writer in this process."""
+        self.lock = threading.RLock()
+        self.position = -1
+        """The last committed position as told by our own writer; -1 while there is none."""
+        self.closed = False
+        self.failure: Exception | None = None
+        """Why our own writer will commit nothing more."""
+        self.left: deque[Subscriber] = deque()
+        """Ears that hear no more. They only say so: who drops a follower may hold any lock."""
+        self.latest = RecentAppends(codec)
+        self._subscribers: dict[str | None, dict[Subscriber, None]] = {}
+        self.home = Home(
+            "this log was opened before a fork: open it again in the child, with readonly=True"
+        )
+
+    def announce(self, position: int, items: Sequence[PendingAppend] | None = None) -> None:
+        """Say that everything up to `position` is committed, last of all these `items`.
+
+        If none are given, something else has changed, and whoever follows has to look.
+        """
+        with self.lock:
+            self.position = position
+            if items is None:
+                self.stir()
+                return
+            self.latest.add(items)
+            if self._subscribers:
+                self._tell(items)
+
+    def _tell(self, items: Sequence[PendingAppend]) -> None:
+        self._sweep()
+        of_all = self._subscribers.get(None, ())
+        for item in items:
+            subscribers = self._subscribers.get(item.cached.id, ())
+            if (subscribers or of_all) and item.bodies:
+                told = CommittedAppend(item, self.latest.codec)
+                for subscriber in (*subscribers, *of_all):
+                    subscriber.deliver(told)
+
+    def rest(self, conversation: str) -> None:
+        """Drop the last appends of a conversation that is not appended to for a while."""
+        with self.lock:
+            self.latest.rest(conversation)
+
+    def stir(self) -> None:
+        """Have everybody look in the log again: what was heard may not be so any more."""
+        with self.lock:
+            self.latest.forget()
+            for subscriber in self.listening:
+                subscriber.fall_behind()
+                subscriber.wake()
+
+    def fail(self, failure: Exception) -> None:
+        """Say that nothing more is committed here, and why."""
+        with self.lock:
+            self.failure = failure
+            self.stir()
+
+    def close(self) -> None:
+        """Wake those who follow: there is nothing more to come."""
+        with self.lock:
+            self.closed = True
+            self.stir()
+
+    def join(self, subscriber: Subscriber) -> None:
+        """Tell an ear of all that is committed from now on."""
+        with self.lock:
+            self._sweep()
+            self._subscribers.setdefault(subscriber.conversation, {})[subscriber] = None
+
+    @property
+    def listening(self) -> list[Subscriber]:
+        """Those who are told what is committed."""
+        with self.lock:
+            self._sweep()
+            return [
+                subscriber
+                for subscribers in self._subscribers.values()
+                for subscriber in subscribers
+            ]
+
+    def is_live(self, conversation: str) -> bool:
+        """Tell whether a conversation is known to be there, as it was just appended to."""
+        with self.lock:
+            return not self.closed and self.latest.has(conversation)
+
+    def _sweep(self) -> None:
+        while self.left:
+            subscriber = self.left.popleft()
+            subscribers = self._subscribers.get(subscriber.conversation)
+            if subscribers is not None:
+                subscribers.pop(subscriber, None)
+                if not subscribers:
+                    del self._subscribers[subscriber.conversation]
