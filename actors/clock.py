@@ -181,10 +181,10 @@ class SystemClock:
             self._thread.join()
 
 
-class HandClock:
+class ManualClock:
     """A clock that stands still until somebody moves it.
 
-    >>> clock = HandClock()
+    >>> clock = ManualClock()
     >>> rung = []
     >>> alarm = clock.at(clock.now() + 5 * SECOND, lambda: rung.append("tea"))
     >>> clock.advance(4)

@@ -79,12 +79,24 @@ class Awaited(Protocol):
         ...
 
 
+class Poller(Protocol):
+    """Passes on what a log has to those who wait for it in event loops."""
+
+    def poll(self, *, wait: bool) -> bool:
+        """Pass on what there is, or what comes within a moment; return False if none waits."""
+        ...
+
+    def fail(self, failure: Exception) -> None:
+        """Raise this in all that wait."""
+        ...
+
+
 class Scheduler(Protocol):
     """Decides who runs when."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on by itself; otherwise only while somebody waits with `wait`."""
+        """Whether it goes on by itself; otherwise only while something waits with `wait`."""
         ...
 
     def lane(self, name: str) -> Lane:
@@ -96,5 +108,9 @@ class Scheduler(Protocol):
         ...
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:
-        """Wait at the edge for what an actor will answer; tell whether it came in time."""
+        """Wait at the edge for what an actor will answer; return True if it came in time."""
+        ...
+
+    def keep_polling(self, poller: Poller) -> None:
+        """Poll until that returns False, beside all lanes; called within an event loop."""
         ...

@@ -22,7 +22,7 @@ from runelog.forks import Home
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.ports import Awaited, Clock, Steps
+    from actors.ports import Awaited, Clock, Poller, Steps
 
 MAX_LANES: Final = 32
 """How many lanes run at once; more wait for their turn. Most of their time they wait for a sync."""
@@ -372,6 +372,15 @@ class ThreadScheduler:
         self.home.check()
         self._pool.pass_on()
         return awaited.wait(timeout)
+
+    def keep_polling(self, poller: Poller) -> None:
+        """Poll on a thread of its own until that returns False."""
+
+        def run() -> None:
+            while poller.poll(wait=True):
+                pass
+
+        threading.Thread(target=run, name="runefold-watch", daemon=True).start()
 
     def close(self) -> None:
         """Let the threads end once they are done; work that pauses is for its owner to wake."""

@@ -97,8 +97,6 @@ class Runtime:
         self.home = Home(_FORKED)
         """The process that it runs in: a forked child can do nothing with it but close it."""
         self.log = log
-        self.watcher = Watch(log)
-        """Wakes whoever waits for news in an event loop."""
         # To read the patterns takes a while, and most apps have none of their own.
         patterns = list(checks.several(redact, "redact", "patterns"))
         self.redactor = Redactor(patterns) if patterns else DEFAULT
@@ -106,6 +104,8 @@ class Runtime:
         keep_out(self.redactor)
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or ThreadScheduler(self.clock)
+        self.watcher = Watch(log, self.scheduler)
+        """Wakes what waits for news in an event loop."""
         self._chance = chance or SystemChance()
         directory = log.directory.absolute() if isinstance(log, Runelog) else None
         self._offices = Offices(

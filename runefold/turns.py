@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
@@ -13,7 +12,6 @@ from actors.session.lifecycle import message_entity
 from actors.session.runes import InputRefused
 from actors.turn import runes as turns
 from runefold import checks
-from runefold.by_hand import HandLoop
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
 from runelog.errors import Refused
@@ -165,26 +163,8 @@ class Turn:
         return self._result().__await__()
 
     async def _result(self) -> TurnResult:
-        loop = asyncio.get_running_loop()
-        if isinstance(loop, HandLoop):
-            return await self._by_hand(loop)
-        if not self._runtime.scheduler.goes_on:
-            return self.result()
         found = await self._end()
         return self._told(None, lambda: found)
-
-    async def _by_hand(self, loop: HandLoop) -> TurnResult:
-        """Wait for what the session has promised, while other tasks of the loop do what they do."""
-        while self._end_told is None or await loop.until(self._end_told):
-            try:
-                return self._told(0, self._known)
-            except Unanswered:
-                # There is no promise, or who gave it is gone; somebody is there again now.
-                house = self._runtime.tree_of_actors.wake(self.conversation)
-                self._end_told = house.session.ask_later(Await(self.message_id))
-                if self._end_told.is_there():
-                    break
-        return self.result()
 
     async def _end(self) -> Ended | Refusal:
         """Wait until the log has it how it ended. Nobody is woken for that, and nobody asked."""

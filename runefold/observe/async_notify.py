@@ -1,7 +1,7 @@
-"""Who wakes those that wait in event loops: one thread for all of them, while there are any.
+"""Wakes what waits in event loops for the log: one watch for all of them, while there are any.
 
-Whoever waits hangs up a bell. The thread follows the log and rings the bells of the conversation
-that a rune is of, so a waiter costs no thread, and one that is cancelled leaves nothing behind.
+A waiter hangs up a bell. The watch follows the log and rings the bells of the conversation that a
+rune is of, so a waiter costs no thread, and one that is cancelled leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from actors.errors import Overloaded
+from actors.errors import Overloaded, Unanswered
 from runelog.errors import Closed
 from runelog.rune import Gap
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LINGER: Final = 0.5
-"""How many seconds the thread stays for the next who waits."""
+"""Seconds for which a thread stays for the next waiter."""
 
 
 class Bell:
@@ -88,12 +88,14 @@ class Bell:
         self._rung.clear()
 
     async def rings(self, seconds: float | None) -> bool:
-        """Wait until it rings; tell whether it has, in time."""
+        """Wait until it rings; return True if it has, in time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
         except TimeoutError:
             return False
+        if isinstance(self._failure, Unanswered):
+            raise self._failure
         return True
 
     async def news(self) -> list[Envelope]:
@@ -107,11 +109,12 @@ class Bell:
 
 
 class Watch:
-    """Follows a log for those who wait in event loops."""
+    """Follows a log for what waits in event loops."""
 
-    def __init__(self, log: Log) -> None:
-        """Begin with nobody waiting, and so without a thread."""
+    def __init__(self, log: Log, scheduler: Scheduler) -> None:
+        """Begin without a waiter, and so without being polled."""
         self._log = log
+        self._scheduler = scheduler
         self._lock = threading.Lock()
         self._bells: dict[str | None, set[Bell]] = {}
         self._cursor = 0
@@ -149,35 +152,39 @@ class Watch:
                     del self._bells[conversation]
 
     def keep(self) -> None:
-        """See to it that somebody watches: what is committed from now on is rung for."""
+        """Be polled from now on: what is committed then is rung for."""
         with self._lock:
             if not self._runs:
                 self._cursor = self._log.position
-                threading.Thread(target=self._run, name="runefold-watch", daemon=True).start()
+                self._scheduler.keep_polling(self)
                 self._runs = True
 
-    def _run(self) -> None:
+    def poll(self, *, wait: bool) -> bool:
+        """Ring for what there is, or comes within a moment; return False if none waits."""
         try:
-            while True:
-                for item in self._log.follow(None, self._cursor, wait=LINGER):
-                    self._ring(item)
-                    if self._is_idle():
-                        break
-                _ = self._log.position  # raises once it is closed
-                with self._lock:
-                    if self._is_idle():
-                        self._runs = False
-                        return
-        except Exception as failure:  # noqa: BLE001 -- whatever it is, those who wait are to hear it
-            with self._lock:
-                self._runs = False
-                bells = [bell for beside in self._bells.values() for bell in beside]
-            for bell in bells:
-                bell.fail(failure)
+            for item in self._log.follow(None, self._cursor, wait=LINGER if wait else 0):
+                self._ring(item)
+                if self._is_idle(linger=wait):
+                    break
+            _ = self._log.position  # raises once it is closed
+        except Exception as failure:  # noqa: BLE001 -- every waiter has to be told
+            self.fail(failure)
+            return False
+        with self._lock:
+            self._runs = not self._is_idle(linger=wait)
+            return self._runs
 
-    def _is_idle(self) -> bool:
-        """Tell whether nobody has waited for a while: most who wait do so again soon."""
-        return not self._bells and time.monotonic() - self._needed >= LINGER
+    def fail(self, failure: Exception) -> None:
+        """Raise this in all that wait; they can be polled for again."""
+        with self._lock:
+            self._runs = False
+            bells = [bell for beside in self._bells.values() for bell in beside]
+        for bell in bells:
+            bell.fail(failure)
+
+    def _is_idle(self, *, linger: bool) -> bool:
+        """Return True if there was no waiter for a while: most wait again soon."""
+        return not self._bells and not (linger and time.monotonic() - self._needed < LINGER)
 
     def _ring(self, item: Envelope | Gap) -> None:
         with self._lock:
@@ -190,7 +197,7 @@ class Watch:
         self._cursor = item.last if isinstance(item, Gap) else item.position
 
     def finish(self) -> None:
-        """Ring for all there is before the log is closed: the thread may not get that far."""
+        """Ring for all there is before the log is closed: the next poll may come too late."""
         if self.waiting:
             with contextlib.suppress(Closed):
                 for item in self._log.follow(None, self._cursor, wait=0):
@@ -198,9 +205,7 @@ class Watch:
 
 
 async def aside(scheduler: Scheduler, name: str, call: Callable[[], T]) -> T:
-    """Have something short done on a thread of the runtime's own, so that the loop goes on."""
-    if not scheduler.goes_on:
-        return call()
+    """Do something short on a thread of the runtime's own, so that the loop goes on."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

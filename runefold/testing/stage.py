@@ -12,8 +12,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from actors.catalogue import CODEC
-from actors.clock import HandClock
-from actors.hand import HandScheduler
+from actors.clock import ManualClock
+from actors.manual_scheduler import ManualScheduler
 from runefold.runtime import Runtime
 from runelog.memory import MemoryLog
 
@@ -92,7 +92,7 @@ class FragileLog(MemoryLog):
         self.lose_pending()
 
 
-class StageScheduler(HandScheduler):
+class StageScheduler(ManualScheduler):
     """By hand, beside a log: time enough to wait is time enough for it to write."""
 
     log: FragileLog
@@ -132,7 +132,7 @@ class Stage:
 
     def __init__(self, *, seed: int | None = None, **options: Any) -> None:  # noqa: ANN401 -- those of Runtime
         """Open a runtime with these options; with a `seed`, who runs next is left to chance."""
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.log = FragileLog(self._now)
         self._seed = seed
         self._chance = SeededChance(seed or 0)
@@ -191,6 +191,6 @@ class Stage:
     def reopen(self) -> Runtime:
         """Open the runtime again on what was committed."""
         self.log.mend()
-        self.clock = HandClock(self.clock.now())
+        self.clock = ManualClock(self.clock.now())
         self.runtime = self._open()
         return self.runtime

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import HandClock, SystemClock
-from actors.hand import HandScheduler
+from actors.clock import ManualClock, SystemClock
+from actors.manual_scheduler import ManualScheduler
 from actors.threads import ThreadScheduler
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def threads() -> Iterator[ThreadScheduler]:
 
 
 @pytest.fixture
-def hand() -> HandScheduler:
+def manual() -> ManualScheduler:
     """One thread, everybody in turn."""
-    return HandScheduler(HandClock())
+    return ManualScheduler(ManualClock())
 
 
-@pytest.fixture(params=["hand", "threads"])
+@pytest.fixture(params=["manual", "threads"])
 def scheduler(request: pytest.FixtureRequest) -> Scheduler:
     """Either: what is true on one is true on the other."""
     found: Scheduler = request.getfixturevalue(request.param)

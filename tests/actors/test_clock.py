@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import SECOND, HandClock, SystemClock
+from actors.clock import SECOND, ManualClock, SystemClock
 from runelog.errors import Forked
 from tests.actors.players import PATIENCE, Sign, raising
 from tests.crash.guard import survived
@@ -34,7 +34,7 @@ def system() -> Iterator[SystemClock]:
 
 def test_alarms_ring_in_the_order_of_their_times() -> None:
     """Those for the same time ring in the order they were armed, each at its own time."""
-    clock = HandClock()
+    clock = ManualClock()
     begun = clock.now()
     rung: list[tuple[str, int]] = []
     for name, after in [("c", 3), ("a", 1), ("b1", 2), ("b2", 2), ("d", 9)]:
@@ -48,7 +48,7 @@ def test_alarms_ring_in_the_order_of_their_times() -> None:
 
 def test_alarms_may_arm_alarms() -> None:
     """One that is armed by another rings in the same move if its time is within it."""
-    clock = HandClock()
+    clock = ManualClock()
     begun = clock.now()
     rung: list[int] = []
 
@@ -65,7 +65,7 @@ def test_alarms_may_arm_alarms() -> None:
 
 def test_a_time_that_is_past_rings_at_the_next_move() -> None:
     """Even if that move leads nowhere, and time never goes back."""
-    clock = HandClock()
+    clock = ManualClock()
     begun = clock.now()
     rung = Sign()
     clock.at(begun - HOUR, rung.give)
@@ -79,7 +79,7 @@ def test_a_time_that_is_past_rings_at_the_next_move() -> None:
 
 def test_what_was_cancelled_does_not_ring() -> None:
     """Neither if cancelled before its time nor by another alarm at it; once rung, it has rung."""
-    clock = HandClock()
+    clock = ManualClock()
     rung: list[str] = []
     first = clock.at(clock.now() + 1, lambda: rung.append("first"))
 
@@ -101,7 +101,7 @@ def test_what_was_cancelled_does_not_ring() -> None:
 
 def test_an_alarm_that_raises_keeps_no_other_from_ringing() -> None:
     """The next alarm is not to blame."""
-    clock = HandClock()
+    clock = ManualClock()
     rung = Sign()
     clock.at(clock.now(), raising(SystemExit()))
     clock.at(clock.now(), rung.give)
@@ -112,7 +112,7 @@ def test_an_alarm_that_raises_keeps_no_other_from_ringing() -> None:
 
 def test_cancelled_alarms_are_not_kept() -> None:
     """Deadlines that are moved on for ever do not fill the memory, and none of the rest is lost."""
-    clock = HandClock()
+    clock = ManualClock()
     chance = random.Random(4)
     begun = clock.now()
     rung: list[int] = []
@@ -130,7 +130,7 @@ def test_cancelled_alarms_are_not_kept() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_alarms_ring_in_order_however_many_of_them_are_cancelled(seed: int) -> None:
     """Whichever are dropped, at whatever time, those that are left ring each at its own."""
-    clock = HandClock()
+    clock = ManualClock()
     chance = random.Random(seed)
     begun = clock.now()
     rung: list[int] = []

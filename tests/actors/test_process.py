@@ -14,7 +14,7 @@ from runelog.errors import Refused
 from tests.actors.players import PATIENCE, Scribe, Unspeakable, Unwilling, raising, rest
 
 if TYPE_CHECKING:
-    from actors.hand import HandScheduler
+    from actors.manual_scheduler import ManualScheduler
     from actors.ports import Scheduler
 
 ERRORS = (
@@ -191,35 +191,35 @@ def test_a_refusal_is_an_answer(scheduler: Scheduler) -> None:
 # -- mailboxes ---------------------------------------------------------------------------------
 
 
-def test_a_full_mailbox_refuses_and_keeps_what_it_took(hand: HandScheduler) -> None:
+def test_a_full_mailbox_refuses_and_keeps_what_it_took(manual: ManualScheduler) -> None:
     """The sender is told; everything accepted is handled, in order; then there is room again."""
-    actor = Scribe("a", hand.lane("a"), mailbox=3)
+    actor = Scribe("a", manual.lane("a"), mailbox=3)
     ref = actor.launch()
     for number in range(3):
         ref.tell(number)
     with pytest.raises(Overloaded, match="3 messages waiting"):
         ref.tell("too much")
     with pytest.raises(Overloaded):
-        ref.ask("too much", hand)
+        ref.ask("too much", manual)
     ref.notify("news")
     waiting = actor.waiting
-    hand.run()
+    manual.run()
     ref.tell("again")
-    hand.run()
+    manual.run()
 
     assert waiting == 4
     assert actor.heard == [0, 1, 2, "news", "again"]
 
 
-def test_a_stop_goes_before_queued_work(hand: HandScheduler) -> None:
+def test_a_stop_goes_before_queued_work(manual: ManualScheduler) -> None:
     """What was queued is not handled: whoever asked hears that it is dead."""
-    actor = Scribe("a", hand.lane("a"))
+    actor = Scribe("a", manual.lane("a"))
     ref = actor.launch()
     asked = [ref.ask_later(number) for number in range(3)]
     ref.stop()
     ref.stop(NORMAL)
     late = ref.ask_later("late")
-    hand.run()
+    manual.run()
 
     assert actor.heard == []
     assert actor.hooks == ["start", "stop"]
@@ -249,17 +249,17 @@ def test_letters_to_the_dead_raise_nothing(
 # -- answers -----------------------------------------------------------------------------------
 
 
-def test_every_question_has_an_end(hand: HandScheduler) -> None:
+def test_every_question_has_an_end(manual: ManualScheduler) -> None:
     """Without an answer the default time passes, and a late answer is dropped."""
-    actor = Scribe("a", hand.lane("a"))
+    actor = Scribe("a", manual.lane("a"))
     asked = actor.ref.ask_later("early")
-    begun = hand.clock.now()
+    begun = manual.clock.now()
 
     with pytest.raises(Unanswered, match=r"a gave no answer to str within 30.0 s"):
-        actor.ref.ask("hello", hand)
-    assert hand.clock.now() - begun == 30 * 10**9
+        actor.ref.ask("hello", manual)
+    assert manual.clock.now() - begun == 30 * 10**9
     actor.launch()
-    hand.run()
+    manual.run()
     assert actor.heard == ["early", "hello"]
     assert asked.result() == "early"
 

@@ -24,7 +24,7 @@ from tests.crash.guard import survived
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.hand import HandScheduler
+    from actors.manual_scheduler import ManualScheduler
     from actors.ports import Scheduler
     from actors.process import Exit
     from actors.threads import ThreadScheduler
@@ -117,9 +117,11 @@ def test_pykkas_own_references_keep_our_manners(threads: Scheduler) -> None:
         theirs.ask("late", timeout=PATIENCE)
 
 
-def test_two_schedulers_do_not_know_of_each_other(threads: Scheduler, hand: HandScheduler) -> None:
+def test_two_schedulers_do_not_know_of_each_other(
+    threads: Scheduler, manual: ManualScheduler
+) -> None:
     """What runs on one is not run, stopped or closed by the other."""
-    here, there = Scribe("x", threads.lane("x")), Scribe("x", hand.lane("x"))
+    here, there = Scribe("x", threads.lane("x")), Scribe("x", manual.lane("x"))
     here.launch()
     there.launch()
     there.ref.tell("later")
@@ -128,13 +130,13 @@ def test_two_schedulers_do_not_know_of_each_other(threads: Scheduler, hand: Hand
 
     assert there.heard == []
     assert there.ref.is_alive()
-    hand.run()
+    manual.run()
     assert there.heard == ["later"]
 
 
-def test_an_actor_goes_by_its_name(hand: HandScheduler) -> None:
+def test_an_actor_goes_by_its_name(manual: ManualScheduler) -> None:
     """So does its reference, which also tells whether it is alive."""
-    actor: Process = Scribe("a", hand.lane("a"))
+    actor: Process = Scribe("a", manual.lane("a"))
     ref = actor.launch()
 
     assert str(actor) == "a"

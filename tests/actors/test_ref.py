@@ -12,19 +12,19 @@ from actors.errors import Dead
 from tests.actors.players import Scribe, rest
 
 if TYPE_CHECKING:
-    from actors.hand import HandScheduler
+    from actors.manual_scheduler import ManualScheduler
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_the_dead_go_at_once(hand: HandScheduler, how: str) -> None:
+def test_the_dead_go_at_once(manual: ManualScheduler, how: str) -> None:
     """Not only when Python looks for circles; whoever refers to one still knows how it ended."""
-    lane = hand.lane("a")
+    lane = manual.lane("a")
     actor = Scribe("a", lane)
     ref = actor.launch()
     ref.tell("hello")
-    rest(hand, lane)
+    rest(manual, lane)
     (ref.stop if how == "stop" else ref.kill)()
-    rest(hand, lane)
+    rest(manual, lane)
     seen, ended = weakref.ref(actor), actor.exit
     gc.disable()
     del actor

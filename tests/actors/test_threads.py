@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.answer import Answer
-from actors.clock import SECOND, HandClock, SystemClock
+from actors.clock import SECOND, ManualClock, SystemClock
 from actors.errors import Overloaded
 from actors.threads import BURST, MAX_LANES, ThreadScheduler
 from tests.actors.players import PATIENCE, Scribe, Sign, rest
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from actors.ports import Steps
 
 
-class NoticingClock(HandClock):
+class NoticingClock(ManualClock):
     """A clock that says when somebody arms an alarm."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.clock import SECOND, HandClock
+from actors.clock import SECOND, ManualClock
 from actors.model.providers.scripted import Scripted, call
 from actors.threads import ThreadScheduler
 from actors.tool.outcome import Outcome
@@ -49,7 +49,7 @@ class Slow:
 
 def test_its_result_waits_until_it_has_stopped(tmp_path: Path) -> None:
     """The clock passes its limit, and the time it has to stop in, at once."""
-    clock, slow = HandClock(), Slow()
+    clock, slow = ManualClock(), Slow()
     model = Scripted([[call("dig")], "Dug."])
     scheduler = ThreadScheduler(clock)
     with Runtime.open(

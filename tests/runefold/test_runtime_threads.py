@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.clock import HandClock
+from actors.clock import ManualClock
 from actors.model.provider import Done, Text
 from actors.model.providers.scripted import call
 from actors.session.runes import InputAccepted
@@ -122,7 +122,7 @@ def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(
 ) -> None:
     """The model is told that it may still happen; what comes later is logged, and no more."""
     begun, late, left = threading.Event(), threading.Event(), threading.Event()
-    clock = HandClock()
+    clock = ManualClock()
 
     @tool(timeout=5)
     def slow() -> str:
@@ -165,7 +165,7 @@ def test_an_answer_on_its_way_when_the_deadline_was_recorded_is_told(
 ) -> None:
     """The answer came in time for nobody: the deadline's result stands, and the operator knows."""
     begun, go = threading.Event(), threading.Event()
-    clock = HandClock()
+    clock = ManualClock()
 
     @tool(timeout=5)
     def slow() -> str:
@@ -336,7 +336,7 @@ def test_closing_with_a_drain_lets_running_turns_end(tmp_path: Path) -> None:
 def test_sessions_that_sleep_hold_no_threads(tmp_path: Path) -> None:
     """Two hundred of them are a few threads while they work, and none of their own afterwards."""
     model = Strict(["hello"])
-    clock = HandClock()
+    clock = ManualClock()
     with Runtime.open(tmp_path, providers={"demo": model}, clock=clock) as runtime:
         before = threading.active_count()
         sessions = [runtime.create_session(SPEC) for _ in range(200)]

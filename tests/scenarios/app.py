@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.errors import Unanswered
-from actors.hand import HandScheduler
+from actors.manual_scheduler import ManualScheduler
 from actors.model import runes as models
 from actors.session.actor import ended
 from actors.session.lifecycle import LIFECYCLE, message_entity
@@ -118,7 +118,7 @@ def folded(log: Log) -> State:
 
 def until(runtime: Runtime, done: Callable[[], bool]) -> None:
     """Go on until `done`, which is asked of the log; time passes only if nothing else happens."""
-    if not isinstance(scheduler := runtime.scheduler, HandScheduler):
+    if not isinstance(scheduler := runtime.scheduler, ManualScheduler):
         for _ in runtime.log.follow(NAME, wait=PATIENCE):
             if done():
                 return

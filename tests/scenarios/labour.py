@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.agent.lifecycle import Terminate
-from actors.hand import HandScheduler
+from actors.manual_scheduler import ManualScheduler
 from actors.session.actor import Forward, Interrupt, Send
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool
@@ -111,7 +111,7 @@ class AttendedProgram(Attended):
     """The same of a program. By hand, the one thread there is must not wait for it."""
 
     def _ran(self, call: Call) -> Outcome:
-        if not isinstance(self._reached().offices.scheduler, HandScheduler):
+        if not isinstance(self._reached().offices.scheduler, ManualScheduler):
             return self._inner.run(call)
         said: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         outcomes: list[Outcome] = []

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from actors.catalogue import KINDS
-from actors.hand import HandLane, HandScheduler
+from actors.manual_scheduler import ManualLane, ManualScheduler
 from actors.session.runes import InputAccepted, Suspended
 from actors.tool.runes import Result
 from runefold.testing.simulation.conductor import Conductor
@@ -24,7 +24,7 @@ from supervisors.passivation import Bedtime
 if TYPE_CHECKING:
     import pytest
 
-    from actors.hand import HandJob
+    from actors.manual_scheduler import ManualJob
     from runelog.rune import Envelope
     from runelog.snapshot import Key, Snapshot
     from supervisors.house import House
@@ -153,9 +153,9 @@ def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> N
     assert wanted - set(+seen) == set()
 
 
-def _what(who: HandLane | HandJob) -> str:
+def _what(who: ManualLane | ManualJob) -> str:
     """Say what a step of somebody is about."""
-    if isinstance(who, HandLane):
+    if isinstance(who, ManualLane):
         return "message"
     return "append" if who.name == "disk" else "tool" if "/call_" in who.name else "fragment"
 
@@ -164,9 +164,9 @@ def test_messages_appends_fragments_and_tools_overtake_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever could take a step, be it what it may: now it goes first, now another does."""
-    step, overtaken = HandScheduler.step, set[tuple[str, str]]()
+    step, overtaken = ManualScheduler.step, set[tuple[str, str]]()
 
-    def watched(self: HandScheduler) -> bool:
+    def watched(self: ManualScheduler) -> bool:
         line = [*self._line]
         done = step(self)
         if isinstance(self, Conductor):
@@ -176,7 +176,7 @@ def test_messages_appends_fragments_and_tools_overtake_each_other(
                 overtaken.update((_what(line[number]), _what(who)) for who in line[:number])
         return done
 
-    monkeypatch.setattr(HandScheduler, "step", watched)
+    monkeypatch.setattr(ManualScheduler, "step", watched)
     for seed in range(40):
         Simulation(draw(seed)).run()
 

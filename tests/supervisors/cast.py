@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actors.clock import HandClock
-from actors.hand import HandScheduler
+from actors.clock import ManualClock
+from actors.manual_scheduler import ManualScheduler
 from actors.process import Exit, Process
 from supervisors.child_spec import ChildSpec, Flags
 from supervisors.supervisor import Supervisor
@@ -64,13 +64,13 @@ class Fixed:
         return low + (high - low) * self.part
 
 
-class Hand:
-    """A supervisor on one lane with its workers, driven by hand."""
+class Manual:
+    """A supervisor on one lane with its workers, driven by manual."""
 
     def __init__(self) -> None:
         """Begin with nobody."""
-        self.clock = HandClock()
-        self.scheduler = HandScheduler(self.clock)
+        self.clock = ManualClock()
+        self.scheduler = ManualScheduler(self.clock)
         self.lane: Lane = self.scheduler.lane("all")
         self.made: dict[str, list[Process]] = {}
 

@@ -7,14 +7,14 @@ import pytest
 from actors.errors import Dead
 from actors.process import KILLED, Answer, Down
 from supervisors.bonds import Bonds
-from tests.supervisors.cast import Hand, Worker
+from tests.supervisors.cast import Manual, Worker
 
 
 def test_what_is_bound_to_the_dead_ends_at_once() -> None:
     """A child that was being started, and a question that was being taken, as it was killed."""
-    hand = Hand()
+    manual = Manual()
     bonds = Bonds()
-    child, top = Worker("a", hand.lane), Worker("top", hand.lane)
+    child, top = Worker("a", manual.lane), Worker("top", manual.lane)
     question = Answer()
     bonds.end(Down("top", top.ref, KILLED))
 

@@ -10,7 +10,7 @@ import pytest
 from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind, Shutdown
 from supervisors.errors import BadSpec
 from supervisors.strategy import AutoShutdown, Restart, Strategy
-from tests.supervisors.cast import Hand, Worker
+from tests.supervisors.cast import Manual, Worker
 
 
 def nobody() -> None:
@@ -100,30 +100,30 @@ def test_pauses_that_make_no_sense_are_refused(field: str, value: float) -> None
 
 def test_children_have_to_go_with_each_other_and_their_supervisor() -> None:
     """No id twice, one template, significance where it counts, chance where pauses need it."""
-    hand = Hand()
+    manual = Manual()
     simple = Flags(Strategy.SIMPLE_ONE_FOR_ONE)
-    significant = hand.spec("b", restart=Restart.TRANSIENT, significant=True)
+    significant = manual.spec("b", restart=Restart.TRANSIENT, significant=True)
 
     for children, flags, detail in [
-        ([hand.spec("a"), hand.spec("a")], None, "duplicate_child_name"),
-        ([hand.spec("a"), hand.spec("b")], simple, "bad_start_spec"),
+        ([manual.spec("a"), manual.spec("a")], None, "duplicate_child_name"),
+        ([manual.spec("a"), manual.spec("b")], simple, "bad_start_spec"),
         ([], simple, "bad_start_spec"),
         ([significant], None, "bad_combination"),
-        ([hand.spec("a", backoff=Backoff())], None, "invalid_backoff"),
+        ([manual.spec("a", backoff=Backoff())], None, "invalid_backoff"),
     ]:
         with pytest.raises(BadSpec) as refused:
-            hand.supervisor(*children, flags=flags)
+            manual.supervisor(*children, flags=flags)
         assert refused.value.detail == detail
-    assert not hand.made
+    assert not manual.made
 
 
 def test_plain_words_are_as_good_as_their_names() -> None:
     """A spec may be written with OTP's words."""
-    hand = Hand()
-    spec = hand.spec("a", Worker, restart="temporary", shutdown="brutal_kill", type="worker")
-    top = hand.supervisor(spec).launch()
-    hand.tell("a", "crash")
+    manual = Manual()
+    spec = manual.spec("a", Worker, restart="temporary", shutdown="brutal_kill", type="worker")
+    top = manual.supervisor(spec).launch()
+    manual.tell("a", "crash")
 
     assert spec.patience == Shutdown.BRUTAL_KILL
     assert top.is_alive()
-    assert len(hand.made["a"]) == 1
+    assert len(manual.made["a"]) == 1

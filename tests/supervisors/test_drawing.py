@@ -12,23 +12,25 @@ from supervisors.child_spec import ChildSpec, Kind
 from supervisors.drawing import GONE, SILENT, Node, draw
 from supervisors.messages import TerminateChild
 from supervisors.supervisor import Supervisor
-from tests.supervisors.cast import Hand, Stubborn
+from tests.supervisors.cast import Manual, Stubborn
 
 LONG = 20.0
 
 
 def test_the_tree_is_drawn_as_it_is() -> None:
     """Who is under whom, in the order of their start, how each is, and how often it came back."""
-    hand = Hand()
-    nest = ChildSpec("s", lambda: hand.supervisor(hand.spec("x"), name="s"), type=Kind.SUPERVISOR)
-    top = hand.supervisor(hand.spec("a", Stubborn), nest, hand.spec("b")).launch()
-    hand.tell("b", "crash")
-    hand.tell("x", "crash")
-    hand.tell("x", "crash")
+    manual = Manual()
+    nest = ChildSpec(
+        "s", lambda: manual.supervisor(manual.spec("x"), name="s"), type=Kind.SUPERVISOR
+    )
+    top = manual.supervisor(manual.spec("a", Stubborn), nest, manual.spec("b")).launch()
+    manual.tell("b", "crash")
+    manual.tell("x", "crash")
+    manual.tell("x", "crash")
     top.tell(TerminateChild("a"))
-    hand.scheduler.run()
+    manual.scheduler.run()
 
-    tree = draw(top, hand.scheduler, hand.clock)
+    tree = draw(top, manual.scheduler, manual.clock)
 
     x = Node("x", "worker", "running", 2)
     assert tree == Node(
@@ -53,11 +55,11 @@ def test_the_tree_is_drawn_as_it_is() -> None:
 
 def test_who_is_gone_is_drawn_so() -> None:
     """Asking a supervisor that has ended is no error."""
-    hand = Hand()
-    top = hand.supervisor().launch()
+    manual = Manual()
+    top = manual.supervisor().launch()
     top.kill()
 
-    assert draw(top, hand.scheduler, hand.clock).state == GONE
+    assert draw(top, manual.scheduler, manual.clock).state == GONE
 
 
 class Sits(Process):

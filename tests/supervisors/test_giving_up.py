@@ -8,7 +8,7 @@ import pytest
 
 from actors.process import Reason
 from supervisors.child_spec import Flags
-from tests.supervisors.cast import Boom, Fails, Hand, Worker
+from tests.supervisors.cast import Boom, Fails, Manual, Worker
 
 if TYPE_CHECKING:
     from actors.process import Down, Process
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("then", [Worker, Fails])
 def test_whoever_gives_up_says_what_it_could_not_mend(then: type[Process]) -> None:
     """It ends in order, as in OTP; and whoever is told of its end can tell an operator why."""
-    hand = Hand()
+    manual = Manual()
     ends: list[Down] = []
-    top = hand.supervisor(hand.spec("a", Worker, then), flags=Flags(intensity=1))
+    top = manual.supervisor(manual.spec("a", Worker, then), flags=Flags(intensity=1))
     top.watch(ends.append)
     top.launch()
-    hand.tell("a", "crash")
+    manual.tell("a", "crash")
     if then is Worker:
-        hand.tell("a", "crash")
+        manual.tell("a", "crash")
     [end] = ends
     error = end.exit.error
 

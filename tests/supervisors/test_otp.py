@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.supervisors.stage import Json, Stage
-from tests.supervisors.worlds import HandWorld, ThreadWorld
+from tests.supervisors.otp_play import Json, Play
+from tests.supervisors.worlds import ManualWorld, ThreadWorld
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,14 +52,14 @@ def canonical_events(events: list[Json], unordered: list[int]) -> list[Json]:
     return ordered
 
 
-def in_own_lanes() -> HandWorld:
-    """Each actor in a lane of its own, by hand."""
-    return HandWorld(shared=False)
+def in_own_lanes() -> ManualWorld:
+    """Each actor in a lane of its own, by manual."""
+    return ManualWorld(shared=False)
 
 
-def in_one_lane() -> HandWorld:
-    """All actors in one lane, by hand: nobody could wait for anybody."""
-    return HandWorld(shared=True)
+def in_one_lane() -> ManualWorld:
+    """All actors in one lane, by manual: nobody could wait for anybody."""
+    return ManualWorld(shared=True)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 def played(world: World, scenario: Json) -> tuple[list[Json], Any]:
     """Play a scenario; return what happened and how it ended, fit to be compared."""
-    events, final = Stage(world, scenario).play()
+    events, final = Play(world, scenario).play()
     return canonical_events(events, TRACES[scenario["name"]]["unordered_steps"]), final
 
 

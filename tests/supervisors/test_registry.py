@@ -11,7 +11,7 @@ import pytest
 from actors.errors import Unanswered
 from supervisors.errors import NameTaken
 from supervisors.registry import Registry
-from tests.supervisors.cast import Boom, Hand, Worker
+from tests.supervisors.cast import Boom, Manual, Worker
 
 if TYPE_CHECKING:
     from actors.process import Ref
@@ -20,34 +20,34 @@ LONG = 20.0
 
 
 @pytest.fixture
-def hand() -> Hand:
+def manual() -> Manual:
     """One lane, one thread."""
-    return Hand()
+    return Manual()
 
 
-def launched(hand: Hand, name: str) -> Ref:
+def launched(manual: Manual, name: str) -> Ref:
     """Start a worker."""
-    return Worker(name, hand.lane).launch()
+    return Worker(name, manual.lane).launch()
 
 
-def test_only_the_living_are_found(hand: Hand) -> None:
+def test_only_the_living_are_found(manual: Manual) -> None:
     """Who ends is forgotten; telling them says that nobody was there."""
     registry = Registry()
-    ref = launched(hand, "a")
+    ref = launched(manual, "a")
     registry.register("a", ref)
     assert registry.find("a") is ref
     assert registry.tell("a", "crash")
-    hand.scheduler.run()
+    manual.scheduler.run()
 
     assert registry.find("a") is None
     assert not registry.tell("a", "hello")
     assert len(registry) == 0
 
 
-def test_a_name_is_free_once_its_owner_has_ended(hand: Hand) -> None:
+def test_a_name_is_free_once_its_owner_has_ended(manual: Manual) -> None:
     """Not before; and the end of the first does not touch the second."""
     registry = Registry()
-    first, second = launched(hand, "a"), launched(hand, "a")
+    first, second = launched(manual, "a"), launched(manual, "a")
     registry.register("a", first)
     registry.register("a", first)
     with pytest.raises(NameTaken):
@@ -60,22 +60,22 @@ def test_a_name_is_free_once_its_owner_has_ended(hand: Hand) -> None:
     assert registry.ids() == ["a"]
 
 
-def test_two_registries_do_not_know_of_each_other(hand: Hand) -> None:
+def test_two_registries_do_not_know_of_each_other(manual: Manual) -> None:
     """Each runtime has its own."""
     one, two = Registry(), Registry()
-    one.register("a", launched(hand, "a"))
+    one.register("a", launched(manual, "a"))
 
     assert two.find("a") is None
 
 
-def test_many_who_want_the_same_start_it_once(hand: Hand) -> None:
+def test_many_who_want_the_same_start_it_once(manual: Manual) -> None:
     """Those that come while it starts wait for that start and get the same actor."""
     registry = Registry()
     all_there, started = threading.Barrier(16, timeout=LONG), []
 
     def start() -> Ref:
         started.append(1)
-        return launched(hand, "a")
+        return launched(manual, "a")
 
     def want(_number: int) -> Ref:
         all_there.wait()
@@ -88,7 +88,7 @@ def test_many_who_want_the_same_start_it_once(hand: Hand) -> None:
     assert len(started) == 1
 
 
-def test_a_start_that_fails_fails_for_all_who_wait_for_it(hand: Hand) -> None:
+def test_a_start_that_fails_fails_for_all_who_wait_for_it(manual: Manual) -> None:
     """And the next one to come tries again."""
     registry = Registry()
     begun, go_on = threading.Event(), threading.Event()
@@ -110,24 +110,24 @@ def test_a_start_that_fails_fails_for_all_who_wait_for_it(hand: Hand) -> None:
         assert isinstance(first.exception(LONG), Boom)
         assert isinstance(second.exception(LONG), Boom)
     assert flight.is_there()
-    assert registry.ensure("a", lambda: launched(hand, "a")) is registry.find("a")
+    assert registry.ensure("a", lambda: launched(manual, "a")) is registry.find("a")
 
 
-def test_a_start_does_not_wait_for_itself(hand: Hand) -> None:
+def test_a_start_does_not_wait_for_itself(manual: Manual) -> None:
     """That would be for ever; it is a mistake in the program, and says so."""
     registry = Registry()
 
     def start() -> Ref:
-        return registry.ensure("a", lambda: launched(hand, "a"))
+        return registry.ensure("a", lambda: launched(manual, "a"))
 
     with pytest.raises(AssertionError, match="waits for itself"):
         registry.ensure("a", start)
 
 
-def test_a_successor_may_come_before_the_end_has_gone_round(hand: Hand) -> None:
+def test_a_successor_may_come_before_the_end_has_gone_round(manual: Manual) -> None:
     """Whoever hears of an end first may put another one in its place."""
     registry = Registry()
-    first, second = launched(hand, "a"), launched(hand, "a")
+    first, second = launched(manual, "a"), launched(manual, "a")
     first.watch(lambda _down: registry.register("a", second))
     registry.register("a", first)
 

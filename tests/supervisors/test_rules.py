@@ -22,7 +22,7 @@ from supervisors.strategy import (
     ends_too,
     verdict,
 )
-from tests.supervisors.cast import Hand
+from tests.supervisors.cast import Manual
 
 REASONS = ("normal", "shutdown", "killed", "crash")
 NAMES = ("a", "b", "c", "d")
@@ -139,14 +139,14 @@ class Model:
             self.runs[name] = None
 
     def terminate(self, name: str) -> None:
-        """Have a child terminated by hand."""
+        """Have a child terminated by manual."""
         if self.restarts[name] == Restart.TEMPORARY:
             del self.runs[name]
         else:
             self.runs[name] = None
 
     def restart(self, name: str) -> None:
-        """Have a child restarted by hand."""
+        """Have a child restarted by manual."""
         self.starts[name] += 1
         self.runs[name] = self.starts[name]
 
@@ -162,11 +162,11 @@ STEPS = st.lists(
 STATIC = [Strategy.ONE_FOR_ONE, Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE]
 
 
-def looks(hand: Hand, top: Any) -> dict[str, int | None]:  # noqa: ANN401 -- a ref
+def looks(manual: Manual, top: Any) -> dict[str, int | None]:  # noqa: ANN401 -- a ref
     """Which incarnation of each child runs."""
-    views: list[ChildView] = hand.ask(top, Look())
+    views: list[ChildView] = manual.ask(top, Look())
     numbers = {
-        made.ref: number for them in hand.made.values() for number, made in enumerate(them, 1)
+        made.ref: number for them in manual.made.values() for number, made in enumerate(them, 1)
     }
     return {view.id: None if view.ref is None else numbers[view.ref] for view in views}
 
@@ -185,36 +185,36 @@ def test_it_does_what_the_model_says(
     steps: list[tuple[str, str, str]],
 ) -> None:
     """Whatever happens, the same incarnations of the same children run, or none any more."""
-    hand = Hand()
+    manual = Manual()
     flags = Flags(strategy, intensity, period=5)
     restarts = dict(zip(NAMES, kinds, strict=True))
     model = Model(flags, restarts)
-    specs = [hand.spec(name, restart=kind) for name, kind in restarts.items()]
-    top = hand.supervisor(*specs, flags=flags).launch()
+    specs = [manual.spec(name, restart=kind) for name, kind in restarts.items()]
+    top = manual.supervisor(*specs, flags=flags).launch()
     for step, name, reason in steps:
         if step == "wait":
-            hand.clock.advance(2)
+            manual.clock.advance(2)
         elif name not in model.runs:
             continue
         elif step == "restart" and model.runs[name] is None:
-            hand.ask(top, RestartChild(name))
+            manual.ask(top, RestartChild(name))
             model.restart(name)
         elif step == "terminate":
-            hand.ask(top, TerminateChild(name))
+            manual.ask(top, TerminateChild(name))
             model.terminate(name)
         elif step == "end" and model.runs[name] is not None:
             if reason == "killed":
-                hand.now(name).kill()
-                hand.scheduler.run()
+                manual.now(name).kill()
+                manual.scheduler.run()
             else:
                 how = {"normal": NORMAL, "shutdown": SHUTDOWN}.get(reason, "crash")
-                hand.tell(name, how)
-            model.end(name, reason, hand.clock.now() / SECOND)
+                manual.tell(name, how)
+            model.end(name, reason, manual.clock.now() / SECOND)
 
         assert top.is_alive() == model.alive
         if not model.alive:
             break
-        assert looks(hand, top) == model.runs
-    alive = [each for them in hand.made.values() for each in them if each.ref.is_alive()]
+        assert looks(manual, top) == model.runs
+    alive = [each for them in manual.made.values() for each in them if each.ref.is_alive()]
 
     assert len(alive) == sum(n is not None for n in model.runs.values()) * model.alive

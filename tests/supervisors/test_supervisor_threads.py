@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.clock import HandClock, SystemClock
+from actors.clock import ManualClock, SystemClock
 from actors.errors import Crashed, Dead
 from actors.process import KILLED, SHUTDOWN, Answer
 from actors.threads import ThreadScheduler
@@ -252,7 +252,7 @@ class Busy(Worker):
 
 def test_a_child_that_is_too_busy_to_stop_is_killed_at_its_time() -> None:
     """Its thread is not waited for: the supervisor goes on while it is still blocked."""
-    clock = HandClock()
+    clock = ManualClock()
     place = Place(clock)
     made: list[Busy] = []
 

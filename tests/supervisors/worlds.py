@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from actors.clock import HandClock
-from actors.hand import HandScheduler
+from actors.clock import ManualClock
+from actors.manual_scheduler import ManualScheduler
 from actors.threads import ThreadScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.hand import HandLane
+    from actors.manual_scheduler import ManualLane
     from actors.ports import Lane
     from actors.process import Process
     from actors.threads import ThreadLane
@@ -27,7 +27,7 @@ LONG = 20.0
 class World(Protocol):
     """A place with a clock, lanes, and a way to wait."""
 
-    clock: HandClock
+    clock: ManualClock
 
     def lane(self, name: str, *, supervises: bool = False) -> Lane:
         """Return the lane for an actor of this name."""
@@ -54,16 +54,16 @@ class World(Protocol):
         ...
 
 
-class HandWorld:
+class ManualWorld:
     """One thread; the first in line goes next."""
 
     def __init__(self, *, shared: bool) -> None:
         """Begin with one lane for all, or one for each."""
-        self.clock = HandClock()
-        self.scheduler = HandScheduler(self.clock)
+        self.clock = ManualClock()
+        self.scheduler = ManualScheduler(self.clock)
         self._shared = self.scheduler.lane("all") if shared else None
 
-    def lane(self, name: str, *, supervises: bool = False) -> HandLane:  # noqa: ARG002 -- see World
+    def lane(self, name: str, *, supervises: bool = False) -> ManualLane:  # noqa: ARG002 -- see World
         """Return the lane for an actor of this name."""
         return self._shared or self.scheduler.lane(name)
 
@@ -138,7 +138,7 @@ class ThreadWorld:
 
     def __init__(self) -> None:
         """Begin with nothing to do."""
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.scheduler = ThreadScheduler(self.clock)
         self.changed = threading.Condition()
         self._lanes: list[WatchedLane] = []

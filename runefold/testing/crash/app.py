@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runefold.by_hand import loop_for
 from runefold.naming import imported
 from runefold.runtime import Runtime
+from runefold.testing.manual_loop import loop_for
 from runelog.errors import Refused
 
 if TYPE_CHECKING:

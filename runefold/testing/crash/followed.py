@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import TYPE_CHECKING
 
 from actors.clock import SECOND
 from actors.errors import Unanswered
 from runefold.testing.stage import FragileLog
-from runelog.errors import Refused
 from runelog.rune import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actors.hand import HandScheduler
+    from actors.manual_scheduler import ManualScheduler
     from runelog.rune import Envelope
 
 
 class FollowedLog(FragileLog):
     """A log whose followers need no other thread that would write to it."""
 
-    scheduler: HandScheduler
+    scheduler: ManualScheduler
     failed: Exception | None = None
     """What every append is refused with from now on; those who follow are told."""
 
@@ -66,7 +64,6 @@ class FollowedLog(FragileLog):
                 raise self.failed
             left = None if wait is None else since / SECOND + wait - clock.now() / SECOND
             if wait == 0:
-                _check_alone()
                 return
             if not self.scheduler.wait(_News(self, conversation, cursor), left):
                 self._check_power()
@@ -74,19 +71,6 @@ class FollowedLog(FragileLog):
                     msg = "whoever follows the log waits in vain: nothing more happens by itself"
                     raise Unanswered(msg)
                 return
-
-
-def _check_alone() -> None:
-    """Refuse to have somebody wait in an event loop for a log that wakes nobody."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    msg = (
-        "in one process no thread wakes an event loop when a log has more, so `async for` would "
-        "wait for ever: follow with `for`, wait with `await turn`, or sweep with real kills"
-    )
-    raise Refused(msg)
 
 
 class _News:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from actors.hand import HandJob
+    from actors.manual_scheduler import ManualJob
     from actors.ports import Clock, Lane, Steps
     from actors.process import Answer
     from actors.threads import ThreadJob
@@ -147,7 +147,7 @@ class FatalHand(StageScheduler):
         """Begin a lane."""
         return FatalLane(super().lane(name), self.watch)
 
-    def work(self, name: str, steps: Steps | Iterator[int | None]) -> HandJob:
+    def work(self, name: str, steps: Steps | Iterator[int | None]) -> ManualJob:
         """Run something, unless whoever asks for it is to die first."""
         _die(self.watch, name)
         return super().work(name, steps)

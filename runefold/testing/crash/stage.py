@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.clock import SECOND, HandClock
+from actors.clock import SECOND, ManualClock
 from actors.errors import Crashed, Dead, Unanswered
 from runefold import open_hook
 from runefold.testing.crash import endings, judge, life, upshot
@@ -50,7 +50,7 @@ _REST: Final = 20 * SECOND
 _STEPS: Final = 100_000
 
 
-class HandTime:
+class ManualTime:
     """The clock by hand, as faults use it: nobody waits here anyway."""
 
     def __init__(self, stage: Stage) -> None:
@@ -82,14 +82,14 @@ class Stage:
 
     def __init__(self, order: int | None) -> None:
         """Begin with an empty log."""
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.journal, self.ledger = Memory(), Memory()
         self.log = StageLog(self._now)
         self._order = order
         self._chance = SeededChance(order or 0)
         self.scheduler: FatalHand
         self.watch: Watch
-        self._faults = Faults(HandTime(self))
+        self._faults = Faults(ManualTime(self))
 
     def _now(self) -> int:
         # The log outlives the clock: each life begins a new one.
@@ -100,7 +100,7 @@ class Stage:
         self.log.mend()
         self.log.failed = None
         # No process comes back in the very moment in which the one before it went.
-        self.clock = HandClock(self.clock.now() + 1)
+        self.clock = ManualClock(self.clock.now() + 1)
         self.watch = Watch(number, self.journal, aim, self._strike, messages=messages)
         self.log.watch = self.watch
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from actors.clock import SECOND, HandClock
+from actors.clock import SECOND, ManualClock
 from actors.errors import Overloaded
-from actors.hand import HandScheduler
+from actors.manual_scheduler import ManualScheduler
 from runefold.testing.stage import PowerCut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.hand import HandJob
+    from actors.manual_scheduler import ManualJob
     from actors.ports import Steps
     from runefold.testing.simulation.tape import Tape
 
@@ -52,7 +52,7 @@ class Director(Protocol):
         ...
 
 
-class SimClock(HandClock):
+class SimClock(ManualClock):
     """A clock that can be set, and lets the disk keep up when it moves on."""
 
     def __init__(self, now: int, director: Director) -> None:
@@ -71,7 +71,7 @@ class SimClock(HandClock):
         self._now -= seconds * SECOND
 
 
-class Conductor(HandScheduler):
+class Conductor(ManualScheduler):
     """Runs one step at a time, and has things happen in between.
 
     What an app does may be done while it waits for something else: whatever began later must then
@@ -86,7 +86,7 @@ class Conductor(HandScheduler):
         """For how many streams and tools there is no thread."""
         self.depth = 0
         """How many steps are under way, each within the one before it."""
-        self._tools: list[HandJob] = []
+        self._tools: list[ManualJob] = []
         """The tools that run, and some that have run."""
 
     def step(self) -> bool:
@@ -101,7 +101,7 @@ class Conductor(HandScheduler):
         finally:
             self.depth -= 1
 
-    def work(self, name: str, steps: Steps | Iterator[int | None]) -> HandJob:
+    def work(self, name: str, steps: Steps | Iterator[int | None]) -> ManualJob:
         """Run something step by step, beside all lanes; a tool not before it may ask questions."""
         is_tool = "/call_" in name
         if is_tool:

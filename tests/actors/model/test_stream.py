@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import HandClock
+from actors.clock import ManualClock
 from actors.model.provider import Done, Request, Text
 from actors.model.stream import GATHER, MOST, Stream
 from runefold.testing.stage import SeededChance
@@ -26,7 +26,7 @@ class Answering:
 
     def __init__(self) -> None:
         """Begin before anything is said."""
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.written: list[str] = []
         self.told: list[object] = []
         self.stream = Stream(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from actors import clock as clocks
-from actors.clock import SECOND, HandClock, SystemClock
+from actors.clock import SECOND, ManualClock, SystemClock
 from actors.model.provider import Done, Failure, Pause, Request, Text, ToolCall
 from actors.tool.adapters.function import tool
 from actors.tool.context import Call
@@ -283,7 +283,7 @@ def test_the_clock_of_a_machine_is_really_set(monkeypatch: pytest.MonkeyPatch) -
 def test_a_clock_by_hand_is_really_moved() -> None:
     """Forward, and beyond the time limit of a call that hangs; back it cannot go."""
     stage = staging.Stage(None)
-    stage.clock, time = HandClock(0), staging.HandTime(stage)
+    stage.clock, time = ManualClock(0), staging.ManualTime(stage)
     moved: list[float] = []
     moves: list[Callable[[], None]] = [
         lambda: time.jump(HOUR),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from actors.model.providers.scripted import Scripted, call
 from actors.tool.adapters.function import tool
@@ -54,8 +56,21 @@ async def scenario_loop(runtime: Runtime) -> None:
 
 
 async def scenario_async_for(runtime: Runtime) -> None:
-    """Follow a turn with `async for`."""
-    async for _ in bots.talk(runtime).send("pay", message_id="m1").runes():
+    """Follow a turn with `async for`, and say yes when it asks."""
+    session = bots.talk(runtime)
+    turn = session.send("pay", message_id="m1")
+    async for rune in turn.runes():
+        if rune.kind == "approval.requested":
+            for each in session.approvals():
+                session.approve(each.call_id, approver="ada")
+    await turn
+
+
+async def scenario_async_in_vain(runtime: Runtime) -> None:
+    """Wait in an event loop for something that never comes."""
+    session = bots.talk(runtime)
+    session.send("pay", message_id="m1")
+    async for _ in session.follow(kinds={"session.closed"}):
         pass
 
 
@@ -107,17 +122,17 @@ def test_an_async_tool_runs_where_an_event_loop_waits_for_it() -> None:
     assert report.ok, told(report)
 
 
-def test_who_follows_in_an_event_loop_is_told_at_once() -> None:
-    """Nobody would ever go on; the message says what to do instead."""
-    report = swept(CrashApp(build, scenario_async_for, name="async for"), staged=True)
+def test_an_app_may_follow_in_an_event_loop() -> None:
+    """Actors go on while it waits, as they do on threads, and it is told of every rune."""
+    report = swept(CrashApp(build, scenario_async_for, check, "async for"), staged=True)
 
-    assert not report.ok
-    assert "`async for` would wait for ever: follow with `for`" in told(report)
+    assert report.ok, told(report)
 
 
-def test_who_follows_in_vain_is_told_at_once() -> None:
-    """Nothing more happens, and no time limit is given: that is said, and nobody hangs."""
-    report = swept(CrashApp(build, scenario_in_vain, name="in vain"), staged=True)
+@pytest.mark.parametrize("scenario", [scenario_in_vain, scenario_async_in_vain])
+def test_who_follows_in_vain_is_told_at_once(scenario: Any) -> None:  # noqa: ANN401 -- a scenario
+    """Nothing more happens, and no time limit is given: that is an error, and not a hang."""
+    report = swept(CrashApp(build, scenario, name="in vain"), staged=True)
 
     assert not report.ok
     assert "waits in vain: nothing more happens by itself" in told(report)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import SECOND, HandClock
+from actors.clock import SECOND, ManualClock
 from actors.errors import Unanswered
-from actors.hand import HandScheduler
+from actors.manual_scheduler import ManualScheduler
 from tests.actors.players import PATIENCE, Scribe, Sign, raising
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def story(seed: int) -> list[str]:
     """Run lanes, actors, work and alarms as a seed has it; return what happened, in order."""
-    clock = HandClock()
-    scheduler = HandScheduler(clock, random.Random(seed))
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock, random.Random(seed))
     told: list[str] = []
 
     def steps(name: str) -> Iterator[int | None]:
@@ -55,7 +55,7 @@ def test_different_seeds_give_different_runs() -> None:
             assert mine == [f"{name}{number}" for number in range(4)]
 
 
-def test_without_choice_everybody_comes_in_turn(hand: HandScheduler) -> None:
+def test_without_choice_everybody_comes_in_turn(manual: ManualScheduler) -> None:
     """A lane that has more to do lines up again behind the others: nobody waits for ever."""
     told: list[str] = []
 
@@ -64,82 +64,82 @@ def test_without_choice_everybody_comes_in_turn(hand: HandScheduler) -> None:
         yield None
 
     for name in "ab":
-        lane = hand.lane(name)
+        lane = manual.lane(name)
         lane.run(functools.partial(told.append, f"{name}0"))
         lane.run(functools.partial(told.append, f"{name}1"))
-    hand.work("w", steps())
-    hand.run()
+    manual.work("w", steps())
+    manual.run()
 
     assert told == ["a0", "b0", "work", "a1", "b1"]
-    assert hand.steps == 6
+    assert manual.steps == 6
 
 
-def test_a_lane_runs_one_job_at_a_time_even_if_it_waits(hand: HandScheduler) -> None:
+def test_a_lane_runs_one_job_at_a_time_even_if_it_waits(manual: ManualScheduler) -> None:
     """A job that waits lets others run, but nothing in its own lane: on threads it would block."""
-    mine, other = hand.lane("mine"), hand.lane("other")
+    mine, other = manual.lane("mine"), manual.lane("other")
     told: list[str] = []
 
     def wait() -> None:
         told.append("begun")
-        assert not hand.wait(Sign(), 1.0)
+        assert not manual.wait(Sign(), 1.0)
         told.append("done")
 
     mine.run(wait)
     mine.run(lambda: told.append("next"))
     other.run(lambda: told.append("other"))
-    hand.run()
+    manual.run()
 
     assert told == ["begun", "other", "done", "next"]
 
 
-def test_to_wait_moves_the_clock(hand: HandScheduler) -> None:
+def test_to_wait_moves_the_clock(manual: ManualScheduler) -> None:
     """As far as an answer needs, and by the time-out if none comes."""
-    clock = hand.clock
+    clock = manual.clock
     begun = clock.now()
     in_time, late = Sign(), Sign()
     clock.at(begun + 2 * SECOND, in_time.give)
     clock.at(begun + 60 * SECOND, late.give)
 
-    assert hand.wait(in_time, 30.0)
+    assert manual.wait(in_time, 30.0)
     assert clock.now() == begun + 2 * SECOND
-    assert not hand.wait(late, 30.0)
+    assert not manual.wait(late, 30.0)
     assert clock.now() == begun + 32 * SECOND
-    assert hand.wait(late, None)
+    assert manual.wait(late, None)
     assert clock.now() == begun + 60 * SECOND
-    assert not hand.wait(Sign(), None)
+    assert not manual.wait(Sign(), None)
 
 
-def test_to_wait_ends_with_the_answer(hand: HandScheduler) -> None:
+def test_to_wait_ends_with_the_answer(manual: ManualScheduler) -> None:
     """What else there is to do is left for later."""
-    lane = hand.lane("a")
+    lane = manual.lane("a")
     there, rest = Sign(), Sign()
     lane.run(there.give)
     lane.run(rest.give)
 
-    assert hand.wait(there, PATIENCE)
+    assert manual.wait(there, PATIENCE)
     assert not rest.is_there()
 
 
-def test_nobody_answers_for_an_actor_that_waits_for_ever(hand: HandScheduler) -> None:
+def test_nobody_answers_for_an_actor_that_waits_for_ever(manual: ManualScheduler) -> None:
     """A question without a time-out ends once nothing can happen any more."""
-    actor = Scribe("a", hand.lane("a"))
+    actor = Scribe("a", manual.lane("a"))
 
     with pytest.raises(Unanswered):
-        actor.ref.ask("hello", hand, None)
+        actor.ref.ask("hello", manual, None)
 
 
-def test_what_is_due_now_happens_now(hand: HandScheduler) -> None:
+def test_what_is_due_now_happens_now(manual: ManualScheduler) -> None:
     """An alarm whose time has come rings without the clock being moved, as on the system's."""
     rung = Sign()
-    hand.clock.at(hand.clock.now() - SECOND, rung.give)
-    hand.run()
+    manual.clock.at(manual.clock.now() - SECOND, rung.give)
+    manual.run()
 
     assert rung.is_there()
 
 
-def test_a_run_without_end_is_a_bug(hand: HandScheduler) -> None:
+def test_a_run_without_end_is_a_bug(manual: ManualScheduler) -> None:
     """It is found out by counting steps; until done, or until there is nothing left to do."""
-    lane = hand.lane("a")
+    lane = manual.lane("a")
 
     def again() -> None:
         lane.when_dry(again)
@@ -147,15 +147,15 @@ def test_a_run_without_end_is_a_bug(hand: HandScheduler) -> None:
     again()
 
     with pytest.raises(AssertionError, match="still not at rest after 50 steps"):
-        hand.run(limit=50)
-    assert not hand.run_until(lambda: False, limit=50)
-    assert not HandScheduler(HandClock()).run_until(lambda: False)
+        manual.run(limit=50)
+    assert not manual.run_until(lambda: False, limit=50)
+    assert not ManualScheduler(ManualClock()).run_until(lambda: False)
 
 
 @pytest.mark.parametrize("error", [ValueError(), SystemExit(), GeneratorExit()])
-def test_what_raises_is_written_down(hand: HandScheduler, error: BaseException) -> None:
+def test_what_raises_is_written_down(manual: ManualScheduler, error: BaseException) -> None:
     """A job or a step of work that raises keeps nobody from going on; a test may look."""
-    lane = hand.lane("a")
+    lane = manual.lane("a")
     done = Sign()
 
     def steps() -> Iterator[int | None]:
@@ -165,30 +165,30 @@ def test_what_raises_is_written_down(hand: HandScheduler, error: BaseException) 
     lane.run(raising(error))
     lane.when_dry(raising(error))
     lane.when_dry(done.give)
-    job = hand.work("w", steps())
-    hand.run()
+    job = manual.work("w", steps())
+    manual.run()
 
-    assert hand.failures == [error] * 3
+    assert manual.failures == [error] * 3
     assert done.is_there()
     assert job.done
 
 
-def test_whoever_drives_can_interrupt(hand: HandScheduler) -> None:
+def test_whoever_drives_can_interrupt(manual: ManualScheduler) -> None:
     """An interrupt outside an actor is meant for the one who runs the steps."""
-    lane = hand.lane("a")
+    lane = manual.lane("a")
     done = Sign()
     lane.run(raising(KeyboardInterrupt()))
     lane.run(done.give)
 
     with pytest.raises(KeyboardInterrupt):
-        hand.run()
-    hand.run()
+        manual.run()
+    manual.run()
     assert done.is_there()
 
 
-def test_work_pauses_on_the_clock(hand: HandScheduler) -> None:
+def test_work_pauses_on_the_clock(manual: ManualScheduler) -> None:
     """Until the time it gave, not before; a time that is past is no pause."""
-    clock = hand.clock
+    clock = manual.clock
     begun = clock.now()
     seen: list[int] = []
 
@@ -198,16 +198,16 @@ def test_work_pauses_on_the_clock(hand: HandScheduler) -> None:
             yield until
         seen.append(clock.now() - begun)
 
-    job = hand.work("w", steps())
-    hand.run()
+    job = manual.work("w", steps())
+    manual.run()
     clock.move_to(begun + 4)
-    hand.run()
+    manual.run()
     early = list(seen)
     clock.move_to(begun + 5)
-    hand.run()
+    manual.run()
     paused = clock.next_alarm
     clock.move_to(begun + 20)
-    hand.run()
+    manual.run()
 
     assert early == [0]
     assert seen == [0, 5, 5, 5, 20]
@@ -215,9 +215,9 @@ def test_work_pauses_on_the_clock(hand: HandScheduler) -> None:
     assert job.done
 
 
-def test_work_that_is_woken_pauses_no_more(hand: HandScheduler) -> None:
+def test_work_that_is_woken_pauses_no_more(manual: ManualScheduler) -> None:
     """The pause ends at once, leaves no alarm behind, and later ones are not taken."""
-    clock = hand.clock
+    clock = manual.clock
     seen: list[str] = []
 
     def steps() -> Iterator[int | None]:
@@ -225,16 +225,16 @@ def test_work_that_is_woken_pauses_no_more(hand: HandScheduler) -> None:
             seen.append(name)
             yield clock.now() + SECOND
 
-    job = hand.work("w", steps())
-    hand.run()
+    job = manual.work("w", steps())
+    manual.run()
     paused = list(seen)
     job.wake()
     no_alarm = clock.next_alarm
     job.wake()
-    hand.run()
+    manual.run()
 
     assert paused == ["a"]
     assert no_alarm is None
     assert seen == ["a", "b", "c"]
     assert job.done
-    assert hand.failures == []
+    assert manual.failures == []

@@ -53,28 +53,28 @@ HOW = {
 class Player(Process):
     """A worker that does what the scenario says."""
 
-    def __init__(self, stage: Stage, id_: str, part: Json) -> None:
+    def __init__(self, play: Play, id_: str, part: Json) -> None:
         """Learn the part."""
-        super().__init__(id_, stage.world.lane(id_))
-        self.stage = stage
+        super().__init__(id_, play.world.lane(id_))
+        self.play = play
         self.part = part
-        self.attempt = stage.next_attempt(id_)
+        self.attempt = play.next_attempt(id_)
         starts = part.get("starts", ["ok"])
         self.outcome: str = starts[min(self.attempt, len(starts)) - 1]
         self.n = 0
-        self.watch(stage.died)
+        self.watch(play.died)
 
     def on_start(self) -> None:
         """Start, or fail to, perhaps after a while."""
         if self.outcome.startswith("held"):
-            self.stage.world.hold(self.name, self.stage.lanes[self.part["under"]])
+            self.play.world.hold(self.name, self.play.lanes[self.part["under"]])
         if self.outcome.endswith("fail"):
             raise Boom
 
     def launch(self) -> Ref:
         """Start; some die before anybody can look."""
         ref = super().launch()
-        self.stage.started(self)
+        self.play.started(self)
         if self.outcome == "ok_then_crash":
             self._end(HOW["crash"])
         return ref
@@ -85,7 +85,7 @@ class Player(Process):
             case "ignore":
                 pass
             case "slow":
-                clock = self.stage.world.clock
+                clock = self.play.world.clock
                 clock.at(clock.now() + SLOW, super().stop)
             case "normal":
                 super().stop(NORMAL)
@@ -107,27 +107,27 @@ class Player(Process):
 class Director(Supervisor):
     """A supervisor of which is written down what becomes of it."""
 
-    def __init__(self, stage: Stage, id_: str, part: Json) -> None:
+    def __init__(self, play: Play, id_: str, part: Json) -> None:
         """Learn whom to supervise."""
         flags = Flags(**{**DEFAULT_FLAGS, **part["supervisor"]})
-        children = [stage.spec(child, under=id_) for child in part["children"]]
-        lane = stage.world.lane(id_, supervises=True)
-        stage.lanes[id_] = lane
-        super().__init__(id_, lane, stage.world.clock, children, flags)
-        self.stage = stage
-        self.attempt = stage.next_attempt(id_)
+        children = [play.spec(child, under=id_) for child in part["children"]]
+        lane = play.world.lane(id_, supervises=True)
+        play.lanes[id_] = lane
+        super().__init__(id_, lane, play.world.clock, children, flags)
+        self.play = play
+        self.attempt = play.next_attempt(id_)
         self.n = 0
-        self.watch(stage.died)
-        stage.directors[id_] = self
+        self.watch(play.died)
+        play.directors[id_] = self
 
     def launch(self) -> Ref:
         """Start."""
         ref = super().launch()
-        self.stage.started(self)
+        self.play.started(self)
         return ref
 
 
-class Stage:
+class Play:
     """One scenario, played."""
 
     def __init__(self, world: World, scenario: Json) -> None:

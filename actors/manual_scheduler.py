@@ -1,34 +1,36 @@
-"""Who runs when, on one thread: every step is chosen, by a seed or in order.
+"""A scheduler that runs actors on one thread, step by step, in order or as a seed chooses.
 
-The same actors as on threads; messages, timers, streams and tools are interleaved as the choice
-falls, and the same choices give the same run.
+The same actors as on threads; messages, timers, streams and tools are interleaved by the choice,
+and the same choices give the same run.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from actors.clock import SECOND
+from actors.errors import Unanswered
 from actors.report import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from random import Random
 
-    from actors.clock import Alarm, HandClock
-    from actors.ports import Awaited, Steps
+    from actors.clock import Alarm, ManualClock
+    from actors.ports import Awaited, Poller, Steps
 
 PATIENCE: Final = 1_000_000
-"""How many steps are taken for one answer: a run that needs more goes round in circles."""
+"""At most this many steps are taken for one answer: a run that needs more is in a cycle."""
 
 
-class HandLane:
-    """A lane whose jobs run when the scheduler says so. Nobody knows it while it is at rest."""
+class ManualLane:
+    """A lane whose jobs run when the scheduler says so; an idle lane is referenced nowhere."""
 
     __slots__ = ("__weakref__", "_dry", "_in_line", "_jobs", "_scheduler", "name")
 
-    def __init__(self, scheduler: HandScheduler, name: str) -> None:
+    def __init__(self, scheduler: ManualScheduler, name: str) -> None:
         """Begin with nothing to do."""
         self.name = name
         self._scheduler = scheduler
@@ -52,7 +54,7 @@ class HandLane:
             self._scheduler.line_up(self)
 
     def step(self) -> None:
-        """Run the next job. It stays out of the line meanwhile: a lane runs one job at a time."""
+        """Run the next job; the lane is not in line meanwhile, so it runs one job at a time."""
         try:
             (self._jobs or self._dry).popleft()()
         finally:
@@ -61,11 +63,11 @@ class HandLane:
                 self._line_up()
 
 
-class HandJob:
+class ManualJob:
     """Work that goes on when the scheduler says so."""
 
     def __init__(
-        self, scheduler: HandScheduler, name: str, steps: Steps | Iterator[int | None]
+        self, scheduler: ManualScheduler, name: str, steps: Steps | Iterator[int | None]
     ) -> None:
         """Begin before the first step."""
         self.name = name
@@ -76,7 +78,7 @@ class HandJob:
         self.done = False
 
     def wake(self) -> None:
-        """End the pause that it takes now, and all to come."""
+        """End the current pause, and skip all later ones."""
         self._woken = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -105,47 +107,52 @@ class HandJob:
             self._alarm = clock.at(until, self._go_on)
 
 
-class HandScheduler:
-    """Runs one step at a time; `choice` picks who is next, the first in line if there is none."""
+class ManualScheduler:
+    """Runs one step at a time; `choice` picks the next one, or else the first in line runs."""
 
     goes_on: Final = False
 
     def __init__(
         self,
-        clock: HandClock,
+        clock: ManualClock,
         choice: Random | None = None,
         halted: Callable[[], bool] | None = None,
     ) -> None:
-        """Begin with nothing to do; once `halted` says so, nobody takes a step any more."""
+        """Begin with nothing to do; once `halted` returns True, no step is taken any more."""
         self.clock = clock
+        self.driven = False
+        """Whether an event loop drives this scheduler while its tasks wait."""
         self._halted = halted
         self._choice = choice
-        self._line: list[HandLane | HandJob] = []
+        self._line: list[ManualLane | ManualJob] = []
+        self._pollers: list[Poller] = []
         self.steps = 0
         self.failures: list[BaseException] = []
-        """What jobs and work raised. On threads it is only logged; a test may want to look."""
+        """What jobs and work raised. On threads it is only logged; a test may check it."""
 
-    def lane(self, name: str) -> HandLane:
+    def lane(self, name: str) -> ManualLane:
         """Begin a lane."""
-        return HandLane(self, name)
+        return ManualLane(self, name)
 
-    def work(self, name: str, steps: Steps | Iterator[int | None]) -> HandJob:
+    def work(self, name: str, steps: Steps | Iterator[int | None]) -> ManualJob:
         """Run something step by step, beside all lanes."""
-        job = HandJob(self, name, steps)
+        job = ManualJob(self, name, steps)
         self.line_up(job)
         return job
 
-    def line_up(self, who: HandLane | HandJob) -> None:
-        """Let somebody take a step when their turn comes."""
+    def line_up(self, who: ManualLane | ManualJob) -> None:
+        """Add a lane or a job to those that can take a step."""
         self._line.append(who)
+
+    # -- one thing at a time ------------------------------------------------------------------
 
     @property
     def is_halted(self) -> bool:
-        """Whether nobody takes a step any more."""
+        """Whether no step is taken any more."""
         return self._halted is not None and self._halted()
 
     def step(self) -> bool:
-        """Let somebody take one step, or alarms that are due ring; tell whether there was any."""
+        """Take one step, or ring the alarms that are due; return False if there was nothing."""
         if self.is_halted:
             return False
         when = self.clock.next_alarm
@@ -162,19 +169,34 @@ class HandScheduler:
         try:
             who.step()
         except KeyboardInterrupt:
-            # Here it is the one who drives us that is interrupted.
+            # It is meant for the code that drives the scheduler.
             raise
-        except BaseException as error:  # noqa: BLE001 -- whoever is next is not to blame
+        except BaseException as error:  # noqa: BLE001 -- one failure must not stop the others
             log.exception("job_failed", of=who.name)
             self.failures.append(error)
         return True
 
     def at_rest(self) -> bool:
-        """Let a moment pass while nobody has a step to take; tell whether anything came of it."""
+        """Do what takes but a moment once there is no step left; return True if anything was."""
         return False
 
+    def go_on(self, until: int | None = None) -> bool:
+        """Make one thing happen: a step, else the next alarm, if it is due by `until`.
+
+        Return False if nothing is left to happen by then.
+        """
+        if not (self.step() or self.at_rest()):
+            when = self.clock.next_alarm
+            if when is None or self.is_halted or (until is not None and when > until):
+                return False
+            self.clock.move_to(when)
+        self._poll()
+        return True
+
+    # -- many things --------------------------------------------------------------------------
+
     def run(self, limit: int = 100_000) -> None:
-        """Go on until nothing is left to do at this time."""
+        """Take steps until nothing is left to do at this time."""
         for _ in range(limit):
             if not self.step():
                 return
@@ -182,33 +204,50 @@ class HandScheduler:
         raise AssertionError(msg)
 
     def run_until(self, done: Callable[[], bool], limit: int = 100_000) -> bool:
-        """Go on until `done`, moving the clock when nothing else is left; tell whether it is."""
+        """Go on until `done`, moving the clock when nothing else is left; return `done()`."""
         for _ in range(limit):
             if done():
                 return True
-            if not self.step() and not self.at_rest():
-                when = self.clock.next_alarm
-                if when is None:
-                    return done()
-                self.clock.move_to(when)
+            if not self.go_on():
+                break
         return done()
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:
-        """Run everybody until an answer is there; the clock is moved by `timeout` if none comes."""
+        """Go on until an answer is there; the clock is moved by `timeout` if none comes."""
         end = None if timeout is None else self.clock.now() + round(timeout * SECOND)
         for _ in range(PATIENCE):
             if awaited.is_there():
                 return True
-            if self.step() or self.at_rest():
-                continue
-            if self.is_halted:
+            if not self.go_on(end):
+                if end is not None and not self.is_halted:
+                    self.clock.move_to(end)
                 return False
-            when = self.clock.next_alarm
-            if end is not None and (when is None or when > end):
-                self.clock.move_to(end)
-                return False
-            if when is None:
-                return False
-            self.clock.move_to(when)
         msg = f"still no answer after {PATIENCE:,} steps"
         raise AssertionError(msg)
+
+    # -- for tasks of an event loop -----------------------------------------------------------
+
+    def keep_polling(self, poller: Poller) -> None:
+        """Poll after each step, until it returns False.
+
+        An event loop that does not drive this scheduler goes on between its own tasks.
+        """
+        self._pollers.append(poller)
+        if not self.driven:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._drive, loop)
+
+    def _poll(self) -> None:
+        if self._pollers:
+            self._pollers = [each for each in self._pollers if each.poll(wait=False)]
+
+    def _drive(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._pollers and (self.go_on() or self.give_up()):
+            loop.call_soon(self._drive, loop)
+
+    def give_up(self) -> bool:
+        """Tell all who wait in an event loop that nothing more happens; return True if any do."""
+        pollers, self._pollers = self._pollers, []
+        for each in pollers:
+            each.fail(Unanswered("waits in vain: nothing more happens by itself"))
+        return bool(pollers)
