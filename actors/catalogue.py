@@ -10,6 +10,7 @@ from actors.budget.kind import KIND as BUDGET
 from actors.kind import Kinds
 from actors.model.kind import KIND as MODEL
 from actors.session.kind import KIND as SESSION
+from actors.system.kind import KIND as SYSTEM
 from actors.tool.kind import KIND as TOOL
 from actors.turn.kind import KIND as TURN
 
@@ -22,6 +23,7 @@ KINDS: Final = Kinds(
         TOOL,
         APPROVAL,
         BUDGET,
+        SYSTEM,
     )
 )
 """The kinds of the product; their codec reads and writes its runes."""
@@ -30,7 +32,7 @@ RESERVED: Final = frozenset(
     {
         *("plan", "channel", "participant", "part", "run", "research", "hypothesis", "hyp"),
         *("task", "health", "worker", "resource", "episode", "epi", "memory", "provider"),
-        *("mcp", "system", "conv", "log", "lost", "req", "request"),
+        *("mcp", "conv", "child", "log", "lost", "req", "request"),
     }
 )
 """Names and prefixes that machines of ours will have, so that no app takes them."""

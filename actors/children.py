@@ -55,6 +55,37 @@ class Adopt(msgspec.Struct, frozen=True):
     on_close: OnClose = "cancel"
     known: bool = False
     """The log has an entity of this id: it is asked for again."""
+    conversation_id: str = ""
+
+
+class NoteRestart(msgspec.Struct, frozen=True):
+    """A supervisor started a crashed actor again."""
+
+    child: str
+    reason: str
+    restarts: int = 1
+    at: int = 0
+    """Tells it from any other restart, also from one in another process."""
+
+
+class ChildGone(msgspec.Struct, frozen=True):
+    """A supervisor gave a child up: its actors kept crashing, and cannot write its end."""
+
+    child: str
+    error: str
+
+
+class Reopen(msgspec.Struct, frozen=True):
+    """The log was opened and this conversation had work under way."""
+
+    epoch: int
+    """Tells this open from others: each counts once."""
+    outcome: bool = False
+    """There was a result since the last open that the root does not hear of."""
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """The process that runs it ends in order, with work left here."""
 
 
 class EnsureChild(msgspec.Struct, frozen=True):

@@ -19,6 +19,12 @@ class TimeUp(msgspec.Struct, frozen=True):
     now: int
 
 
+class Abandon(msgspec.Struct, frozen=True):
+    """Come to an end: the actors of this entity kept crashing, and its parent decides for it."""
+
+    reason: str
+
+
 class Cancel(msgspec.Struct, frozen=True):
     """Stop at the next safe boundary and keep what there is."""
 

@@ -117,8 +117,8 @@ class Draft:
         for place, each in placed:
             rune = each
             owner = place.owner
-            if owner not in others and owner != me:
-                rune = self._stamped(rune)
+            if owner != me:
+                rune = self._stamped(owner, rune)
             if place == at:
                 runes.append(rune)
             else:
@@ -139,18 +139,20 @@ class Draft:
                     other.take(rune)
         self.count += len(placed)
 
-    def _stamped(self, rune: Rune) -> Rune:
-        """Return the rune that begins an entity with the deadline of its first phase."""
-        kind = self._hall.kinds.births.get(type(rune))
+    def _stamped(self, owner: str, rune: Rune) -> Rune:
+        """Return a rune of a newborn with the deadline of the phase that it enters."""
+        other = self._others.get(owner)
+        kind = self._hall.kinds.births.get(type(rune)) if other is None else other.kind
         if kind is None or not kind.lifecycle.enforced:
             return rune
-        return self._hall.stamp(kind.lifecycle, kind.lifecycle.initial, rune)
+        state = kind.lifecycle.initial if other is None else other.state
+        return self._hall.stamp(kind.lifecycle, state, rune)
 
     def _meet(self, owner: str, rune: Rune) -> int | None:
         """Find out who is written to; return the version that its stream must have."""
         ward = self._hall.find_ward(owner)
         if ward is not None:
-            other = self._others[owner] = _Other(owner, ward.entity, ward.state, ward)
+            other = self._others[owner] = _Other(owner, ward.kind, ward.state, ward)
             self._wards.append(other)
             return None if owner in self._touched else ward.version
         kind = self._hall.kinds.births.get(type(rune))

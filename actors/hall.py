@@ -104,9 +104,9 @@ class _NoChildren:
 
 @dataclass
 class Ward:
-    """An entity without an actor: whoever acts for it folds it here."""
+    """An entity without an actor: the actor that decides for it folds it here."""
 
-    entity: Kind
+    kind: Kind
     state: Any
     version: int
 
@@ -273,6 +273,10 @@ class Hall:
         """Take in an entity that was just born and has no actor."""
         self._wards[entity] = ward
 
+    def release(self, entity: str) -> None:
+        """Forget an entity that was decided for because its actors could not."""
+        self._wards.pop(entity, None)
+
     def forget_wards(self) -> None:
         """Look them up in the log anew."""
         self._wards.clear()
@@ -389,7 +393,7 @@ class Hall:
         for name, member in self._members.items():
             yield Standing(member.kind, name, member.state, member.version)
         for name, ward in self._wards.items():
-            yield Standing(ward.entity, name, ward.state, ward.version)
+            yield Standing(ward.kind, name, ward.state, ward.version)
 
     def answer(self, give: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Give an answer once nothing is left to do here and everything is on disk.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from actors.audit import Audit
+    from actors.children import OnClose
     from actors.shell import Shell
     from runelog.rune import Rune
 
@@ -118,6 +119,10 @@ class Kind(Entity):
     """One line for lists, the tree and the page."""
     stuck: Mapping[str, float] = field(default_factory=dict)
     """Seconds after which an entity that is still in a phase is reported as stuck."""
+    on_close: OnClose = "cancel"
+    """What becomes of it when its session closes: told to `Cancel`, or waited for."""
+    in_table: bool = True
+    """Whether its root lists it among its children; not if the root's law knows such entities."""
     views: tuple[Any, ...] = ()
     """Files that are kept in step with the log, and rebuilt from it."""
     outcome: Callable[[Any], Any] = field(default=_whole)
@@ -137,6 +142,10 @@ class Kind(Entity):
             timed = "deadline" in law.initial.__struct_fields__
             object.__setattr__(self, "deadline", _deadline if timed else _no_time)
         if self.actor is not None:
+            if "kind" in vars(self.actor):
+                # Shared with other kinds: each has a class of its own.
+                name = f"{self.name.title()}Actor"
+                object.__setattr__(self, "actor", type(name, (self.actor,), {}))
             self.actor.kind = self
 
     @classmethod
@@ -184,6 +193,14 @@ class Kinds:
         self.progress: Final = frozenset(rune for kind in self.all for rune in kind.progress)
         self.endings: Final = frozenset(rune for kind in self.all for rune in kind.endings)
         self.sealing: Final = frozenset(rune for kind in self.all for rune in kind.sealed_by)
+        roots = {kind.name for kind in self.all if kind.is_root}
+        self._children: Final = frozenset(
+            kind
+            for kind in self.all
+            if kind.in_table
+            and not kind.is_root
+            and (not kind.parents or not roots.isdisjoint(kind.parents))
+        )
         self._by_prefix: Final = {kind.prefix: kind for kind in self.all}
 
     def __iter__(self) -> Iterator[Kind]:
@@ -205,6 +222,10 @@ class Kinds:
         own = [kind for kind in self.all if kind.is_root]
         found = [kind for kind in own if kind.conversation == conversation]
         return (found or [kind for kind in own if not kind.conversation])[0]
+
+    def is_child(self, kind: Kind) -> bool:
+        """Return True if the root of a conversation lists entities of this kind."""
+        return kind in self._children
 
     def passive(self, entity: str) -> Kind | None:
         """Return the kind of an entity that has no actor of its own; None for others."""

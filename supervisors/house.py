@@ -16,9 +16,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from actors.children import ChildGone, NoteRestart
 from actors.process import Down, Process, Reason
 from actors.report import log as operator
-from actors.session.commands import AgentGone, NoteRestart
 from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
 from supervisors.messages import StartChild, StartDynamic
 from supervisors.strategy import AutoShutdown, Restart, Strategy
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from actors.process import Exit, Ref
     from actors.shell import Shell
 
-SESSION = "session"
 _LOOKS = 100
 _PAUSE = 0.02
 
@@ -41,6 +40,8 @@ class House:
     def __init__(self, hall: Hall) -> None:
         """Begin with nobody at home."""
         self.hall = hall
+        self.root = hall.root.prefix
+        """The entity that the conversation begins with: its session, as a rule."""
         hall.children = self
         hall.close = self._fall
         self._agents: dict[str, Ref] = {}
@@ -71,7 +72,7 @@ class House:
             self.hall.conversation,
             self.hall.lane,
             offices.clock,
-            [ChildSpec(SESSION, self._session, restart=Restart.TRANSIENT, significant=True)],
+            [ChildSpec(self.root, self._session, restart=Restart.TRANSIENT, significant=True)],
             Flags(auto_shutdown=AutoShutdown.ANY_SIGNIFICANT),
             chance=offices.chance,
             on_restart=self._restarted,
@@ -112,15 +113,16 @@ class House:
             scheduler.wait(self.gone, _PAUSE)
 
     def _session(self) -> Process:
-        shell = self._shell(SESSION, SESSION)
+        shell = self._shell(self.hall.root.name, self.root)
         self.session = shell.ref
-        return self._watched(shell, SESSION)
+        return self._watched(shell, self.root)
 
     def ensure(self, kind: str, entity: str, agent: str) -> None:
         """Have an actor run for an entity of an agent, if none does; it may take a moment."""
         if entity in self.hall or entity in self.hall.awaited or self.left:
             return
         self.hall.awaited.add(entity)
+        agent = self._homes.get(agent, agent)
         self._homes[entity] = agent
         request = StartDynamic(entity, (kind,))
         supervisor = self._agents.get(agent)
@@ -170,7 +172,7 @@ class House:
 
     def _watched(self, shell: Shell, entity: str) -> Process:
         def ended(down: Down) -> None:
-            if entity == SESSION and down.exit.reason is Reason.NORMAL:
+            if entity == self.root and down.exit.reason is Reason.NORMAL:
                 # It came to its end, and with it the house.
                 self.left = True
             if down.exit.reason not in {Reason.CRASH, Reason.KILLED}:
@@ -212,7 +214,7 @@ class House:
         # The session's own is for its successor to write.
         self.hall.awaited.add(child)
         note = NoteRestart(child, str(how)[:MAX_REASON], count, self._noted)
-        self.hall.tell(SESSION, note)
+        self.hall.tell(self.root, note)
 
     def _given_up(self, agent: str, down: Down) -> None:
         """Tell the session that an agent could not be kept alive; one that ended was retired."""
@@ -225,7 +227,7 @@ class House:
             self.hall.give_up(entity)
         if not self.left:
             why = f"its actors kept crashing ({down.exit})"[:MAX_REASON]
-            self.hall.tell(SESSION, AgentGone(agent, why))
+            self.hall.tell(self.root, ChildGone(agent, why))
 
 
 MAX_REASON = 500

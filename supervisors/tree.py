@@ -22,7 +22,7 @@ from actors.report import log as operator
 from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
 from supervisors.errors import NotDone, Why
-from supervisors.house import SESSION, Gone, House
+from supervisors.house import Gone, House
 from supervisors.messages import StartDynamic
 from supervisors.passivation import IDLE_AFTER, Bedtime
 from supervisors.registry import Registry
@@ -100,8 +100,8 @@ class Tree:
             self.stirs.notify_all()
             letter = self._letters.pop(conversation, None)
         if letter is not None:
-            hall.awaited.add(SESSION)
-            hall.tell(SESSION, letter)
+            hall.awaited.add(house.root)
+            hall.tell(house.root, letter)
         supervisor.watch(lambda down: self._down(conversation, house, down))
         self._bedtime.woken(house)
         return supervisor

@@ -13,6 +13,7 @@ KIND: Final = Kind.of(
     ENTITY,
     prefix="agt",
     parents=("session",),
+    in_table=False,  # the session's law knows it
     runes=(runes.Spawning, runes.Ready, runes.Failed, runes.Terminated, runes.Equipped),
     actor=AgentActor,
     stuck={"spawning": 60.0},

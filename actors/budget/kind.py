@@ -14,6 +14,7 @@ KIND: Final = Kind.of(
     prefix="budget",
     single=True,
     parents=("session",),
+    in_table=False,  # the session's law knows it
     runes=(
         runes.Opened,
         runes.Reserved,

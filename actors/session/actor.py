@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
+from actors.children import ChildGone
 from actors.errors import Dead
 from actors.process import Answer
+from actors.root import Root
 from actors.session import commands as ask
 from actors.session.lifecycle import message_entity
 from actors.session.runes import InputRefused
 from actors.session.state import is_stuck, member
-from actors.shell import Shell, Wake
+from actors.shell import Wake
 from actors.tool import runes as tools
 from actors.tool.actor import Word
 from actors.turn import runes as turns
@@ -97,7 +99,7 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class SessionActor(Shell):
+class SessionActor(Root):
     """A session."""
 
     def __init__(self, hall: Hall, me: str = "session") -> None:
@@ -158,10 +160,12 @@ class SessionActor(Shell):
             case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
                 known = self._is_there(agent_id)
                 return replace(message, known=known)
+            case ChildGone(child, error) if member(self.state, child) is not None:
+                return ask.AgentGone(child, error)
             case Await() | Look() | Interrupt() | Forward() | Wake():
                 return None
             case _:
-                return message
+                return super().understand(message)
 
     def _is_known(self, message_id: str) -> bool:
         return self._is_there(message_entity(message_id))
@@ -298,6 +302,8 @@ class SessionActor(Shell):
             case ask.TerminateAgent(agent_id, reason):
                 children.ensure("agent", agent_id, agent_id)
                 self.hall.tell(agent_id, Terminate(reason))
+            case ask.EnsureChild() | ask.StopChild():
+                super().perform(effect)
             case (
                 ask.Activate()
                 | ask.Suspend()

@@ -8,6 +8,12 @@ import msgspec
 
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Amounts
+from actors.children import Adopt as Adopt  # noqa: PLC0414 -- the session's law takes these too
+from actors.children import EnsureChild as EnsureChild  # noqa: PLC0414
+from actors.children import NoteRestart as NoteRestart  # noqa: PLC0414
+from actors.children import Reopen as Reopen  # noqa: PLC0414
+from actors.children import Rest as Rest  # noqa: PLC0414
+from actors.children import StopChild as StopChild  # noqa: PLC0414
 from actors.entity import Actor
 from actors.session.runes import BudgetInfo, Mode, SessionConfig
 
@@ -110,29 +116,6 @@ class HandOver(msgspec.Struct, frozen=True):
     """Who hands over; empty for whoever speaks for the session now."""
 
 
-class Reopen(msgspec.Struct, frozen=True):
-    """The log was opened and this session had work under way."""
-
-    epoch: int
-    """The writer's epoch: each open counts once."""
-    outcome: bool = False
-    """There was a result since the last open that the session does not hear of."""
-
-
-class Rest(msgspec.Struct, frozen=True):
-    """The process that runs it ends in order, with work left here."""
-
-
-class NoteRestart(msgspec.Struct, frozen=True):
-    """A supervisor started a crashed actor again."""
-
-    child: str
-    reason: str
-    restarts: int = 1
-    at: int = 0
-    """Tells it from any other restart, also from one in another process."""
-
-
 class AgentGone(msgspec.Struct, frozen=True):
     """A supervisor gave an agent up: its actor cannot write its own end."""
 
@@ -217,9 +200,18 @@ class TerminateAgent(msgspec.Struct, frozen=True):
 
 Internal: TypeAlias = Activate | Suspend | Unsuspend | RefuseInputs | CloseBudget | Finish
 MessageCommand: TypeAlias = Accept | Withdraw | Begin | RefuseInputs
-AgentCommand: TypeAlias = Create | Spawn | HandOver | AgentGone | CloseBudget
+AgentCommand: TypeAlias = Create | Spawn | HandOver | AgentGone | CloseBudget | Adopt
 HaltCommand: TypeAlias = Pause | Resume | Suspend | Unsuspend | Replenish
 CourseCommand: TypeAlias = Activate | Close | Finish | Archive
 NoteCommand: TypeAlias = Reopen | Rest | NoteRestart
 Command: TypeAlias = MessageCommand | AgentCommand | HaltCommand | CourseCommand | NoteCommand
-Effect: TypeAlias = Internal | EnsureAgent | BeginTurn | SteerTurn | InterruptTurn | TerminateAgent
+Effect: TypeAlias = (
+    Internal
+    | EnsureChild
+    | StopChild
+    | EnsureAgent
+    | BeginTurn
+    | SteerTurn
+    | InterruptTurn
+    | TerminateAgent
+)

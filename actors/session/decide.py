@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
+from actors import children
 from actors.agent import runes as agents
 from actors.budget import runes as budgets
 from actors.budget.lifecycle import check_amounts, check_limits
@@ -72,7 +73,14 @@ def decide(state: State, command: Command) -> list[Rune]:
     match command:
         case ask.Accept() | ask.Withdraw() | ask.Begin() | ask.RefuseInputs():
             return _about_messages(state, command)
-        case ask.Create() | ask.Spawn() | ask.HandOver() | ask.AgentGone() | ask.CloseBudget():
+        case (
+            ask.Create()
+            | ask.Spawn()
+            | ask.HandOver()
+            | ask.AgentGone()
+            | ask.CloseBudget()
+            | ask.Adopt()
+        ):
             return _about_agents(state, command)
         case ask.Pause() | ask.Resume() | ask.Suspend() | ask.Unsuspend() | ask.Replenish():
             return _about_halts(state, command)
@@ -207,6 +215,12 @@ def _about_agents(state: State, command: ask.AgentCommand) -> list[Rune]:
             return _hand_over(state, command, to, sender or state.front)
         case ask.AgentGone(agent_id, error):
             return _bury(state, agent_id, error)
+        case ask.Adopt(child, kind, on_close):
+            if command.known or any(each.child == child for each in state.children):
+                return []
+            if state.phase not in LIVE or not state.conversation_id:
+                raise _refusal(state, command)
+            return [children.Started(child, kind, on_close)]
         case ask.CloseBudget(agent_id):
             return [budgets.Closed(scope=agent_id)] if agent_id in state.gone else []
         case _:

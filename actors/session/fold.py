@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
+from actors import children
 from actors.agent import lifecycle as agent
 from actors.agent import runes as agents
 from actors.approval import runes as approvals
@@ -54,6 +55,8 @@ def evolve(state: State, rune: Rune) -> State:
             return _populated(state, rune)
         case budgets.Exhausted() | budgets.Replenished() | budgets.Closed():
             return _funded(state, rune)
+        case children.Started() | children.Ended():
+            return replace(state, children=children.evolve(state.children, rune))
         case turns.ToolsFinished() | tools.Result():
             return _worked(state, rune)
         case approvals.Requested() | approvals.Approved() | approvals.Rejected():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from actors import children
 from actors.kind import Kind
 from actors.session import runes
 from actors.session.actor import SessionActor
@@ -57,6 +58,8 @@ KIND: Final = Kind.of(
         runes.Reopened,
         runes.ChildRestarted,
         runes.HandedOver,
+        children.Started,
+        children.Ended,
     ),
     actor=SessionActor,
     waits_for_human=waits_for_human,

@@ -17,6 +17,7 @@ import functools
 import hashlib
 from typing import TYPE_CHECKING, Final, assert_never
 
+from actors import children
 from actors.agent import runes as agents
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
@@ -97,6 +98,7 @@ def due(state: State) -> list[Effect]:
     found = _by_itself(state)
     if state.phase is ACTIVE or (state.phase in LIVE and not is_stuck(state)):
         found += _ensured(state)
+        found += children.ensured(state.children)
     return found
 
 
@@ -121,7 +123,8 @@ def _by_itself(state: State) -> list[Effect]:
                 for each in state.members
                 if turn_of(state, each.agent_id) is None
             ]
-            return [*_stopped(state, "closing"), *ending]
+            left = children.stopped(state.children, "session closed")
+            return [*_stopped(state, "closing"), *ending, *left]
         case Phase.CLOSED | Phase.ARCHIVED:
             return []
         case _:
@@ -154,7 +157,7 @@ def _at_once(state: State) -> list[Internal]:
         case Phase.SUSPENDED if state.broke:
             if state.exhausted is None and has_root(state):
                 found.append(ask.Unsuspend(reason="budget_replenished", actor="system"))
-        case Phase.CLOSING if not (state.members or state.running or found):
+        case Phase.CLOSING if not (state.members or state.running or state.children or found):
             found.append(ask.Finish())
         case _:
             pass

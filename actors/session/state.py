@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from actors.agent import runes as agents
+from actors.children import Child
 from actors.session.runes import BudgetInfo, ChildRestarted, SessionConfig, Stats
 
 
@@ -114,6 +115,8 @@ class State(msgspec.Struct, frozen=True):
     approvals: tuple[Pending, ...] = ()
     in_doubt: tuple[str, ...] = ()
     """The calls that ended without anybody knowing their outcome, the newest at the end."""
+    children: tuple[Child, ...] = ()
+    """Entities of other kinds that were born here and live."""
     stats: Stats = Stats()
 
 

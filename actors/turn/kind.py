@@ -35,6 +35,7 @@ KIND: Final = Kind.of(
     ENTITY,
     prefix="turn",
     parents=("session",),
+    in_table=False,  # the session's law knows it
     runes=(
         runes.Started,
         runes.ToolCallsReceived,

@@ -1,0 +1,76 @@
+"""The shell of a conversation's root: it has children of whichever kinds.
+
+It also decides for entities that cannot: those without an actor, and those whose actors keep
+crashing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.children import Adopt, Bear, ChildGone, EnsureChild, StopChild
+from actors.commands import Abandon, Cancel
+from actors.shell import Shell
+from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from actors.entity import Placed
+
+
+class Root(Shell):
+    """The first entity of a conversation, with the table of its children."""
+
+    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
+        """Understand that a child could not be kept alive: its own law writes its end."""
+        if isinstance(message, ChildGone):
+            self.stand_in(message.child, Abandon(message.error))
+            return None
+        return super().understand(message)
+
+    def carry_out(self, command: object) -> Refused | None:
+        """Decide, and make it so; the birth of a child is decided by the child's own law."""
+        return self._bear(command) if isinstance(command, Bear) else super().carry_out(command)
+
+    def is_done(self) -> bool:
+        """Stay until the conversation is passivated."""
+        return False
+
+    def perform(self, effect: Any) -> None:  # noqa: ANN401 -- a subclass has more
+        """See to a child."""
+        children = self.hall.children
+        match effect:
+            case EnsureChild(child, kind):
+                children.ensure(kind, child, child)
+            case StopChild(child, kind, reason):
+                children.ensure(kind, child, child)
+                self.hall.tell(child, Cancel(reason, "system"))
+            case _:
+                super().perform(effect)
+
+    def _bear(self, order: Bear) -> Refused | None:
+        """Append the birth of a child with its entry in the table, or return the refusal."""
+        hall, kind = self.hall, self.hall.kinds.by_name.get(order.kind)
+        if kind is None or not hall.kinds.is_child(kind):
+            return Refused(f"{order.kind} is no kind that can be born in {hall.conversation}")
+        if kind.parents and self.kind.name not in kind.parents:
+            return Refused(f"{order.kind} is born by {' or '.join(kind.parents)}, not here")
+        known = hall.exists(order.child)
+        births: list[Placed] = []
+        try:
+            if not known:
+                initial = kind.lifecycle.initial
+                runes = hall.offices.decided(kind.lifecycle, initial, order.command)
+                if not runes or type(runes[0]) not in kind.births:
+                    name = type(order.command).__name__
+                    return Refused(f"{kind.name}: {name} does not begin one; use another command")
+                kind.laid_out(order.child, initial, runes, births)
+            adopt = Adopt(
+                order.child,
+                kind.name,
+                kind.on_close,
+                known=known,
+                conversation_id=hall.conversation,
+            )
+            return self.carry_out_with(adopt, births)
+        except Refused as refusal:
+            return refusal

@@ -1,0 +1,1 @@
+"""The root of the one reserved conversation, `conv_system`: what belongs to no session."""

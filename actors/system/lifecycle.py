@@ -1,0 +1,91 @@
+"""The law of the system's root: it has children, and lives as long as the log.
+
+    running ──┐ opened
+       ^──────┘
+
+Workers, resources, health, providers and whichever machines of an app belong to no session live in
+`conv_system`. Their root only keeps the table of them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from actors import children
+from actors.budget import lifecycle as budget
+from actors.budget import runes as budgets
+from actors.entity import Routing
+from actors.system.runes import Opened
+from runelog.lifecycle import Lifecycle, Table
+
+if TYPE_CHECKING:
+    from runelog.rune import Rune
+
+NAME: Final = "system"
+
+
+class Phase(StrEnum):
+    """What the root can be."""
+
+    RUNNING = "running"
+
+
+TABLE: Final[Table[Phase]] = {Phase.RUNNING: {Opened: Phase.RUNNING}}
+
+
+class State(msgspec.Struct, frozen=True):
+    """What the root's runes add up to."""
+
+    phase: Phase = Phase.RUNNING
+    conversation_id: str = ""
+    children: tuple[children.Child, ...] = ()
+
+
+Command: TypeAlias = children.Adopt | children.NoteRestart | children.Reopen | children.Rest
+
+
+def decide(state: State, command: Command) -> list[Rune]:
+    """Answer a command with the runes it leads to, or refuse it."""
+    match command:
+        case children.Adopt(child, kind, on_close, conversation_id=conversation):
+            if command.known or any(each.child == child for each in state.children):
+                return []
+            opened: list[Rune] = []
+            if not state.conversation_id:
+                opened = [Opened(conversation), budgets.Opened(scope=NAME)]
+            return [*opened, children.Started(child, kind, on_close)]
+        case children.NoteRestart() | children.Reopen() | children.Rest():
+            # Operators were told. Nothing here is suspended for it.
+            return []
+        case _:
+            assert_never(command)
+
+
+def evolve(state: State, rune: Rune) -> State:
+    """Take a rune's data into the state."""
+    match rune:
+        case Opened(conversation_id):
+            return replace(state, conversation_id=conversation_id)
+        case children.Started() | children.Ended():
+            return replace(state, children=children.evolve(state.children, rune))
+        case _:
+            return state
+
+
+def due(state: State) -> list[children.Effect]:
+    """Say what has to be done while the state is this one: every child is there."""
+    return children.ensured(state.children)
+
+
+def route(_state: State, rune: Rune) -> Routing:
+    """Say where a rune that the root decides belongs."""
+    return budget.route(budget.State(), rune) if isinstance(rune, budgets.Opened) else Routing(NAME)
+
+
+LIFECYCLE: Final = Lifecycle(
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
+)
