@@ -20,7 +20,8 @@ class Started(Rune, frozen=True, gc=False, tag="child.started"):
     """An entity was born under the root; its own birth follows in the same append."""
 
     child: str
-    kind: str
+    machine: str
+    """The name of its kind."""
     on_close: OnClose = "cancel"
 
 
