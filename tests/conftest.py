@@ -32,7 +32,7 @@ def guard_alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("bin")))
 
 
-@pytest.fixture(params=["bubblewrap", "guard"])
+@pytest.fixture(params=["bubblewrap", "watchdog"])
 def way(request: pytest.FixtureRequest) -> str:
     """Isolate programs the one way and then the other."""
     request.getfixturevalue("bubblewrap" if request.param == "bubblewrap" else "guard_alone")

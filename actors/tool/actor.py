@@ -3,58 +3,55 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
-from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
 from actors.commands import Cancel, Recover, TimeUp
 from actors.report import log as operator
 from actors.shell import NEAR, Shell
-from actors.tool.commands import (
+from actors.tool.context import Call, Cancellation
+from actors.tool.lifecycle import (
     Abandon,
     Answer,
-    Approve,
     Begin,
-    Deny,
     Effect,
     Fail,
     Finish,
     Go,
-    HumanWord,
+    Phase,
     Probe,
     Probed,
     Report,
     RunTool,
+    Verdict,
+    is_running,
 )
-from actors.tool.context import Call, Cancellation
-from actors.tool.lifecycle import is_running
 from actors.tool.outcome import Outcome, in_words
 from actors.tool.output import clip
+from actors.tool.progress import ProgressReporter
 from actors.tool.runes import Result
-from actors.tool.runs import Run
+from actors.tool.running_calls import RunningCall
 from actors.tool.spec import asked, fitted
-from actors.tool.state import Phase
-from actors.tool.voice import Voice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.budget.runes import Exhausted
+    from actors.budget.lifecycle import State as Budget
     from actors.hall import Hall
     from actors.ports import Steps, Timer
-    from actors.tool.runs import Runs
+    from actors.tool.lifecycle import State
+    from actors.tool.running_calls import RunningCalls
     from actors.tool.spec import Tool
-    from actors.tool.state import State
     from runelog.rune import Rune
 
 
 class Word(NamedTuple):
     """What a human says about a call that waits for one."""
 
-    verdict: Literal["approve", "deny", "rerun", "happened", "give_up"]
+    verdict: Verdict
     approver: str
     reason: str = ""
     output: Any = None
@@ -62,24 +59,11 @@ class Word(NamedTuple):
     """The other process through which it was said; empty if the app itself says it."""
 
 
-def meant_by(word: Word, state: State, budget: ledger.State, now: int) -> HumanWord:
-    """Understand what a human said, now, and with what the budget says to it."""
+def meant_by(word: Word, state: State, budget: Budget, now: int) -> Answer:
+    """Return what a human says as a command, with the time and the budget to judge it by."""
+    _, approver, reason, output, process = word
     approval = state.approval_id
-    match word.verdict:
-        case "approve":
-            return Approve(approval, word.approver, now, _afford(state, budget), word.process)
-        case "deny":
-            return Deny(approval, word.approver, word.reason, now, word.process)
-        case verdict:
-            return Answer(approval, word.approver, verdict, now, word.output, word.process)
-
-
-def _afford(state: State, budget: ledger.State) -> Exhausted | None:
-    """Return what the budget says against a call that is about to begin; None if it fits."""
-    call = state.call
-    if ledger.find(budget, call.agent_id) is None:
-        return None  # it is over, and so is its agent
-    return ledger.afford(budget, call.agent_id, call.rule.cost, call.call_id)
+    return Answer(approval, word.verdict, approver, now, budget, reason, output, process)
 
 
 def near(state: State) -> int | None:
@@ -107,7 +91,7 @@ class ToolActor(Shell):
         """Begin before anything runs."""
         super().__init__(hall, me)
         self._cancellation = Cancellation()
-        self._runs: Runs = hall.offices.tools.runs
+        self._runs: RunningCalls = hall.offices.tools.runs
         self._why: Cancel | None = None
         """Why it is being stopped, for as long as that takes, and who wants it."""
         self._given_up: Timer | None = None
@@ -129,7 +113,7 @@ class ToolActor(Shell):
                 return
         super()._settle_doubts()
 
-    def _hear_of(self, run: Run) -> Callable[[object], None]:
+    def _hear_of(self, run: RunningCall) -> Callable[[object], None]:
         """Return how we are told of a run that somebody else began."""
 
         def tell(outcome: object) -> None:
@@ -149,15 +133,15 @@ class ToolActor(Shell):
             case Fail(status="cancelled"):
                 return self._ended_as_told(message)
             case Word():
-                now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
-                return meant_by(message, self.state, budget, now)
+                now = self.hall.offices.clock.now()
+                return meant_by(message, self.state, self.hall.ward("budget").state, now)
             case Undone(outcome):
                 # It may be that we want it stopped since: then that is what it came to.
                 if self._why is not None:
                     return self.understand(outcome)
                 return Recover(now=self.hall.offices.clock.now())
             case Go(now):
-                return Go(now, _afford(self.state, self.hall.ward("budget").state))
+                return Go(now, self.hall.ward("budget").state)
         return super().understand(message)
 
     def _waits_for_its_end(self, why: Cancel | TimeUp) -> bool:
@@ -244,14 +228,14 @@ class ToolActor(Shell):
         self._cancellation = Cancellation()
         deadline = self.state.deadline
         redactor = offices.redactor
-        run = Run(attempt, self._cancellation, self.ref.notify, self._dropped)
-        voice = Voice(redactor, self.ref.notify if attempt is None else run.say)
+        run = RunningCall(attempt, self._cancellation, self.ref.notify, self._dropped)
+        reporter = ProgressReporter(redactor, self.ref.notify if attempt is None else run.say)
         left = None if deadline is None else max(0.0, (deadline - offices.clock.now()) / SECOND)
         call = Call(
             call_id=self.me,
             arguments=what.arguments,
             timeout=left,
-            progress=voice.say,
+            progress=reporter.say,
             cancellation=self._cancellation,
             secret=offices.secret,
             conversation=self.hall.conversation,
@@ -264,7 +248,7 @@ class ToolActor(Shell):
         def steps() -> Steps:
             yield None
             outcome = work(tool, call)
-            voice.end()
+            reporter.end()
             return partial(run.over, outcome)
 
         offices.scheduler.work(self.name, steps())

@@ -8,12 +8,11 @@ from actors.kind import Kind
 from actors.tool import runes
 from actors.tool.actor import ToolActor, near
 from actors.tool.audits import Tools
-from actors.tool.lifecycle import ENTITY
-from actors.tool.state import Phase
+from actors.tool.lifecycle import ENTITY, Phase
 
 if TYPE_CHECKING:
     from actors.kind import Waits
-    from actors.tool.state import State
+    from actors.tool.lifecycle import State
 
 
 def waits_for_human(state: State, _waits: Waits) -> bool:

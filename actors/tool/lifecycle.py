@@ -18,44 +18,21 @@ append, finds it where it belongs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
-from actors.approval import lifecycle as approval
-from actors.budget.runes import Exhausted, Reserved, Settled
+from actors.approval import lifecycle as approvals
+from actors.approval import runes as approval
+from actors.budget import lifecycle as ledger
+from actors.budget.runes import BUDGET_EXHAUSTED, Exhausted, Reserved, Settled
 from actors.commands import Cancel, Recover, TimeUp
 from actors.entity import Entity, Routing
-from actors.tool.answers import answered, meant
-from actors.tool.commands import (
-    Abandon,
-    Answer,
-    Approve,
-    Begin,
-    Command,
-    Deny,
-    Effect,
-    Fail,
-    Finish,
-    Go,
-    Probe,
-    Probed,
-    Report,
-    RunTool,
-)
-from actors.tool.moves import (
-    begin,
-    failed,
-    in_doubt,
-    overdue,
-    probed,
-    result,
-    start,
-    stopped,
-    unknown,
-)
 from actors.tool.runes import (
     APPROVAL_TIMEOUT,
+    IN_DOUBT,
     SECOND,
     TIMEOUT,
     ApprovalRequested,
@@ -66,59 +43,245 @@ from actors.tool.runes import (
     Progress,
     Result,
     Retried,
+    Rule,
     Started,
+    Status,
 )
-from actors.tool.state import TABLE, Answered, Phase, State
 from runelog.errors import IllegalTransition, Refused
-from runelog.lifecycle import Lifecycle, Timeout, refusal
+from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, refusal
 
 if TYPE_CHECKING:
+    from actors.entity import Actor
     from runelog.rune import Rune
 
-__all__ = [
-    "ENTITY",
-    "EXTERNAL",
-    "INTERNAL",
-    "LIFECYCLE",
-    "TABLE",
-    "Abandon",
-    "Answer",
-    "Approve",
-    "Begin",
-    "Cancel",
-    "Command",
-    "Deny",
-    "Effect",
-    "Fail",
-    "Finish",
-    "Go",
-    "Phase",
-    "Probe",
-    "Probed",
-    "Recover",
-    "Report",
-    "RunTool",
-    "State",
-    "TimeUp",
-    "context",
-    "deadline",
-    "decide",
-    "due",
-    "evolve",
-    "is_open",
-    "route",
-]
-
 NAME: Final = "tool"
-# To look a member up in its enum takes longer than to compare with it.
-PENDING_CALL: Final = Phase.PENDING_CALL
-AWAITING_APPROVAL: Final = Phase.AWAITING_APPROVAL
-EXECUTING: Final = Phase.EXECUTING
-_UNDER_WAY: Final = frozenset({PENDING_CALL, AWAITING_APPROVAL, EXECUTING})
-INTERNAL: Final[frozenset[type]] = frozenset({Begin})
-# A call whose beginning is due in the log, since it was approved while nobody ran it, begins when
-# it is taken over: its time runs from then.
-EXTERNAL: Final[frozenset[type]] = frozenset({RunTool, Probe, Begin})
+_DOUBT: Final = "it was started before a crash and may or may not have happened"
+_MAY_HAPPEN: Final = "it was started and may still take effect"
+
+
+class Phase(StrEnum):
+    """What a call can be."""
+
+    PENDING_CALL = "pending_call"
+    AWAITING_APPROVAL = "awaiting_approval"
+    EXECUTING = "executing"
+    COMPLETED_RESULT = "completed_result"
+    ERROR_RESULT = "error_result"
+    TIMEOUT_RESULT = "timeout_result"
+    CANCELLED_RESULT = "cancelled_result"
+    DENIED = "denied"
+    UNKNOWN_RESULT = "unknown_result"
+
+
+TABLE: Final[Table[Phase]] = {
+    Phase.PENDING_CALL: {
+        ApprovalRequested: Phase.AWAITING_APPROVAL,
+        Started: Phase.EXECUTING,
+        Denied: Phase.DENIED,
+        Result: ByField(
+            "status", {"cancelled": Phase.CANCELLED_RESULT, "error": Phase.ERROR_RESULT}
+        ),
+    },
+    Phase.AWAITING_APPROVAL: {
+        Approved: Phase.EXECUTING,
+        Denied: Phase.DENIED,
+        Result: ByField(
+            "status", {"timeout": Phase.TIMEOUT_RESULT, "cancelled": Phase.CANCELLED_RESULT}
+        ),
+    },
+    Phase.EXECUTING: {
+        Started: Phase.EXECUTING,
+        Progress: Phase.EXECUTING,
+        Retried: Phase.EXECUTING,
+        ApprovalRequested: Phase.AWAITING_APPROVAL,
+        Result: ByField(
+            "status",
+            {
+                "success": Phase.COMPLETED_RESULT,
+                "error": Phase.ERROR_RESULT,
+                "timeout": Phase.TIMEOUT_RESULT,
+                "cancelled": Phase.CANCELLED_RESULT,
+                "unknown": Phase.UNKNOWN_RESULT,
+            },
+        ),
+    },
+    Phase.COMPLETED_RESULT: {},
+    Phase.ERROR_RESULT: {},
+    Phase.TIMEOUT_RESULT: {},
+    Phase.CANCELLED_RESULT: {},
+    Phase.DENIED: {},
+    Phase.UNKNOWN_RESULT: {},
+}
+
+
+# -- state -------------------------------------------------------------------------------------
+
+_UNBORN: Final = Called(
+    call_id="",
+    tool_name="",
+    arguments={},
+    turn_id="",
+    agent_id="",
+    rule=Rule(verdict="deny"),
+    at=0,
+    # Nothing is due before there is a call.
+    hold=True,
+)
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The last answer of a human about this call."""
+
+    approval_id: str
+    approver: str
+    verdict: str
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a call's runes add up to."""
+
+    phase: Phase = Phase.PENDING_CALL
+    call: Called = _UNBORN
+    at: int = 0
+    """When it was called or approved, whichever was last."""
+    afford: Exhausted | None = None
+    """What the budget said against it then."""
+    approval_id: str = ""
+    """The last question that was put to a human."""
+    asked: int = 0
+    answered: Answered | None = None
+    started: bool = False
+    attempt: int = 0
+    doubted: bool = False
+    """Whether its probe is being asked what happened."""
+    deadline: int | None = None
+    status: Status | None = None
+    """How it came out."""
+
+
+def is_running(state: State) -> bool:
+    """Return True if the tool itself is at work, as far as is known."""
+    return state.phase is Phase.EXECUTING and state.started and not state.doubted
+
+
+def is_under_way(state: State) -> bool:
+    """Return True until the call has its result."""
+    return bool(TABLE[state.phase])
+
+
+def approval_of(call_id: str, asked: int = 1) -> str:
+    """Return the id of the approval that a call asks for, the first time or a later one.
+
+    >>> approval_of("call_00112233445566aa"), approval_of("call_00112233445566aa", 2)
+    ('apr_00112233445566aa', 'apr_00112233445566aa-2')
+    """
+    first = "apr_" + call_id.removeprefix("call_")
+    return first if asked == 1 else f"{first}-{asked}"
+
+
+# -- commands; Cancel, Recover and TimeUp are common to several laws -----------------------------
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Go on with a call that is newborn or approved: an internal effect."""
+
+
+class Go(msgspec.Struct, frozen=True):
+    """Begin a call that was held until those before it were done."""
+
+    now: int
+    budget: ledger.State
+
+
+Verdict: TypeAlias = Literal["approve", "deny", "rerun", "happened", "give_up"]
+"""What a human may say: the first two of a call that asks, the last four of one in doubt."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Say, as a human, what is to become of a call that waits for that."""
+
+    approval_id: str
+    verdict: Verdict
+    approver: str
+    now: int
+    budget: ledger.State
+    reason: str = ""
+    """Why it is denied."""
+    output: Any = None
+    """What came out of it, if it happened."""
+    process: str = ""
+    """The other process through which it was said, if it was."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Pass on what the tool said on the way."""
+
+    stream: str
+    chunk: str
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """Say what came out of it."""
+
+    output: Any = None
+    truncated: int = 0
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """Say what went wrong."""
+
+    error: str
+    status: Literal["error", "timeout", "cancelled"] = "error"
+    """Its adapter may have given it up before its deadline was noticed here."""
+    output: Any = None
+    """What it had to say until then."""
+    truncated: int = 0
+    attempt: int | None = None
+    """The run that failed; None for whichever is under way."""
+    stopped: Cancel | None = None
+    """Why it was stopped, and who wanted it, if it was."""
+
+
+class Abandon(msgspec.Struct, frozen=True):
+    """End a call that nothing here can run or probe: its tool is not registered any more."""
+
+    reason: str
+
+
+class Probed(msgspec.Struct, frozen=True):
+    """Say what the probe found out about a run."""
+
+    attempt: int
+    happened: bool | None
+    """None if it cannot say."""
+    now: int
+    output: Any = None
+    """What came out of it, if it happened."""
+
+
+Command: TypeAlias = (
+    Begin | Go | Answer | Report | Finish | Fail | Abandon | Probed | TimeUp | Cancel | Recover
+)
+
+
+# -- effects -----------------------------------------------------------------------------------
+
+
+class RunTool(msgspec.Struct, frozen=True):
+    """The adapter has to run the tool."""
+
+    call_id: str
+    attempt: int
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """The tool's probe has to say what became of a run."""
+
+    call_id: str
+    attempt: int
+
+
+Effect: TypeAlias = Begin | RunTool | Probe
 
 
 # -- decide ------------------------------------------------------------------------------------
@@ -128,44 +291,39 @@ def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     phase = state.phase
     match command:
-        case Approve() | Deny() | Answer():
-            return answered(state, command)
+        case Answer():
+            return _answered(state, command)
         case TimeUp(now):
             when = deadline(state)
-            return overdue(state) if when is not None and now >= when else []
-        case Cancel() if phase in _UNDER_WAY:
-            return _cancelled(state, command)
-        case _ if phase is PENDING_CALL:
+            return _overdue(state) if when is not None and now >= when else []
+        case Cancel(reason, actor) if is_under_way(state):
+            return _stopped(state, "cancelled", f"cancelled: {reason}", reason, actor)
+        case _ if phase is Phase.PENDING_CALL:
             return _pending(state, command)
-        case _ if phase is EXECUTING:
+        case _ if phase is Phase.EXECUTING:
             return _running(state, command) if state.started else _approved(state, command)
         case Finish() if phase is Phase.COMPLETED_RESULT:
             return []
         case Fail(status=status) if status == state.status:
             return []
         case Go() | Cancel() | Recover() | Abandon():
-            # To come too late is nobody's mistake here: what they are for is so, or is asked.
+            # These may come too late: what they are for is so, or is asked.
             return []
         case _:
             raise _refused(state, command)
 
 
-def _cancelled(state: State, command: Cancel) -> list[Rune]:
-    reason = command.reason
-    return stopped(state, "cancelled", f"cancelled: {reason}", reason, command.actor)
-
-
 def _pending(state: State, command: Command) -> list[Rune]:
     match command:
         case Begin() if not state.call.hold:
-            return begin(state, state.at, state.afford)
-        case Go(now, afford):
-            return begin(state, now, afford)
+            return _begin(state, state.at, state.afford)
+        case Go(now, budget):
+            return _begin(state, now, _afford(state, budget))
         case Recover(now):
             # What is held is let go by its turn, which a restart brings back too.
-            return [] if state.call.hold else begin(state, now, state.afford)
+            return [] if state.call.hold else _begin(state, now, state.afford)
         case Abandon(reason):
-            return result(state, "error", error=reason)
+            return _result(state, "error", error=reason)
         case _:
             raise _refused(state, command)
 
@@ -174,11 +332,11 @@ def _approved(state: State, command: Command) -> list[Rune]:
     """Decide about a call that was approved and not started: it has not happened."""
     match command:
         case Begin():
-            return start(state, state.at, state.afford)
+            return _start(state, state.at, state.afford)
         case Recover(now):
-            return start(state, now, state.afford)
+            return _start(state, now, state.afford)
         case Abandon(reason):
-            return stopped(state, "error", reason)
+            return _stopped(state, "error", reason)
         case Go():
             return []
         case _:
@@ -191,18 +349,18 @@ def _running(state: State, command: Command) -> list[Rune]:
         case Report(stream, chunk):
             return [Progress(call_id=state.call.call_id, stream=stream, chunk=chunk)]
         case Finish(output, truncated):
-            return result(state, "success", output=output, truncated=truncated)
+            return _result(state, "success", output=output, truncated=truncated)
         case Fail(attempt=attempt):
             if attempt not in {None, state.attempt}:
                 # An earlier run that failed says nothing about the one that is under way.
                 return []
-            return failed(state, command)
+            return _failed(state, command)
         case Abandon(reason):
-            return unknown(state, reason)
+            return _unknown(state, reason)
         case Probed(attempt) if state.doubted and attempt == state.attempt:
-            return probed(state, command)
+            return _probed(state, command)
         case Recover(now):
-            return [] if state.doubted else in_doubt(state, now)
+            return [] if state.doubted else _in_doubt(state, now)
         case Go():
             return []
         case _:
@@ -213,7 +371,328 @@ def _refused(state: State, command: Command) -> Refused:
     return refusal(f"{NAME} {state.call.call_id}".rstrip(), state.phase, command)
 
 
-# -- evolve and due ----------------------------------------------------------------------------
+# -- decide: beginning -------------------------------------------------------------------------
+
+_ADVICE: Final = {
+    "unknown_tool": "there is no such tool: call one of those that are listed",
+    "bad_arguments": "the arguments do not fit the tool's schema: correct them and call it again",
+}
+
+
+def _afford(state: State, budget: ledger.State) -> Exhausted | None:
+    """Return what the budget says against a call that is about to begin; None if it fits."""
+    call = state.call
+    return ledger.afford(budget, call.agent_id, call.rule.cost, call.call_id)
+
+
+def _begin(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
+    """Do with a call what the rule says that it was born with."""
+    call_id, rule = state.call.call_id, state.call.rule
+    match rule.verdict:
+        case "unknown_tool" | "bad_arguments":
+            return _result(state, "error", error=rule.reason or _ADVICE[rule.verdict])
+        case "deny":
+            return [
+                Denied(call_id=call_id, reason=rule.reason, trigger="policy"),
+                *_result(state, "denied", error=f"denied by policy: {rule.reason}"),
+            ]
+        case "ask" if afford is None:
+            return _ask(state, now, rule.reason, "policy")
+        case "ask" | "allow":
+            return _start(state, now, afford)
+        case _:
+            assert_never(rule.verdict)
+
+
+def _start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
+    """Set one call aside in the budget and start it; or say that the budget has none left."""
+    call, approval_id = state.call, state.approval_id
+    if afford is not None:
+        why = f"the budget of {afford.scope} has no {afford.what} left for it"
+        return [afford, *_stopped(state, "error", why, BUDGET_EXHAUSTED)]
+    runes: list[Rune] = [
+        Started(call_id=call.call_id, deadline=now + call.rule.timeout),
+        Reserved(key=call.call_id, scope=call.agent_id, amounts=call.rule.cost),
+    ]
+    return [*runes, approval.Executed(approval_id=approval_id)] if approval_id else runes
+
+
+def _ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
+    """Put a question to a human, as an approval of its own."""
+    call, deadline = state.call, now + state.call.rule.approval_timeout
+    approval_id = approval_of(call.call_id, state.asked + 1)
+    return [
+        ApprovalRequested(
+            call_id=call.call_id,
+            policy_reason=reason,
+            deadline=deadline,
+            approval_id=approval_id,
+            trigger=trigger,
+        ),
+        approval.Requested(
+            approval_id=approval_id,
+            call_id=call.call_id,
+            tools_hash=call.rule.tools_hash,
+            reason=reason,
+            deadline=deadline,
+            agent_id=call.agent_id,
+            trigger=trigger,
+        ),
+        approval.Awaiting(approval_id=approval_id),
+    ]
+
+
+# -- decide: in doubt --------------------------------------------------------------------------
+
+
+def _in_doubt(state: State, now: int) -> list[Rune]:
+    """Settle, by the tool's policy, that nobody knows what became of a call."""
+    call_id, rule = state.call.call_id, state.call.rule
+    match rule.in_doubt:
+        case "rerun" if rule.idempotent:
+            return [_retried(state, now, "it is idempotent", IN_DOUBT)]
+        case "probe":
+            deadline = now + rule.timeout
+            return [Doubted(call_id=call_id, deadline=deadline, trigger=IN_DOUBT)]
+        case "ask":
+            return _ask(state, now, _DOUBT, IN_DOUBT)
+        case "rerun" | "unknown":
+            return _unknown(state, _DOUBT)
+        case _:
+            assert_never(rule.in_doubt)
+
+
+def _probed(state: State, found: Probed) -> list[Rune]:
+    """Settle a doubt by what the probe says."""
+    match found.happened:
+        case True:
+            return _result(state, "success", output=found.output, trigger="probe")
+        case False:
+            return [_retried(state, found.now, "its probe says that it did not happen", "probe")]
+        case None:
+            return _unknown(state, f"{_DOUBT}; its probe cannot say either")
+
+
+def _retried(state: State, now: int, reason: str, trigger: str, actor: Actor = "system") -> Retried:
+    """Run it once more, with as much time as the first time."""
+    return Retried(
+        call_id=state.call.call_id,
+        reason=reason,
+        attempt=state.attempt + 1,
+        deadline=now + state.call.rule.timeout,
+        trigger=trigger,
+        actor=actor,
+    )
+
+
+def _unknown(state: State, why: str, actor: Actor = "system") -> list[Rune]:
+    """End a call of which nobody knows whether it happened, and say so."""
+    return _result(state, "unknown", error=why, trigger=IN_DOUBT, actor=actor)
+
+
+# -- decide: ends ------------------------------------------------------------------------------
+
+
+def _result(
+    state: State,
+    status: Status,
+    *,
+    output: Any = None,  # noqa: ANN401 -- whatever a tool returns
+    error: str = "",
+    truncated: int = 0,
+    trigger: str = "",
+    actor: Actor = "system",
+) -> list[Rune]:
+    """End a call; if it was started, settle what was set aside for it."""
+    end = Result(
+        call_id=state.call.call_id,
+        status=status,
+        output=output,
+        error=error,
+        truncated=truncated,
+        trigger=trigger,
+        actor=actor,
+    )
+    if not state.started:
+        return [end]
+    call, guessed = state.call, status == "unknown"
+    return [end, Settled(key=call.call_id, used=call.rule.cost, estimated=guessed)]
+
+
+def _failed(state: State, how: Fail) -> list[Rune]:
+    """End a call that did not come out well, or was stopped by its adapter."""
+    trigger = {"timeout": "deadline", "cancelled": "cancelled"}.get(how.status, "")
+    actor: Actor = "timeout" if how.status == "timeout" else "system"
+    if how.stopped is not None:
+        trigger, actor = how.stopped.reason or trigger, how.stopped.actor
+    return _result(
+        state,
+        how.status,
+        output=how.output,
+        error=how.error,
+        truncated=how.truncated,
+        trigger=trigger,
+        actor=actor,
+    )
+
+
+def _stopped(
+    state: State, status: Status, why: str, trigger: str = "", actor: Actor = "system"
+) -> list[Rune]:
+    """End a call before its tool does, and with it the question that is open about it."""
+    error = f"{why}; {_MAY_HAPPEN}" if state.started else why
+    runes = _result(state, status, error=error, trigger=trigger, actor=actor)
+    asked = state.phase is Phase.AWAITING_APPROVAL or not state.started
+    if state.approval_id and asked:
+        runes.append(approval.Aborted(approval_id=state.approval_id, reason=why, actor=actor))
+    return runes
+
+
+def _overdue(state: State) -> list[Rune]:
+    """End a call for which a human, its probe or its tool took too long."""
+    if state.phase is Phase.AWAITING_APPROVAL and state.started:
+        return _unanswered(state)
+    if state.phase is Phase.AWAITING_APPROVAL:
+        return _stopped(state, "timeout", "nobody approved it in time", "deadline", "timeout")
+    if state.doubted:
+        return _unknown(state, f"{_DOUBT}; its probe did not answer in time", "timeout")
+    return _stopped(state, "timeout", "it took too long", "deadline", "timeout")
+
+
+def _unanswered(state: State) -> list[Rune]:
+    """End a call in doubt of which nobody said in time what became of it: it is not known."""
+    why = "nobody said in time what became of it"
+    call_id, until = state.call.call_id, state.deadline or 0
+    # No timeout: that would say that it did not happen. The table leads there by `executing` only.
+    return [
+        Approved(call_id=call_id, approver="", at=until, trigger="deadline", actor="timeout"),
+        *_unknown(state, f"{_DOUBT}; {why}", "timeout"),
+        approval.Aborted(approval_id=state.approval_id, reason=why, actor="timeout"),
+    ]
+
+
+# -- decide: what a human says -----------------------------------------------------------------
+
+_WAY_OUT: Final = {
+    Phase.PENDING_CALL: "wait until it asks",
+    Phase.AWAITING_APPROVAL: "answer the approval that it waits for",
+    Phase.EXECUTING: "cancel it if it must not go on",
+}
+_OVER: Final = "the model is told how it came out and may call the tool again"
+
+
+def _answered(state: State, answer: Answer) -> list[Rune]:
+    """Do what a human says, unless it was said before or cannot be said now.
+
+    A plain question is answered with yes or no. A call in doubt has three answers: run it again, it
+    happened with this result, or give up. An answer given twice counts once; one that comes late,
+    second or for another call is refused and changes nothing.
+    """
+    approval_id, approver, verdict = answer.approval_id, answer.approver, answer.verdict
+    if state.answered == Answered(approval_id, approver, meant(verdict)):
+        return []
+    _refuse_misplaced(state, answer)
+    if meant(verdict) == "deny":
+        return _rejected(state, answer)
+    agreed: list[Rune] = [
+        _approved_by(state, answer, verdict),
+        approval.Approved(
+            approval_id=approval_id, approver=approver, process=answer.process, actor="user"
+        ),
+    ]
+    match verdict:
+        case "approve":
+            return agreed
+        case "rerun":
+            why = f"{approver} says that it is to run again"
+            agreed.append(_retried(state, answer.now, why, "rerun", "user"))
+        case _:
+            agreed += _result(
+                state, "success", output=answer.output, trigger="happened", actor="user"
+            )
+    return [*agreed, approval.Executed(approval_id=approval_id)]
+
+
+def meant(verdict: str) -> str:
+    """Return what was said, whichever of its names it was said under."""
+    return "deny" if verdict == "give_up" else verdict
+
+
+def _refuse_misplaced(state: State, answer: Answer) -> None:
+    """Refuse what comes late, second or for another call, or does not answer the question."""
+    asked, way_out = answer.approval_id, _WAY_OUT.get(state.phase, _OVER)
+    last = state.answered
+    if not asked and not state.approval_id:
+        why = "it asked for no approval"
+    elif last is not None and last.approval_id == asked:
+        why = f"{last.approver} has answered approval {asked} already ({last.verdict})"
+    elif asked != state.approval_id:
+        why = f"it did not ask for approval {asked}"
+    elif state.phase is not Phase.AWAITING_APPROVAL:
+        why = f"the answer to approval {asked} comes too late"
+    elif state.deadline is not None and answer.now >= state.deadline:
+        why, way_out = f"approval {asked} has lapsed", _OVER
+    elif state.started and answer.verdict == "approve":
+        why = "it was started before a crash and may have happened"
+        way_out = "answer that it is to rerun, that it happened, or give up (runefold answer)"
+    elif not state.started and answer.verdict not in {"approve", "deny"}:
+        why, way_out = "it was never started", "approve or deny it"
+    else:
+        return
+    msg = f"{state.call.call_id} is {state.phase.value}: {why}; {way_out}"
+    raise Refused(msg)
+
+
+def _approved_by(state: State, answer: Answer, trigger: str) -> Approved:
+    return Approved(
+        call_id=state.call.call_id,
+        approver=answer.approver,
+        at=answer.now,
+        afford=_afford(state, answer.budget) if trigger == "approve" else None,
+        process=answer.process,
+        trigger=trigger,
+        actor="user",
+    )
+
+
+def _rejected(state: State, answer: Answer) -> list[Rune]:
+    """Deny a call; one that may have happened before a crash is given up instead.
+
+    That is no denial: the model must not be told that it did not happen. The table leads there
+    through `executing`.
+    """
+    approver, process = answer.approver, answer.process
+    reason = answer.reason if answer.verdict == "deny" else "given up"
+    ended: list[Rune]
+    if state.started:
+        error = f"{_DOUBT}; {reason}"
+        ended = [_approved_by(state, answer, "give_up"), *_unknown(state, error, actor="user")]
+    else:
+        ended = [
+            Denied(
+                call_id=state.call.call_id,
+                reason=reason,
+                approver=approver,
+                process=process,
+                trigger="deny",
+                actor="user",
+            ),
+            *_result(state, "denied", error=f"denied by {approver}: {reason}", actor="user"),
+        ]
+    return [
+        *ended,
+        approval.Rejected(
+            approval_id=answer.approval_id,
+            approver=approver,
+            reason=reason,
+            process=process,
+            actor="user",
+        ),
+        approval.Aborted(approval_id=answer.approval_id, reason=reason, actor="user"),
+    ]
+
+
+# -- evolve ------------------------------------------------------------------------------------
 
 
 def evolve(state: State, rune: Rune) -> State:
@@ -230,7 +709,7 @@ def evolve(state: State, rune: Rune) -> State:
             heard = Answered(state.approval_id, approver, meant(trigger))
             return replace(state, answered=heard, at=at, afford=afford, deadline=None)
         case Denied(approver=approver) if state.phase is Phase.AWAITING_APPROVAL:
-            heard = Answered(state.approval_id, approver, meant("deny"))
+            heard = Answered(state.approval_id, approver, "deny")
             return replace(state, answered=heard, deadline=None)
         case Started(deadline=until):
             return replace(state, started=True, deadline=until)
@@ -245,7 +724,7 @@ def evolve(state: State, rune: Rune) -> State:
 
 
 def _ended(state: State, rune: Result) -> State:
-    over = not TABLE[state.phase]
+    over = not is_under_way(state)
     told = state.phase is Phase.DENIED and state.status is None and rune.status == "denied"
     if over and not told:
         # The table cannot say this: a denial has moved the phase before its result comes.
@@ -254,12 +733,15 @@ def _ended(state: State, rune: Result) -> State:
     return replace(state, status=rune.status, doubted=False, deadline=None)
 
 
+# -- due ---------------------------------------------------------------------------------------
+
+
 def due(state: State) -> list[Effect]:
-    """Say what has to be done while the state is this one."""
+    """Return what has to be done while the state is this one."""
     phase = state.phase
-    if phase is PENDING_CALL:
+    if phase is Phase.PENDING_CALL:
         return [] if state.call.hold else [Begin()]
-    if phase is not EXECUTING:
+    if phase is not Phase.EXECUTING:
         return []
     if not state.started:
         return [Begin()]
@@ -271,7 +753,7 @@ def due(state: State) -> list[Effect]:
 
 
 def route(state: State, rune: Rune) -> Routing:
-    """Say where a rune belongs: the turn hears of calls and results, the session of doubts."""
+    """Return where a rune belongs: the turn observes calls and results, the session doubts."""
     call_id, turn_id = state.call.call_id, state.call.turn_id
     match rune:
         case Called():
@@ -281,8 +763,8 @@ def route(state: State, rune: Rune) -> Routing:
         case Result() | ApprovalRequested() | Approved():
             # A human's time is not the turn's: it stops its own clock meanwhile.
             return Routing(call_id, (turn_id,))
-        case Exhausted(scope):
-            return Routing("budget", tuple(dict.fromkeys(("session", scope))))
+        case Exhausted():
+            return ledger.route(ledger.LIFECYCLE.initial, rune)
         case Settled():
             # What its calls are charged with is a part of what the turn used.
             return Routing("budget", (turn_id,))
@@ -291,22 +773,17 @@ def route(state: State, rune: Rune) -> Routing:
         case Denied() | Started() | Progress() | Doubted() | Retried():
             return Routing(call_id)
         case _:
-            return approval.route(approval.State(), rune)
+            return approvals.route(approvals.State(), rune)
 
 
 def deadline(state: State) -> int | None:
-    """Return when a human, the tool or its probe has had time enough; None if nobody is awaited.
+    """Return when a human, the tool or its probe has had time enough; None if none is awaited.
 
-    A tool that can be stopped is stopped by whoever runs it: its end is waited for.
+    A tool that can be stopped is stopped by its adapter: its end is waited for.
     """
     if state.deadline is None or not is_running(state):
         return state.deadline
     return state.deadline + state.call.rule.grace
-
-
-def is_running(state: State) -> bool:
-    """Say whether the tool itself is at work, as far as is known."""
-    return state.phase is EXECUTING and state.started and not state.doubted
 
 
 def context(state: State) -> tuple[str | None, str | None]:
@@ -315,8 +792,8 @@ def context(state: State) -> tuple[str | None, str | None]:
 
 
 def is_open(state: State) -> bool:
-    """Say whether a human is waited for: with the rest, its turn is open as long as it is."""
-    return state.phase is AWAITING_APPROVAL
+    """Return True if a human is waited for; otherwise the call's turn is open while the call is."""
+    return state.phase is Phase.AWAITING_APPROVAL
 
 
 LIFECYCLE: Final = Lifecycle(
@@ -332,15 +809,19 @@ LIFECYCLE: Final = Lifecycle(
         Timeout(Phase.AWAITING_APPROVAL, APPROVAL_TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
         Timeout(Phase.EXECUTING, TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
     ),
+    version=2,
 )
+
 ENTITY: Final = Entity(
     lifecycle=LIFECYCLE,
     route=route,
     births=(Called,),
     is_open=is_open,
     deadline=deadline,
-    internal=INTERNAL,
-    external=EXTERNAL,
+    internal=frozenset({Begin}),
+    # A call whose beginning is due in the log, since it was approved while no process ran it,
+    # begins when it is taken over: its time runs from then.
+    external=frozenset({RunTool, Probe, Begin}),
     pieces=frozenset({Progress}),
     context=context,
 )

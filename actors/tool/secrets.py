@@ -52,11 +52,11 @@ def revealed(name: str, secret: Callable[[str], str]) -> str:
     return value
 
 
-class Veil(Replacer):
+class SecretMask(Replacer):
     """Hides the values of secrets in whatever a tool says: their names are shown instead.
 
-    >>> veil = Veil({"GITHUB_TOKEN": "s3cr3t/1"})
-    >>> veil.text("denied for s3cr3t/1: https://example.org/?token=s3cr3t%2F1")
+    >>> mask = SecretMask({"GITHUB_TOKEN": "s3cr3t/1"})
+    >>> mask.text("denied for s3cr3t/1: https://example.org/?token=s3cr3t%2F1")
     'denied for secret:GITHUB_TOKEN: https://example.org/?token=secret:GITHUB_TOKEN'
     """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from actors.tool.runs import Runs
+from actors.tool.running_calls import RunningCalls
 from actors.tool.schema import Unfit, parse
 from actors.tool.spec import BadTool, Tool, ToolSpec, digest
 
@@ -72,7 +72,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         """Begin with `tools`."""
         self._tools: dict[str, Tool] = {}
-        self.runs = Runs()
+        self.runs = RunningCalls()
         """Those that are under way."""
         for tool in tools:
             self.add(tool)

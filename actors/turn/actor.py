@@ -17,7 +17,7 @@ from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
 from actors.model.tokens import tokens_of
 from actors.shell import NEAR, Shell
 from actors.telling import tell_of_birth
-from actors.tool.commands import Go
+from actors.tool.lifecycle import Go
 from actors.tool.planning import Caller
 from actors.turn.lifecycle import (
     Ask,
@@ -309,7 +309,7 @@ class TurnActor(Shell):
             self.hall.tell(entity, self._halting)
 
     def _release(self, call_id: str) -> None:
-        self.hall.tell(call_id, Go(now=self._now()))
+        self.hall.tell(call_id, Go(self._now(), self._budget))
 
     def on_stop(self) -> None:
         """Count the time until now: whoever goes on with the turn cannot know it any more."""

@@ -10,7 +10,7 @@ from actors.budget import lifecycle as ledger
 from actors.clock import SECOND
 from actors.model.providers.scripted import Scripted, call, pause
 from actors.tool.adapters.function import tool
-from actors.tool.commands import Report
+from actors.tool.lifecycle import Report
 from actors.tool.runes import Called
 from runefold.agents import AgentTool
 from runefold.runtime import Runtime

@@ -141,7 +141,7 @@ def test_a_program_never_speaks_for_a_human(
         result = session.send("Go.", message_id="first").result(LONG)
 
     assert heard == []
-    if way == "guard" or request.node.callspec.params["scene"] == "everything":
+    if way == "watchdog" or request.node.callspec.params["scene"] == "everything":
         assert "runs in a sandbox" in found
     else:
         assert "socket: FileNotFoundError" in found

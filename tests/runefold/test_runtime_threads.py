@@ -14,8 +14,8 @@ from actors.model.provider import Done, Text
 from actors.model.providers.scripted import call
 from actors.session.runes import InputAccepted
 from actors.tool.adapters.function import tool
-from actors.tool.commands import Finish
 from actors.tool.context import cancelled, progress
+from actors.tool.lifecycle import Finish
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from tests.runefold.talks import Raw, Strict

@@ -23,11 +23,10 @@ from actors.session import lifecycle as session_law
 from actors.session import state as session_state
 from actors.session.actor import SessionActor
 from actors.shell import Shell
-from actors.tool import answers, moves
 from actors.tool import lifecycle as tool_law
 from actors.tool import runes as tools
 from actors.tool.actor import ToolActor
-from actors.tool.commands import Fail, Finish
+from actors.tool.lifecycle import Fail, Finish
 from actors.turn import lifecycle as turn_law
 from supervisors.recovery import Recovery
 from tests.changing import everywhere
@@ -40,12 +39,6 @@ if TYPE_CHECKING:
     from actors.album import Standing
 
     Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-def _both(patch: pytest.MonkeyPatch, name: str, changed: object) -> None:
-    """Change one of a tool call's moves, also where its law has taken it over by name."""
-    patch.setattr(moves, name, changed)
-    patch.setattr(tool_law, name, changed)
 
 
 def _all(patch: pytest.MonkeyPatch, name: str, changed: object) -> None:
@@ -73,12 +66,12 @@ def double_settle(patch: pytest.MonkeyPatch) -> None:
 
 def lost_reservation(patch: pytest.MonkeyPatch) -> None:
     """Leave what was set aside for a call that is stopped set aside."""
-    stopped = moves.stopped
+    stopped = tool_law._stopped
 
     def unsettled(*args: Any, **options: Any) -> list[Any]:  # noqa: ANN401 -- as given
         return [rune for rune in stopped(*args, **options) if not isinstance(rune, Settled)]
 
-    _both(patch, "stopped", unsettled)
+    patch.setattr(tool_law, "_stopped", unsettled)
 
 
 def dropped_news(patch: pytest.MonkeyPatch) -> None:
@@ -96,34 +89,34 @@ def dropped_news(patch: pytest.MonkeyPatch) -> None:
 
 def approval_applied_twice(patch: pytest.MonkeyPatch) -> None:
     """Have a human's word count as often as it is said, and however late."""
-    answered = answers.answered
-    patch.setattr(answers, "_refuse_misplaced", lambda *_: None)
+    answered = tool_law._answered
+    patch.setattr(tool_law, "_refuse_misplaced", lambda *_: None)
     patch.setattr(
-        tool_law, "answered", lambda state, word: answered(replace(state, answered=None), word)
+        tool_law, "_answered", lambda state, word: answered(replace(state, answered=None), word)
     )
 
 
 def blind_rerun(patch: pytest.MonkeyPatch) -> None:
     """Run a call in doubt again, whatever its tool says."""
-    in_doubt = moves.in_doubt
+    in_doubt = tool_law._in_doubt
 
     def again(state: Any, now: int) -> list[Any]:  # noqa: ANN401 -- as given
         if state.call.rule.in_doubt == "unknown":
-            return [moves.retried(state, now, "why not", "in_doubt")]
+            return [tool_law._retried(state, now, "why not", "in_doubt")]
         return in_doubt(state, now)
 
-    _both(patch, "in_doubt", again)
+    patch.setattr(tool_law, "_in_doubt", again)
 
 
 def denied_and_run(patch: pytest.MonkeyPatch) -> None:
     """Run what the policy denies all the same."""
-    begin = moves.begin
+    begin = tool_law._begin
 
     def allowed(state: Any, now: int, afford: Any) -> list[Any]:  # noqa: ANN401 -- as given
         denied = state.call.rule.verdict == "deny"
-        return (moves.start if denied else begin)(state, now, afford)
+        return (tool_law._start if denied else begin)(state, now, afford)
 
-    _both(patch, "begin", allowed)
+    patch.setattr(tool_law, "_begin", allowed)
 
 
 def resent_and_taken_twice(patch: pytest.MonkeyPatch) -> None:
@@ -238,14 +231,13 @@ def steered_by_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def calls_for_nothing(patch: pytest.MonkeyPatch) -> None:
     """Charge nothing for a tool call."""
-    result = moves.result
+    result = tool_law._result
 
     def unpaid(*args: Any, **options: Any) -> list[Any]:  # noqa: ANN401 -- as given
         found = result(*args, **options)
         return [replace(each, used=Amounts()) if type(each) is Settled else each for each in found]
 
-    for module in (moves, answers, tool_law):
-        patch.setattr(module, "result", unpaid)
+    patch.setattr(tool_law, "_result", unpaid)
 
 
 def crashes_for_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -300,14 +292,14 @@ def left_behind(patch: pytest.MonkeyPatch) -> None:
 
 def contradicted_in_silence(patch: pytest.MonkeyPatch) -> None:
     """Tell a human who comes second that the answer counts, whatever it is."""
-    answered = answers.answered
+    answered = tool_law._answered
 
     def polite(state: Any, word: Any) -> list[Any]:  # noqa: ANN401 -- as given
         last = state.answered
         again = last is not None and last.approval_id == word.approval_id
         return [] if again else answered(state, word)
 
-    patch.setattr(tool_law, "answered", polite)
+    patch.setattr(tool_law, "_answered", polite)
 
 
 def done_and_cancelled(patch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ What holds for the program, and how:
   of it holds; with `strict=True` a tool for which not all of it holds cannot be declared.
 * **Privileges**: it has none and gets none, also as root: it can use files as their owner, and
   those of others only as their permissions allow every user.
-* **Its end**: a *guard* process (`sandbox/guard.py`) runs it. When the program ends, takes more
-  than its limits, is out of time or cancelled (SIGTERM, then SIGKILL after `grace`), or when we
-  die, everything it started is killed with it.
+* **Its end**: a *watchdog* process (`sandbox/watchdog.py`) runs it. When the program ends, takes
+  more than its limits, is out of time or cancelled (SIGTERM, then SIGKILL after `grace`), or when
+  we die, everything it started is killed with it.
 * **Limits**: CPU time, address space, open files, processes, bytes per file and in all, no core
   dumps; see `Limits`.
 * **Environment**: only the variables listed in `inherit`, and those in `env`. Standard input is
@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Union, get_args, get_or
 
 from actors.tool import secrets as secret
 from actors.tool.outcome import Outcome, in_words
-from actors.tool.sandbox import isolation, leash
+from actors.tool.sandbox import child_process, isolation
 from actors.tool.sandbox.argv import Template, inside
 from actors.tool.sandbox.streams import Streams
 from actors.tool.schema import Parameter, Parameters, Unfit
@@ -256,7 +256,7 @@ class CommandTool:
             _, argv, cwd = self._filled(call.arguments)
             env, known = self._environment(call)
             timeout = self.spec.timeout if call.timeout is None else max(call.timeout, 0.0)
-            order = leash.Order(
+            order = child_process.Order(
                 argv=argv,
                 cwd=cwd,
                 env=env,
@@ -271,9 +271,9 @@ class CommandTool:
             )
             if not self.isolation.network:
                 call.progress(SANDBOX, "network access could not be blocked here")
-            veil, most = secret.Veil(known), self.spec.max_output_bytes
-            streams = Streams(most, call.progress, veil, call.redactor)
-            ended = leash.run(order, call.cancellation, streams)
+            mask, most = secret.SecretMask(known), self.spec.max_output_bytes
+            streams = Streams(most, call.progress, mask, call.redactor)
+            ended = child_process.run(order, call.cancellation, streams)
         except Unfit as unfit:
             return Outcome("error", error=f"the arguments do not fit: {unfit}")
         except BaseException as error:  # noqa: BLE001 -- nothing may end the thread it runs on
@@ -304,7 +304,7 @@ class CommandTool:
                 known[name] = env[variable] = secret.revealed(name, call.secret)
         return env, known
 
-    def _outcome(self, ended: leash.Ended, streams: Streams, timeout: float) -> Outcome:
+    def _outcome(self, ended: child_process.Ended, streams: Streams, timeout: float) -> Outcome:
         output, dropped = streams.kept.text(), streams.kept.dropped
         if ended.stopped:
             said = f"it was stopped after {timeout:g} s"

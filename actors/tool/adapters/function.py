@@ -157,20 +157,20 @@ class FunctionTool(Generic[P, R]):
         """Run the function on this thread. Never raises, whatever the function does."""
         if call.cancellation.cancelled:
             return Outcome("cancelled", error="it was cancelled before it began")
-        veil = _NO_VEIL
+        mask = _NO_MASK
         try:
             kwargs = self.fit(call.arguments)
             known = self._reveal(kwargs, call)
             if known:
-                veil = secret.Veil(known)
+                mask = secret.SecretMask(known)
             if self._call_id is not None:
                 kwargs[self._call_id] = CallId(call.call_id)
             # In a context of its own: what the function sets there ends with the call.
-            voice = _Voice(call.progress, veil, self.spec.max_output_bytes)
+            reporter = _Reporter(call.progress, mask, self.spec.max_output_bytes)
             try:
-                value = contextvars.copy_context().run(self._called, kwargs, call, voice)
+                value = contextvars.copy_context().run(self._called, kwargs, call, reporter)
             finally:
-                voice.end()
+                reporter.end()
         except Unfit as unfit:
             return Outcome("error", error=f"the arguments do not fit: {unfit}")
         except _OutOfTime:
@@ -180,8 +180,8 @@ class FunctionTool(Generic[P, R]):
             asked = isinstance(error, Cancelled | asyncio.CancelledError)
             if asked and call.cancellation.cancelled:
                 return Outcome("cancelled", error="it was cancelled")
-            return Outcome("error", error=in_words(error, veil, call.redactor))
-        return returned(value, self.spec, veil, call.redactor)
+            return Outcome("error", error=in_words(error, mask, call.redactor))
+        return returned(value, self.spec, mask, call.redactor)
 
     def _limit(self, call: Call) -> float:
         return self.spec.timeout if call.timeout is None else max(call.timeout, 0)
@@ -194,10 +194,10 @@ class FunctionTool(Generic[P, R]):
                 known[name] = kwargs[parameter] = secret.revealed(name, call.secret)
         return known
 
-    def _called(self, kwargs: dict[str, Any], call: Call, voice: _Voice) -> object:
+    def _called(self, kwargs: dict[str, Any], call: Call, reporter: _Reporter) -> object:
         # The function is called by name: those of its parameters were checked when it was declared.
         function: Callable[..., object] = self._function
-        with during(call.saying(voice)):
+        with during(call.saying(reporter)):
             value = function(**kwargs)
             if type(value) not in _NO_AWAITABLES and inspect.isawaitable(value):
                 with asyncio.Runner() as runner:
@@ -205,7 +205,7 @@ class FunctionTool(Generic[P, R]):
             return value
 
 
-_NO_VEIL: Final = secret.Veil({})
+_NO_MASK: Final = secret.SecretMask({})
 _NO_AWAITABLES: Final = frozenset({str, int, float, bool, list, dict, tuple, type(None)})
 """What functions mostly return: to ask whether that can be awaited takes longer than to run it."""
 
@@ -213,12 +213,12 @@ _NO_AWAITABLES: Final = frozenset({str, int, float, bool, list, dict, tuple, typ
 _NOT_SHOWN: Final = "[more is not shown]"
 
 
-class _Voice:
+class _Reporter:
     """What a function says on the way: without secrets, and no more than it may return."""
 
-    def __init__(self, progress: Progress, veil: secret.Veil, limit: int) -> None:
+    def __init__(self, progress: Progress, mask: secret.SecretMask, limit: int) -> None:
         self._progress, self._room = progress, limit
-        self._strands = Strands(veil) if veil else None
+        self._strands = Strands(mask) if mask else None
         self._lock = threading.Lock()
 
     def __call__(self, stream: str, chunk: str, /) -> None:

@@ -1,6 +1,6 @@
-"""Programs on a short leash: what they are started with, what they may use, how they end.
+"""Programs under control: what they are started with, what they may use, how they end.
 
-`argv` fills in a command line, `isolation` says what the program sees of the machine, `guard` runs
-it in a process of its own and ends all of it, `leash` is our end of that, and `streams` takes in
-what it says.
+`argv` fills in a command line, `isolation` says what the program sees of the machine, `watchdog`
+runs it in a process of its own and ends all of it, `child_process` is our end of that, and
+`streams` takes in what it says.
 """

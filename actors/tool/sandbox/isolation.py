@@ -1,9 +1,9 @@
-"""What keeps a program in: bubblewrap where it works, else the guard alone, which is weaker.
+"""What keeps a program in: bubblewrap where it works, else the watchdog alone, which is weaker.
 
 Bubblewrap is asked for a world that holds nothing but what is chosen here:
 
     /usr /bin /lib* /etc /opt …      the system, read-only
-    the interpreter that runs us     read-only, for the guard, and for programs in Python
+    the interpreter that runs us     read-only, for the watchdog, and for programs in Python
     the program's own file, `reads`  read-only
     `root`, `paths`                  as they are
     /tmp /var/tmp $TMPDIR /dev/shm   empty, gone with the program
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from actors.tool.sandbox import guard
+from actors.tool.sandbox import watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,12 +48,12 @@ INSTALL: Final = "install bubblewrap 0.7 or later (such as: apt-get install bubb
 class Isolation:
     """What a program is kept from on this machine.
 
-    >>> Isolation(by="guard", network=True, reason="bwrap is not installed").missing
+    >>> Isolation(by="watchdog", network=True, reason="bwrap is not installed").missing
     ('files', 'processes')
     """
 
-    by: Literal["bubblewrap", "guard"]
-    """What does it: bubblewrap, or a guard process alone."""
+    by: Literal["bubblewrap", "watchdog"]
+    """What does it: bubblewrap, or a watchdog process alone."""
     files: bool = False
     """Whether it sees only the system's files, read-only, and those that its tool declares.
 
@@ -78,7 +78,7 @@ def found(*, network: bool) -> Isolation:
     reason = "bwrap is not installed" if program is None else _tried(program)
     if not reason:
         return Isolation(by="bubblewrap", files=True, network=True, processes=True)
-    return Isolation(by="guard", network=network or _can_block(), reason=reason)
+    return Isolation(by="watchdog", network=network or _can_block(), reason=reason)
 
 
 @functools.cache
@@ -105,8 +105,8 @@ def _tried(program: str) -> str:
 
 @functools.cache
 def _can_block() -> bool:
-    """Return True if the guard can take the network away: tried in a child, as it is for good."""
-    command = [*interpreter(), guard.__file__, "probe=", "--"]
+    """Return True if the watchdog can block the network: tried in a child, as it is for good."""
+    command = [*interpreter(), watchdog.__file__, "probe=", "--"]
     try:
         done = subprocess.run(  # noqa: S603 -- as above
             command,
@@ -122,7 +122,7 @@ def _can_block() -> bool:
 
 
 def interpreter() -> list[str]:
-    """Return how the guard is run: apart from all that an environment would have Python load."""
+    """Return how the watchdog is run: apart from all that an environment would have Python load."""
     return [os.path.realpath(sys.executable), "-I", "-S"]
 
 
@@ -242,6 +242,6 @@ def _leads_by_system(path: Path) -> bool:
 
 @functools.cache
 def _needed() -> tuple[Path, ...]:
-    """Return what the guard is made of."""
-    home = (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), guard.__file__)
+    """Return what the watchdog is made of."""
+    home = (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), watchdog.__file__)
     return tuple(Path(one) for one in home)

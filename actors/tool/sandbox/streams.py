@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from actors.redaction.redactor import Redactor
     from actors.tool.context import Progress
-    from actors.tool.secrets import Veil
+    from actors.tool.secrets import SecretMask
 
 _PAUSE: Final = 0.05
 """Seconds between two pieces that are shown, so that a flood of lines is no flood of pieces."""
@@ -32,13 +32,13 @@ class Streams:
     """
 
     def __init__(
-        self, limit: int, progress: Progress, veil: Veil, redactor: Redactor = DEFAULT
+        self, limit: int, progress: Progress, mask: SecretMask, redactor: Redactor = DEFAULT
     ) -> None:
         """Keep `limit` bytes at most, and show no more than that while it runs."""
         self.kept: Final = Clip(limit)
         self._room = limit
         self._progress = progress
-        self._veiled = Strands(veil)
+        self._masked = Strands(mask)
         self._redacted = Strands(redactor)
         self._streams: dict[str, _Stream] = {}
 
@@ -47,7 +47,7 @@ class Streams:
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = _Stream()
-        self._hide(self._veiled.feed(name, stream.decoder.decode(data)))
+        self._hide(self._masked.feed(name, stream.decoder.decode(data)))
 
     def _hide(self, pieces: Iterable[tuple[str, str]]) -> None:
         for name, piece in pieces:
@@ -87,8 +87,8 @@ class Streams:
     def finish(self) -> None:
         """Take in what was held back, and show the rest: nothing more will come."""
         for name, stream in self._streams.items():
-            self._hide(self._veiled.feed(name, stream.decoder.decode(b"", final=True)))
-        self._hide(self._veiled.end())
+            self._hide(self._masked.feed(name, stream.decoder.decode(b"", final=True)))
+        self._hide(self._masked.end())
         for name, text in self._redacted.end():
             self._take(name, text)
         for name, stream in self._streams.items():

@@ -11,7 +11,7 @@ from actors.model import runes as models
 from actors.model.runes import CRASH
 from actors.session import runes as sessions
 from actors.tool import runes as tools
-from actors.tool.state import State as Call
+from actors.tool.lifecycle import State as Call
 from actors.turn import runes as turns
 from actors.turn.lifecycle import before_it
 from runefold.testing.simulation.models import KEY

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from actors.errors import Unanswered
-from actors.tool.state import Phase as CallPhase
+from actors.tool.lifecycle import Phase as CallPhase
 from runefold.testing.simulation.gadgets import Stagehand, agent, budget
 from runefold.testing.simulation.models import says
 from runefold.testing.simulation.wishes import Sent

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.session import runes as sessions
 from actors.tool import runes as tools
-from actors.tool.answers import meant
+from actors.tool.lifecycle import meant
 from actors.turn import runes as turns
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from actors.model.provider import Message
     from actors.session.state import State as Session
-    from actors.tool.state import State as Call
+    from actors.tool.lifecycle import State as Call
     from runefold.testing.simulation.books import Books
     from runelog.rune import Rune
 

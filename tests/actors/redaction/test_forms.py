@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from actors.redaction.escapes import INTRODUCE, RESTLESS, decoded, ending
 from actors.redaction.redactor import DEFAULT, Redactor, mark
 from actors.redaction.strands import Strands
-from actors.tool.secrets import Veil
+from actors.tool.secrets import SecretMask
 from tests.actors.redaction.forms import ENDLESS, FORMS, KEYS
 from tests.actors.redaction.test_redactor import pieces, streamed
 
@@ -154,7 +154,7 @@ def test_a_secret_is_hidden_that_is_said_on_two_streams() -> None:
         ("err", "!"),
         ("out", "er2."),
     ]
-    strands = Strands(Veil({"KEY": "hunter2"}))
+    strands = Strands(SecretMask({"KEY": "hunter2"}))
     shown = [each for name, text in said for each in strands.feed(name, text)] + strands.end()
     by_stream = {
         stream: "".join(text for name, text in shown if name == stream) for stream in ("out", "err")
@@ -166,18 +166,18 @@ def test_a_secret_is_hidden_that_is_said_on_two_streams() -> None:
 def test_the_value_of_a_secret_is_hidden_however_it_is_written() -> None:
     """In a URL, in JSON, in colour, as a number; and one that is longer than any key."""
     password = 'p"a/ss 1'
-    veil = Veil({"PASSWORD": password, "PIN": "123456", "LONG": LONG})
+    mask = SecretMask({"PASSWORD": password, "PIN": "123456", "LONG": LONG})
 
-    assert veil.text(f"?q={quote(password, safe='')}") == "?q=secret:PASSWORD"
-    assert veil.text(json.dumps(password)) == '"secret:PASSWORD"'
-    assert veil.text(FORMS["each character in a colour"](password)).endswith("msecret:PASSWORD")
-    assert veil.value({"pin": 123456, "at": [1, 123]}) == {"pin": "secret:PIN", "at": [1, 123]}
-    assert streamed_by(veil, f"({LONG})", 1_000) == "(secret:LONG)"
+    assert mask.text(f"?q={quote(password, safe='')}") == "?q=secret:PASSWORD"
+    assert mask.text(json.dumps(password)) == '"secret:PASSWORD"'
+    assert mask.text(FORMS["each character in a colour"](password)).endswith("msecret:PASSWORD")
+    assert mask.value({"pin": 123456, "at": [1, 123]}) == {"pin": "secret:PIN", "at": [1, 123]}
+    assert streamed_by(mask, f"({LONG})", 1_000) == "(secret:LONG)"
 
 
-def streamed_by(veil: Veil, text: str, size: int) -> str:
+def streamed_by(mask: SecretMask, text: str, size: int) -> str:
     """Return what is shown of a text that comes in pieces."""
-    flow = veil.flow()
+    flow = mask.flow()
     return "".join(flow.feed(each) for each in pieces(text, [size])) + flow.end()
 
 

@@ -15,7 +15,7 @@ from actors.redaction.machine import MOST_HELD
 from actors.redaction.patterns import BadPattern
 from actors.redaction.redactor import DEFAULT, Redactor, mark
 from actors.tool.actor import Word
-from actors.tool.commands import Fail
+from actors.tool.lifecycle import Fail
 
 PATTERNS: Final = (r"sk-[a-z]{3,}", r"[a-c]+\d", r"\bab+c", r"(?:xy|z)+!", r"1{2}-(?P<n>[^-\s]{2})")
 REDACTOR: Final = Redactor(PATTERNS)

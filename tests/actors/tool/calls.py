@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from actors.approval import runes as approval
-from actors.budget.runes import Amounts, Exhausted, Reserved, Settled
-from actors.tool.lifecycle import LIFECYCLE, Command, Effect, Phase, State
+from actors.budget import lifecycle as ledger
+from actors.budget.runes import Amounts, Exhausted, Limits, Reserved, Settled
+from actors.tool.lifecycle import LIFECYCLE, Answer, Command, Effect, Phase, State, Verdict
 from actors.tool.runes import (
     ApprovalRequested,
     Approved,
@@ -35,6 +36,38 @@ NOW = 1_000
 TIMEOUT = 50
 PATIENCE = 500
 """How long a human has."""
+
+ROOM = ledger.State(scopes=(ledger.Scope("session"), ledger.Scope(AGENT, "session")))
+"""A budget without limits."""
+EMPTY = ledger.State(
+    scopes=(
+        ledger.Scope("session", limits=Limits(tool_calls=3), used=Amounts(tool_calls=3)),
+        ledger.Scope(AGENT, "session"),
+    )
+)
+"""One that says `SPENT`."""
+
+
+def approve(approval_id: str, approver: str, now: int, budget: ledger.State = ROOM) -> Answer:
+    """Return a human's yes."""
+    return Answer(approval_id, "approve", approver, now, budget)
+
+
+def deny(approval_id: str, approver: str, reason: str, now: int) -> Answer:
+    """Return a human's no."""
+    return Answer(approval_id, "deny", approver, now, ROOM, reason)
+
+
+def answer(
+    approval_id: str,
+    approver: str,
+    verdict: Verdict,
+    now: int,
+    output: Any = None,  # noqa: ANN401 -- whatever a tool returns
+) -> Answer:
+    """Return what a human says of a call in doubt."""
+    return Answer(approval_id, verdict, approver, now, ROOM, output=output)
+
 
 ONE = Amounts(tool_calls=1)
 RESERVED = Reserved(key=ID, scope=AGENT, amounts=ONE)

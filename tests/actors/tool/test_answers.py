@@ -8,22 +8,18 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
+from actors.commands import Cancel, Recover, TimeUp
 from actors.entity import Moved
 from actors.tool.lifecycle import (
     ENTITY,
     LIFECYCLE,
     Abandon,
     Answer,
-    Approve,
-    Cancel,
-    Deny,
     Finish,
     Phase,
     Probe,
     Probed,
-    Recover,
     RunTool,
-    TimeUp,
 )
 from actors.tool.runes import Approved, Denied, Doubted, InDoubt, Result, Retried, Started
 from runelog.errors import Refused
@@ -34,6 +30,7 @@ from tests.actors.tool.calls import (
     ASKED_IN_DOUBT,
     AWAITING,
     DOUBTED,
+    EMPTY,
     HELD,
     ID,
     NOW,
@@ -48,25 +45,28 @@ from tests.actors.tool.calls import (
     SPENT,
     STARTED,
     TIMEOUT,
+    answer,
+    approve,
     asked,
     bare,
     called,
+    deny,
     given_call,
     question,
 )
 
 if TYPE_CHECKING:
-    from actors.tool.commands import HumanWord
+    from actors.tool.lifecycle import Answer
     from runelog.rune import Rune
 
 LATER = NOW + 9
 GUESSED = Settled(key=ID, used=ONE, estimated=True)
 
-APPROVE = Approve(approval_id=APR, approver="ada", now=LATER)
-DENY = Deny(approval_id=APR, approver="ada", reason="not today", now=LATER)
-RERUN = Answer(approval_id=APR, approver="ada", verdict="rerun", now=LATER)
-HAPPENED = Answer(approval_id=APR, approver="ada", verdict="happened", now=LATER, output=4)
-GIVE_UP = Answer(approval_id=APR, approver="ada", verdict="give_up", now=LATER)
+APPROVE = approve(approval_id=APR, approver="ada", now=LATER)
+DENY = deny(approval_id=APR, approver="ada", reason="not today", now=LATER)
+RERUN = answer(approval_id=APR, approver="ada", verdict="rerun", now=LATER)
+HAPPENED = answer(approval_id=APR, approver="ada", verdict="happened", now=LATER, output=4)
+GIVE_UP = answer(approval_id=APR, approver="ada", verdict="give_up", now=LATER)
 
 YES = approval.Approved(approval_id=APR, approver="ada")
 NO = approval.Rejected(approval_id=APR, approver="ada")
@@ -114,8 +114,8 @@ def test_approved_and_not_started_is_not_in_doubt() -> None:
 def test_what_is_approved_too_late_for_the_budget_does_not_start() -> None:
     """The human's word stands, the approval is withdrawn, and nothing was set aside."""
     call = given_call(*AWAITING)
-    approve = Approve(approval_id=APR, approver="ada", now=LATER, afford=SPENT)
-    _, runes = ENTITY.cascade(ID, call.state, call.when(approve))
+    yes = approve(approval_id=APR, approver="ada", now=LATER, budget=EMPTY)
+    _, runes = ENTITY.cascade(ID, call.state, call.when(yes))
 
     assert bare(runes)[1:] == [YES, SPENT, Result(call_id=ID, status="error"), ABORTED]
 
@@ -136,7 +136,7 @@ def test_what_is_denied_never_starts() -> None:
 
 
 @pytest.mark.parametrize("word", [APPROVE, DENY], ids=["approve", "deny"])
-def test_the_same_word_from_the_same_human_is_heard_once(word: HumanWord) -> None:
+def test_the_same_word_from_the_same_human_is_heard_once(word: Answer) -> None:
     """However late it comes again, it leads to nothing and is not refused."""
     call = given_call(*AWAITING).after(word)
 
@@ -148,10 +148,10 @@ def test_the_same_word_from_the_same_human_is_heard_once(word: HumanWord) -> Non
         assert over.when(word) == []
 
 
-SECOND: dict[str, tuple[tuple[Rune, ...], HumanWord, str]] = {
+SECOND: dict[str, tuple[tuple[Rune, ...], Answer, str]] = {
     "another human says the same": (
         (*AWAITING, APPROVED),
-        Approve(approval_id=APR, approver="bob", now=LATER),
+        approve(approval_id=APR, approver="bob", now=LATER),
         f"{ID} is executing: ada has answered approval {APR} already (approve); cancel it",
     ),
     "the same human says otherwise": (
@@ -171,17 +171,17 @@ SECOND: dict[str, tuple[tuple[Rune, ...], HumanWord, str]] = {
     ),
     "after the deadline, before anybody noticed": (
         AWAITING,
-        Approve(approval_id=APR, approver="ada", now=NOW + PATIENCE),
+        approve(approval_id=APR, approver="ada", now=NOW + PATIENCE),
         f"{ID} is awaiting_approval: approval {APR} has lapsed; the model is told",
     ),
     "denied after the deadline": (
         AWAITING,
-        Deny(approval_id=APR, approver="ada", reason="", now=NOW + PATIENCE),
+        deny(approval_id=APR, approver="ada", reason="", now=NOW + PATIENCE),
         f"{ID} is awaiting_approval: approval {APR} has lapsed; the model is told",
     ),
     "for another call": (
         AWAITING,
-        Approve(approval_id="apr_1", approver="ada", now=LATER),
+        approve(approval_id="apr_1", approver="ada", now=LATER),
         f"{ID} is awaiting_approval: it did not ask for approval apr_1; answer the approval that",
     ),
     "before it asks": (
@@ -355,7 +355,7 @@ def test_a_human_has_three_answers_to_a_doubt() -> None:
 
 
 @pytest.mark.parametrize("word", [RERUN, HAPPENED, GIVE_UP, DENY])
-def test_an_answer_to_a_doubt_is_heard_once_too(word: HumanWord) -> None:
+def test_an_answer_to_a_doubt_is_heard_once_too(word: Answer) -> None:
     """Said again it leads to nothing; another answer, or another human, comes second."""
     call = given_call(*ASKED_IN_DOUBT).after(word)
     others = [each for each in (RERUN, HAPPENED, GIVE_UP) if each is not word]

@@ -158,7 +158,7 @@ def test_standard_input_is_empty() -> None:
 
 
 def test_no_file_of_ours_is_open_in_it() -> None:
-    """Only its three streams: neither the log nor the guard's socket."""
+    """Only its three streams: neither the log nor the watchdog's socket."""
     script = "import os; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd'))[:-1])"
 
     assert run(python(script)).output == "[0, 1, 2]\n"

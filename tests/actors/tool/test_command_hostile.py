@@ -284,7 +284,7 @@ def test_a_grandchild_cannot_kill_its_guard(held: Held, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("guard_alone")
 def test_a_program_does_not_outlive_its_guard(held: Held, tmp_path: Path) -> None:
-    """If the guard is killed the program goes, and those in its group: the call says so."""
+    """If the watchdog is killed the program goes, and those in its group: the call says so."""
     script = (
         HOLD
         + """
@@ -302,4 +302,4 @@ while True:
     outcome = python(script, root=tmp_path).run(Call(call_id="c"))
 
     assert held.heard() == "begun "
-    assert outcome == Outcome("error", error="its guard was killed")
+    assert outcome == Outcome("error", error="its watchdog was killed")

@@ -139,7 +139,7 @@ print(len(pids), sorted(others), tried("/proc/RUNTIME/environ"), tried("/proc/1/
 
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_program_sees_no_process_but_its_own(root: Path) -> None:
-    """Two there are, itself and its guard, into which it cannot look."""
+    """Two there are, itself and its watchdog, into which it cannot look."""
     script = LOOK_AROUND.replace("RUNTIME", str(os.getpid()))
 
     assert said(script, root) == ["2", "['no']", "no", "no"]
@@ -219,7 +219,7 @@ def test_what_cannot_be_had_is_said_and_can_be_required(root: Path, way: str) ->
         assert tool.isolation.reason == ""
         return
 
-    assert tool.isolation.by == "guard"
+    assert tool.isolation.by == "watchdog"
     assert {"files", "processes"} <= {*tool.isolation.missing}
     with pytest.raises(
         BadTool, match=r"files.* cannot be isolated here, as bwrap is not inst.*apt"
@@ -240,7 +240,7 @@ def test_a_bubblewrap_that_does_not_work_is_not_used(
     tool = python("print('ran')", root=root)
 
     assert tool.isolation == Isolation(
-        by="guard",
+        by="watchdog",
         network=tool.isolation.network,
         reason="bwrap does not work here: bwrap: No permissions to create new namespace",
     )

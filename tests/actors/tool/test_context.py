@@ -13,7 +13,7 @@ from actors.tool.context import Call, Cancellation, cancelled, progress, stop_if
 from actors.tool.outcome import in_words
 from actors.tool.output import Clip, clip
 from actors.tool.sandbox.streams import Streams
-from actors.tool.secrets import Veil
+from actors.tool.secrets import SecretMask
 from runelog.errors import Refused
 
 
@@ -74,7 +74,7 @@ def test_a_clip_does_not_depend_on_how_text_came(pieces: list[str], limit: int) 
 @given(st.lists(st.sampled_from(["hunter2", "hunt", "er2", "hunter22", "x", "2"])), st.data())
 def test_no_secret_slips_through_in_pieces(words: list[str], data: st.DataObject) -> None:
     """Wherever the streams of a tool are cut, the value is not in what is shown of them."""
-    strands = Strands(Veil({"SHORT": "hunter2", "LONG": "hunter22"}))
+    strands = Strands(SecretMask({"SHORT": "hunter2", "LONG": "hunter22"}))
     rest, shown = "".join(words), list[tuple[str, str]]()
     while rest:
         size = data.draw(st.integers(1, len(rest)))
@@ -90,7 +90,7 @@ def test_no_secret_slips_through_in_pieces(words: list[str], data: st.DataObject
 def test_a_program_cannot_say_a_secret_on_two_streams() -> None:
     """Half on one stream and half on the other: neither what is shown nor what is kept has it."""
     said: list[tuple[str, str]] = []
-    streams = Streams(1_000, lambda *each: said.append(each), Veil({"KEY": "hunter2"}))
+    streams = Streams(1_000, lambda *each: said.append(each), SecretMask({"KEY": "hunter2"}))
     for stream, data in (("stdout", b"it is hun"), ("stderr", b"ter2"), ("stdout", b" ok")):
         streams.feed(stream, data)
     streams.finish()

@@ -9,23 +9,21 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
+from actors.commands import Cancel, Recover, TimeUp
 from actors.tool.lifecycle import (
     ENTITY,
     LIFECYCLE,
     Abandon,
     Begin,
-    Cancel,
     Command,
     Fail,
     Finish,
     Go,
     Phase,
     Probed,
-    Recover,
     Report,
     RunTool,
     State,
-    TimeUp,
 )
 from actors.tool.runes import ApprovalRequested, Called, Denied, Progress, Result, Ruling
 from runelog.errors import Refused
@@ -36,6 +34,7 @@ from tests.actors.tool.calls import (
     ASKED_IN_DOUBT,
     AWAITING,
     DOUBTED,
+    EMPTY,
     HELD,
     ID,
     NOW,
@@ -43,6 +42,7 @@ from tests.actors.tool.calls import (
     PATIENCE,
     RESERVED,
     RETRIED,
+    ROOM,
     RUNNING,
     RUNNING_APPROVED,
     SETTLED,
@@ -132,12 +132,12 @@ def test_a_held_call_waits_to_be_let_go() -> None:
 
     assert held.due == []
     assert held.when(Recover(now=NOW)) == []
-    assert held.when(Go(now=NOW + 7)) == [
+    assert held.when(Go(now=NOW + 7, budget=ROOM)) == [
         msgspec.structs.replace(STARTED, deadline=NOW + 7 + TIMEOUT),
         RESERVED,
     ]
-    assert held.when(Go(now=NOW + 7, afford=SPENT))[0] == SPENT
-    assert held.after(Go(now=NOW + 7)).when(Go(now=NOW + 8)) == []
+    assert held.when(Go(now=NOW + 7, budget=EMPTY))[0] == SPENT
+    assert held.after(Go(now=NOW + 7, budget=ROOM)).when(Go(now=NOW + 8, budget=ROOM)) == []
     with pytest.raises(Refused, match=rf"^tool {ID} is pending_call: it cannot take Begin now$"):
         held.when(Begin())
 
@@ -146,8 +146,8 @@ def test_a_held_call_that_needs_approval_asks_when_it_is_let_go() -> None:
     """The human's time counts from then."""
     held = given_call(called("ask", hold=True))
 
-    assert bare(held.when(Go(now=NOW + 7))) == question(APR, NOW + 7)
-    assert held.after(Go(now=NOW + 7)).when(Go(now=NOW + 8)) == []
+    assert bare(held.when(Go(now=NOW + 7, budget=ROOM))) == question(APR, NOW + 7)
+    assert held.after(Go(now=NOW + 7, budget=ROOM)).when(Go(now=NOW + 8, budget=ROOM)) == []
 
 
 def test_nothing_is_due_before_there_is_a_call() -> None:
@@ -282,7 +282,7 @@ def test_there_is_a_deadline_while_somebody_is_awaited(phase: Phase) -> None:
 
 
 LATE: tuple[Command, ...] = (
-    Go(now=NOW),
+    Go(now=NOW, budget=ROOM),
     TimeUp(now=NOW * NOW),
     Cancel(reason="late"),
     Recover(now=NOW),

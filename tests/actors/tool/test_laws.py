@@ -16,32 +16,40 @@ from hypothesis import strategies as st
 from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget.runes import Reserved, Settled
+from actors.commands import Cancel, Recover, TimeUp
 from actors.tool.lifecycle import (
     ENTITY,
     LIFECYCLE,
     Abandon,
     Answer,
-    Approve,
     Begin,
-    Cancel,
     Command,
-    Deny,
     Fail,
     Finish,
     Go,
     Phase,
     Probe,
     Probed,
-    Recover,
     Report,
     RunTool,
     State,
-    TimeUp,
 )
 from actors.tool.runes import Approved, Called, InDoubt, Result, Retried, Ruling, Started
 from runelog.errors import Refused
 from runelog.lifecycle import fold, state_hash
-from tests.actors.tool.calls import APR, APR_2, ID, NOW, SPENT, called
+from tests.actors.tool.calls import (
+    APR,
+    APR_2,
+    EMPTY,
+    ID,
+    NOW,
+    ROOM,
+    SPENT,
+    answer,
+    approve,
+    called,
+    deny,
+)
 
 if TYPE_CHECKING:
     from runelog.rune import Rune
@@ -79,7 +87,7 @@ class World:
 
     def ask(self, command: Command) -> list[Rune]:
         """Have a command decided; a refusal leads to nothing."""
-        if isinstance(command, Approve | Deny | Answer) and command.approval_id == "now":
+        if isinstance(command, Answer) and command.approval_id == "now":
             command = msgspec.structs.replace(command, approval_id=self.state.approval_id)
         attempt = self.state.attempt
         try:
@@ -113,11 +121,11 @@ class World:
         """Answer whatever is waited for, so that the tool runs and runs again if it may."""
         state, asked = self.state, self.state.approval_id
         if state.phase is Phase.PENDING_CALL:
-            self.ask(Go(now=NOW))
+            self.ask(Go(now=NOW, budget=ROOM))
         elif state.phase is Phase.AWAITING_APPROVAL and state.started:
-            self.ask(Answer(approval_id=asked, approver="ada", verdict="rerun", now=NOW))
+            self.ask(answer(approval_id=asked, approver="ada", verdict="rerun", now=NOW))
         elif state.phase is Phase.AWAITING_APPROVAL:
-            self.ask(Approve(approval_id=asked, approver="ada", now=NOW))
+            self.ask(approve(approval_id=asked, approver="ada", now=NOW))
         elif state.doubted:
             self.ask(Probed(attempt=state.attempt, happened=False, now=NOW))
         self.perform()
@@ -133,24 +141,24 @@ NAMES = ("now", "now", "now", APR, APR_2, "apr_1")
 """Approvals that are answered; `now` is the one that was asked for last."""
 words: st.SearchStrategy[Command] = st.one_of(
     st.builds(
-        Answer,
+        answer,
         st.sampled_from(NAMES),
         st.sampled_from(["ada", "bob"]),
         st.sampled_from(["rerun", "happened", "give_up"]),
         st.integers(NOW, NOW + 100),
     ),
     st.builds(
-        Approve,
+        approve,
         st.sampled_from(NAMES),
         st.sampled_from(["ada", "bob"]),
         st.integers(NOW, NOW + 100),
-        st.sampled_from([None, SPENT]),
+        st.sampled_from([ROOM, EMPTY]),
     ),
-    st.builds(Deny, st.sampled_from(NAMES), st.just("ada"), st.just("no"), st.just(NOW)),
+    st.builds(deny, st.sampled_from(NAMES), st.just("ada"), st.just("no"), st.just(NOW)),
 )
 others: st.SearchStrategy[Command] = st.one_of(
     st.builds(Probed, st.integers(0, 3), st.sampled_from([True, False, None]), st.just(NOW)),
-    st.sampled_from([Go(now=NOW, afford=SPENT), Begin(), Report(stream="stdout", chunk="…")]),
+    st.sampled_from([Go(now=NOW, budget=EMPTY), Begin(), Report(stream="stdout", chunk="…")]),
     st.sampled_from(
         [
             Finish(output=4),
@@ -190,7 +198,7 @@ def walk(call: Called, wishes: list[Step]) -> World:
             case "go on":
                 world.go_on()
             case "mistake":
-                world.ask(Approve(approval_id="now", approver="bob", now=NOW))
+                world.ask(approve(approval_id="now", approver="bob", now=NOW))
                 world.ask(Probed(attempt=0, happened=False, now=NOW))
             case str():
                 raise AssertionError(step)
@@ -288,8 +296,8 @@ def test_what_is_due_is_allowed(world: World) -> None:
         else:
             answers += [Probed(effect.attempt, happened, NOW) for happened in (True, False, None)]
 
-    for answer in answers:
-        assert LIFECYCLE.decide(world.state, answer)
+    for each in answers:
+        assert LIFECYCLE.decide(world.state, each)
 
 
 def test_the_state_does_not_grow_with_what_a_tool_says() -> None:

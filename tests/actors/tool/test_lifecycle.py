@@ -9,8 +9,6 @@ from actors.approval import runes as approval
 from actors.entity import Routing
 from actors.tool.lifecycle import (
     ENTITY,
-    EXTERNAL,
-    INTERNAL,
     LIFECYCLE,
     TABLE,
     Begin,
@@ -168,8 +166,8 @@ def test_the_shell_is_told_what_it_must_know() -> None:
     assert ENTITY.births == (Called,)
     assert ENTITY.context(given_call(*RUNNING).state) == (AGENT, "turn_1")
     assert ENTITY.context(State()) == (None, None)
-    assert ENTITY.internal == INTERNAL == {Begin}
-    assert ENTITY.external == EXTERNAL == {RunTool, Probe, Begin}
+    assert ENTITY.internal == {Begin}
+    assert ENTITY.external == {RunTool, Probe, Begin}
     assert ENTITY.name == "tool"
     assert [phase for phase in Phase if ENTITY.is_open(given_call(*PAST[phase]).state)] == [
         Phase.AWAITING_APPROVAL

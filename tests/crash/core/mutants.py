@@ -17,7 +17,6 @@ from actors.page import Page, head_of
 from actors.session.actor import SessionActor
 from actors.shell import Shell
 from actors.tool import lifecycle as tool
-from actors.tool import moves
 from actors.tool.runes import Result
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from actors.tool.commands import Probed
-    from actors.tool.state import State
     from runelog.rune import Change, Rune
 
 
@@ -129,54 +126,55 @@ def _torn_append() -> None:
 
 def _settled_twice() -> None:
     """Settle the reservation of a call whose probe was asked once more."""
-    probed = moves.probed
+    probed = tool._probed
 
-    def twice(state: State, found: Any) -> list[Rune]:  # noqa: ANN401 -- as the law has it
+    def twice(state: tool.State, found: Any) -> list[Rune]:  # noqa: ANN401 -- as the law has it
         extra = Settled(key=state.call.call_id, used=Amounts(tool_calls=1))
         runes = probed(state, found)
         return [*runes, extra] if isinstance(runes[0], Result) else runes
 
-    _put(tool, "probed", twice)
+    _put(tool, "_probed", twice)
 
 
 def _unsettled() -> None:
     """Lose the reservation of a call that was in doubt."""
 
-    def result(state: State, status: Any, **more: Any) -> list[Rune]:  # noqa: ANN401 -- as above
-        return moves_result(state, status, **more)[:1]
+    def result(state: tool.State, status: Any, **more: Any) -> list[Rune]:  # noqa: ANN401 -- as above
+        runes = right(state, status, **more)
+        return runes[:1] if status == "unknown" else runes
 
-    moves_result = moves.result
-    _put(moves, "result", result)  # only what is in doubt goes this way
+    right = tool._result
+    _put(tool, "_result", result)
 
 
 def _strange_result() -> None:
     """Give a call in doubt up in the name of a call that there is not."""
 
-    def unknown(state: State, why: str, actor: Any = "system") -> list[Rune]:  # noqa: ANN401 -- as above
-        runes = moves_unknown(state, why, actor)
+    def unknown(state: tool.State, why: str, actor: Any = "system") -> list[Rune]:  # noqa: ANN401 -- as above
+        runes = right(state, why, actor)
         assert isinstance(runes[0], Result)
         return [Result(call_id="call_ffffffffffffffff", status="unknown"), *runes[1:]]
 
-    moves_unknown = moves.unknown
-    _put(moves, "unknown", unknown)
+    right = tool._unknown
+    _put(tool, "_unknown", unknown)
 
 
 def _run_again() -> None:
     """Run again whatever is in doubt, whatever its tool says."""
 
-    def in_doubt(state: State, now: int) -> list[Rune]:
-        return [moves.retried(state, now, "why not", "in_doubt")]
+    def in_doubt(state: tool.State, now: int) -> list[Rune]:
+        return [tool._retried(state, now, "why not", "in_doubt")]
 
-    _put(tool, "in_doubt", in_doubt)
+    _put(tool, "_in_doubt", in_doubt)
 
 
 def _believes_in_it() -> None:
     """Take a call for done of which its probe says that it did not happen."""
 
-    def probed(state: State, _found: Probed) -> list[Rune]:
-        return moves.result(state, "success", output="charged", trigger="probe")
+    def probed(state: tool.State, _found: tool.Probed) -> list[Rune]:
+        return tool._result(state, "success", output="charged", trigger="probe")
 
-    _put(tool, "probed", probed)
+    _put(tool, "_probed", probed)
 
 
 def _half_an_answer() -> None:

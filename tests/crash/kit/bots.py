@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.tool import lifecycle, moves
+from actors.tool import lifecycle
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId, progress
 from actors.tool.outcome import Happened
@@ -102,7 +102,7 @@ def build_repeating(directory: Path) -> Runtime:
     opened: list[Runtime] = []
 
     def run_again(state: Any, now: int) -> list[Any]:  # noqa: ANN401 -- a call, and what follows
-        return [moves.retried(state, now, "why not", "in_doubt")]
+        return [lifecycle._retried(state, now, "why not", "in_doubt")]
 
     @tool
     def pay(cents: int, key: CallId) -> str:  # noqa: ARG001 -- what a model would say
@@ -113,7 +113,7 @@ def build_repeating(directory: Path) -> Runtime:
         return "paid"
 
     # Nobody takes it out again: it is put in where the app lives, and dies with it.
-    mock.patch.object(lifecycle, "in_doubt", run_again).start()
+    mock.patch.object(lifecycle, "_in_doubt", run_again).start()
     opened.append(Runtime.open(directory, tools=[pay], providers={"bot": MODEL}))
     return opened[0]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from actors.tool import moves
+from actors.tool import lifecycle
 from runefold.testing import CrashApp
 from runefold.testing.crash.endings import MAY_HAPPEN, aligned, compared, differences, varied
 from runefold.testing.crash.upshot import Call, End, Shown, Talk, Upshot
@@ -244,4 +244,4 @@ def test_results_that_a_model_is_shown_in_another_order_are_a_difference() -> No
 
 def test_the_words_for_it_are_those_of_the_runtime() -> None:
     """Other words would be a difference again."""
-    assert moves._MAY_HAPPEN == MAY_HAPPEN
+    assert lifecycle._MAY_HAPPEN == MAY_HAPPEN

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from actors.tool.context import Cancellation
 
 
-class Run:
+class RunningCall:
     """One run, and whoever is told how it came out."""
 
     def __init__(
@@ -81,20 +81,20 @@ class Run:
             self._drop(outcome)
 
 
-class Runs:
+class RunningCalls:
     """The runs of one runtime, by conversation and call, until their results are recorded."""
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._runs: dict[tuple[str, str], Run] = {}
+        self._runs: dict[tuple[str, str], RunningCall] = {}
         self.warned: dict[tuple[str, str], int] = {}
         """When it was said last of a call that waits for a human that its time runs short."""
 
-    def begin(self, conversation: str, call: str, run: Run) -> None:
+    def begin(self, conversation: str, call: str, run: RunningCall) -> None:
         """Take note of a run."""
         self._runs[conversation, call] = run
 
-    def find(self, conversation: str, call: str) -> Run | None:
+    def find(self, conversation: str, call: str) -> RunningCall | None:
         """Return the run of a call, under way or just over."""
         return self._runs.get((conversation, call))
 

@@ -1,16 +1,16 @@
-"""The guard: a small process between us and a program, which sees to it that all of it ends.
+"""The watchdog: a small process between us and a program, which sees to it that all of it ends.
 
 Run as a script, with nothing of ours imported, and little else: it is started for every run. It
 puts the program into a session of its own, takes its privileges away, sets its limits, and then
 waits for one of these: the program ends; it takes more than it may; a word comes down the control
 socket (stop it); the socket is closed (we are dead). In the end nothing of the program is left.
 
-    runtime ──control socket──> guard ──> program ──> its children
+    runtime ──control socket──> watchdog ──> program ──> its children
                                   ^                       │
                                   └── orphans come here ──┘
 
-Inside bubblewrap the guard is process 1 of a world of its own: the program cannot kill it, stop it
-or look into it, and when it ends the kernel kills all others there. Without bubblewrap it is a
+Inside bubblewrap the watchdog is process 1 of a world of its own: the program cannot kill it, stop
+it or look into it, and when it ends the kernel kills all others there. Without bubblewrap it is a
 process like any other (Linux: PR_SET_CHILD_SUBREAPER brings it the orphans). If the program kills
 it, the kernel kills the program (PR_SET_PDEATHSIG), but not what the program had started. Elsewhere
 than on Linux, what leaves the program's group survives it.
@@ -92,10 +92,10 @@ def _tell(control: int, name: str, value: str) -> None:
 def _start(settings: dict[str, str], command: list[str]) -> tuple[int, str]:
     """Start the program; return its process id, and what went wrong if it could not be."""
     reading, writing = os.pipe()
-    guard = os.getpid()
+    watchdog = os.getpid()
     child = os.fork()
     if child == 0:
-        _become(settings, command, writing, guard)
+        _become(settings, command, writing, watchdog)
     os.close(writing)
     with open(reading, "rb") as problems:  # noqa: PTH123 -- a descriptor, not a path
         problem = problems.read().decode(errors="replace")
@@ -104,7 +104,7 @@ def _start(settings: dict[str, str], command: list[str]) -> tuple[int, str]:
     return child, problem
 
 
-def _become(settings: dict[str, str], command: list[str], problems: int, guard: int) -> NoReturn:
+def _become(settings: dict[str, str], command: list[str], problems: int, watchdog: int) -> NoReturn:
     try:
         os.setsid()
         # Python ignores these; a program expects them as they are by default.
@@ -115,7 +115,7 @@ def _become(settings: dict[str, str], command: list[str], problems: int, guard: 
         _drop_privileges()
         # After the change of namespace, which would undo it.
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != guard:
+        if os.getppid() != watchdog:
             os._exit(1)
         # Bubblewrap has set it to where it started us.
         os.environ.pop("PWD", None)
@@ -132,7 +132,7 @@ def _become(settings: dict[str, str], command: list[str], problems: int, guard: 
         else:
             way_out = settings["missing"]
             os.write(problems, f"there is no program {command[0]!r}: {way_out}".encode())
-    except BaseException as error:  # noqa: BLE001 -- told to the guard, whatever it is
+    except BaseException as error:  # noqa: BLE001 -- told to the watchdog, whatever it is
         _explain(problems, command, error)
     os._exit(1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.tool.context import Cancellation
-from actors.tool.runs import Run, Runs
+from actors.tool.running_calls import RunningCall, RunningCalls
 
 
 class Listener:
@@ -18,9 +18,9 @@ class Listener:
         self.heard.append(what)
 
 
-def begun(listener: Listener) -> Run:
+def begun(listener: Listener) -> RunningCall:
     """Return a run that tells somebody."""
-    return Run(0, Cancellation(), listener)
+    return RunningCall(0, Cancellation(), listener)
 
 
 def test_whoever_takes_over_hears_what_is_not_on_record() -> None:
@@ -65,7 +65,7 @@ def test_a_word_of_another_run_is_not_taken_for_ones_own() -> None:
 
 def test_of_a_run_that_is_late_nothing_is_kept() -> None:
     """One that talks for ever after its call has a result takes up no room."""
-    runs, run = Runs(), begun(Listener())
+    runs, run = RunningCalls(), begun(Listener())
     runs.begin("conv_1", "call_1", run)
     runs.end("conv_1", "call_1")
     run.say("still here")
@@ -76,8 +76,8 @@ def test_of_a_run_that_is_late_nothing_is_kept() -> None:
 
 def test_an_outcome_after_the_end_is_dropped_and_not_told() -> None:
     """How the call came out is recorded: what the run comes to then goes to whoever drops it."""
-    listener, dropped, runs = Listener(), Listener(), Runs()
-    run = Run(0, Cancellation(), listener, dropped)
+    listener, dropped, runs = Listener(), Listener(), RunningCalls()
+    run = RunningCall(0, Cancellation(), listener, dropped)
     runs.begin("conv_a", "call_1", run)
 
     assert runs.end("conv_a", "call_1") is None
@@ -87,7 +87,7 @@ def test_an_outcome_after_the_end_is_dropped_and_not_told() -> None:
 
 def test_the_end_tells_what_was_on_its_way() -> None:
     """Whoever records how a call came out finds out that its run came to something meanwhile."""
-    runs, run = Runs(), begun(Listener())
+    runs, run = RunningCalls(), begun(Listener())
     runs.begin("conv_a", "call_1", run)
     run.over("done")
 
@@ -97,8 +97,8 @@ def test_the_end_tells_what_was_on_its_way() -> None:
 
 def test_a_close_drops_all_there_is_and_all_that_comes() -> None:
     """Those who waited are gone: neither what is over nor what is under way is lost in silence."""
-    dropped, runs = Listener(), Runs()
-    over, under_way = (Run(0, Cancellation(), Listener(), dropped) for _ in range(2))
+    dropped, runs = Listener(), RunningCalls()
+    over, under_way = (RunningCall(0, Cancellation(), Listener(), dropped) for _ in range(2))
     runs.begin("conv_a", "call_1", over)
     runs.begin("conv_a", "call_2", under_way)
     over.over("first")

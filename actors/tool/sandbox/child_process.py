@@ -1,4 +1,4 @@
-"""Our end of a running program: it is started through a guard, listened to, and stopped in time."""
+"""Our end of a running program: started through a watchdog, listened to, stopped in time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from actors.tool.sandbox import guard
+from actors.tool.sandbox import watchdog
 from actors.tool.sandbox.isolation import World, counts_processes, interpreter
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _LAST_READS: Final = 32
 """How often a stream is read after the end: one who escaped may hold it open and never be quiet."""
 _LAST_WORDS: Final = 1 << 10
 _PATIENCE: Final = 5.0
-"""Seconds that a guard gets beyond the program's own."""
+"""Seconds that a watchdog gets beyond the program's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +44,11 @@ class Order:
     written: int | None
     """How many bytes it may write in all."""
     bubblewrap: str | None
-    """What isolates it; None if only the guard does."""
+    """What isolates it; None if only the watchdog does."""
     world: World
     """What it sees inside that."""
     block: bool
-    """Whether the guard takes the network away."""
+    """Whether the watchdog takes the network away."""
     timeout: float
     grace: float
     """Seconds between asking a program to end and killing it."""
@@ -77,17 +77,23 @@ def run(order: Order, cancellation: Cancellation, streams: Streams) -> Ended:
                 process = _started(order, theirs.fileno())
         except (OSError, ValueError) as error:
             return Ended(failed=f"{order.argv[0]!r} cannot be started: {error}")
-        leash = _Leash(order, cancellation, streams, process, ours)
+        child_process = _ChildProcess(order, cancellation, streams, process, ours)
         try:
-            leash.hold()
+            child_process.hold()
         finally:
-            leash.let_go()
-    return leash.ended
+            child_process.let_go()
+    return child_process.ended
 
 
 def _started(order: Order, control: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 -- no shell, and the program is the declaration's
-        [*_walls(order), *interpreter(), guard.__file__, *_settings(order, control), *order.argv],
+        [
+            *_walls(order),
+            *interpreter(),
+            watchdog.__file__,
+            *_settings(order, control),
+            *order.argv,
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -106,13 +112,13 @@ def _walls(order: Order) -> list[str]:
 
 
 def _settings(order: Order, control: int) -> Iterator[str]:
-    """Yield what the guard is told: each as one entry of its command line, up to `--`."""
+    """Yield what the watchdog is told: each as one entry of its command line, up to `--`."""
     inside = order.bubblewrap is not None
     limits = dict(order.limits)
     apart = inside or (order.block and os.geteuid() != 0)
     if apart and order.processes is not None and counts_processes():
         # Only in a user namespace of its own: else it would count all processes of the user.
-        limits["RLIMIT_NPROC"] = order.processes + 1  # the guard is one of them
+        limits["RLIMIT_NPROC"] = order.processes + 1  # the watchdog is one of them
     way_out = "install it, or mend PATH"
     if inside:
         way_out += "; what it needs outside the system's directories has to be in reads"
@@ -135,7 +141,7 @@ def _settings(order: Order, control: int) -> Iterator[str]:
 
 
 @dataclass
-class _Leash:
+class _ChildProcess:
     order: Order
     cancellation: Cancellation
     streams: Streams
@@ -146,7 +152,7 @@ class _Leash:
     _over: bool = False
 
     def hold(self) -> None:
-        """Listen until the guard is gone, and stop the program when it is time to."""
+        """Listen until the watchdog is gone, and stop the program when it is time to."""
         stop_at = time.monotonic() + self.order.timeout
         with selectors.DefaultSelector() as selector, self._woken() as wake:
             for name, pipe in self._pipes():
@@ -196,7 +202,7 @@ class _Leash:
         return bool(data)
 
     def _stop(self, why: Literal["timeout", "cancelled"]) -> float:
-        """Have the guard end the program; return when to give up on the guard too."""
+        """Have the watchdog end the program; return when to give up on the watchdog too."""
         if self.ended.stopped:
             # It had its time, and then some: without it, the kernel ends the program.
             self.process.kill()
@@ -221,7 +227,7 @@ class _Leash:
 
     def let_go(self) -> None:
         """Leave nothing behind: no process, no file."""
-        # To the guard, a closed socket is the word to end the program.
+        # To the watchdog, a closed socket is the word to end the program.
         self.control.close()
         for _, pipe in self._pipes():
             pipe.close()
@@ -238,13 +244,13 @@ class _Leash:
         if self.ended.code is None and not self.ended.failed:
             self.ended.failed = self._unguarded()
             if pid := told.get("pid"):
-                # The program died with its guard; those it had started did not.
+                # The program died with its watchdog; those it had started did not.
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(int(pid), signal.SIGKILL)
 
     def _unguarded(self) -> str:
         """Say why there is no word of how it ended."""
         if self.order.bubblewrap is None or self.ended.stopped or self.process.returncode < 0:
-            return "its guard was killed"
+            return "its watchdog was killed"
         said = self.streams.kept.tail(_LAST_WORDS).strip()
         return f"bubblewrap ended with code {self.process.returncode}: {said}"

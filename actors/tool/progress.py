@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from actors.redaction.strands import Strands
-from actors.tool.commands import Report
+from actors.tool.lifecycle import Report
 from actors.tool.output import plain
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from actors.redaction.redactor import Redactor
 
 
-class Voice:
+class ProgressReporter:
     """Passes on what one run of a tool says, without secrets; from whichever of its threads."""
 
     def __init__(self, redactor: Redactor, tell: Callable[[Report], None]) -> None:
