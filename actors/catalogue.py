@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from actors.agent import lifecycle as agent
+from actors.agent import requests as agent_requests
 from actors.agent import runes as agents
 from actors.agent.actor import AgentActor
 from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
+from actors.command import Commands
 from actors.model import lifecycle as model
 from actors.model import runes as models
 from actors.model.actor import ModelActor
 from actors.session import lifecycle as session
+from actors.session import requests as session_requests
 from actors.session import runes as sessions
 from actors.session.actor import SessionActor
 from actors.tool import lifecycle as tool
+from actors.tool import requests as tool_requests
 from actors.tool import runes as tools
 from actors.tool.actor import ToolActor
 from actors.turn import lifecycle as turn
@@ -68,6 +73,15 @@ BIRTHS: Final[Mapping[type[Rune], Entity]] = {
     birth: entity for entity in ENTITIES for birth in entity.births
 }
 """What kind of entity a rune gives birth to."""
+
+COMMANDS: Final = Commands(
+    (
+        replace(session.ENTITY, commands=session_requests.COMMANDS, single=True),
+        replace(agent.ENTITY, commands=agent_requests.COMMANDS),
+        replace(tool.ENTITY, commands=tool_requests.COMMANDS),
+    )
+)
+"""What users may ask of each kind of entity."""
 
 RUNES: Final[tuple[type[Rune], ...]] = (
     sessions.Created,

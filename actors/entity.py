@@ -16,6 +16,7 @@ from runelog.rune import Rune
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actors.command import Command
     from runelog.lifecycle import Lifecycle
 
 Actor = Literal["user", "system", "timeout"]
@@ -69,6 +70,10 @@ class Entity:
     """Effects that touch the outside world: the log is settled before they begin."""
     pieces: frozenset[type[Rune]] = frozenset()
     """Runes that come in streams: they are followed, and an operator is not told of each."""
+    commands: tuple[type[Command], ...] = ()
+    """What users may ask of such an entity."""
+    single: bool = False
+    """Whether a conversation has one such entity, whose id is the name of its kind."""
 
     def __post_init__(self) -> None:
         """Have what every decision comes through for this kind alone."""

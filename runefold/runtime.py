@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.album import SNAPSHOT_EVERY
-from actors.catalogue import BIRTHS, CODEC, SHELLS, WARDS
+from actors.catalogue import BIRTHS, CODEC, COMMANDS, SHELLS, WARDS
 from actors.clock import SystemClock
 from actors.errors import Unanswered
 from actors.hall import Offices
@@ -21,6 +21,7 @@ from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
 from runefold.control.server import Control, carrier, open_beside
+from runefold.handles import Commander, RuntimeOwner
 from runefold.observe.async_notify import Watch
 from runefold.observe.following import Following
 from runefold.observe.monitoring import Monitor
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self, Unpack
 
+    from actors.command import Command
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
     from actors.process import Answer
@@ -60,7 +62,7 @@ _FORKED: Final = (
 )
 
 
-class Runtime:
+class Runtime(Commander):
     """Agents that survive.
 
     >>> import tempfile
@@ -97,6 +99,7 @@ class Runtime:
         self.home = Home(_FORKED)
         """The process that it runs in: a forked child can do nothing with it but close it."""
         self.log = log
+        self.commands = COMMANDS
         self.watcher = Watch(log)
         """Wakes whoever waits for news in an event loop."""
         # To read the patterns takes a while, and most apps have none of their own.
@@ -139,7 +142,7 @@ class Runtime:
         self._recovery.recover(self.tree_of_actors)
         self._control: Control | None = None
         if isinstance(log, Runelog) and self.scheduler.goes_on:
-            self._control = open_beside(log.directory, carrier(self))
+            self._control = open_beside(log.directory, carrier(self), self.commands)
 
     @classmethod
     def open(
@@ -302,6 +305,26 @@ class Runtime:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
         self.home.check()
         return draw(self.tree_of_actors.top.ref, self.scheduler, self.clock)
+
+    def do(
+        self,
+        conversation: str,
+        command: Command,
+        entity: str = "",
+        *,
+        process: str = "",
+        timeout: float | None = ASK_TIMEOUT,
+    ) -> Any:  # noqa: ANN401 -- the command's answer
+        """Give a command to an entity of a conversation, the session itself if none is named.
+
+        `process` is the other process that passed it on; `timeout` is for what it waits for.
+        """
+        self.home.check()
+        patience = checks.seconds(timeout, "timeout")
+        kind, entity = self.commands.address(command, entity)
+        checks.reason(process)
+        owner = RuntimeOwner(self, kind, conversation, entity, process, patience)
+        return command.carry_out(owner)
 
     # -- for sessions and turns ---------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -15,15 +15,11 @@ from actors.report import log as operator
 from actors.shell import NEAR, Shell
 from actors.tool.commands import (
     Abandon,
-    Answer,
-    Approve,
     Begin,
-    Deny,
     Effect,
     Fail,
     Finish,
     Go,
-    HumanWord,
     Probe,
     Probed,
     Report,
@@ -52,30 +48,7 @@ if TYPE_CHECKING:
     from runelog.rune import Rune
 
 
-class Word(NamedTuple):
-    """What a human says about a call that waits for one."""
-
-    verdict: Literal["approve", "deny", "rerun", "happened", "give_up"]
-    approver: str
-    reason: str = ""
-    output: Any = None
-    process: str = ""
-    """The other process through which it was said; empty if the app itself says it."""
-
-
-def meant_by(word: Word, state: State, budget: ledger.State, now: int) -> HumanWord:
-    """Understand what a human said, now, and with what the budget says to it."""
-    approval = state.approval_id
-    match word.verdict:
-        case "approve":
-            return Approve(approval, word.approver, now, _afford(state, budget), word.process)
-        case "deny":
-            return Deny(approval, word.approver, word.reason, now, word.process)
-        case verdict:
-            return Answer(approval, word.approver, verdict, now, word.output, word.process)
-
-
-def _afford(state: State, budget: ledger.State) -> Exhausted | None:
+def afford(state: State, budget: ledger.State) -> Exhausted | None:
     """Return what the budget says against a call that is about to begin; None if it fits."""
     call = state.call
     return ledger.check(budget, call.agent_id, cost(call.rule), call.call_id)
@@ -149,16 +122,13 @@ class ToolActor(Shell):
                 return None if self._waits_for_its_end(message) else message
             case Fail(status="cancelled"):
                 return self._ended_as_told(message)
-            case Word():
-                now, budget = self.hall.offices.clock.now(), self.hall.ward("budget").state
-                return meant_by(message, self.state, budget, now)
             case Undone(outcome):
                 # It may be that we want it stopped since: then that is what it came to.
                 if self._why is not None:
                     return self.understand(outcome)
                 return Recover(now=self.hall.offices.clock.now())
             case Go(now):
-                return Go(now, _afford(self.state, self.hall.ward("budget").state))
+                return Go(now, afford(self.state, self.hall.ward("budget").state))
         return super().understand(message)
 
     def _waits_for_its_end(self, why: Cancel | TimeUp) -> bool:

@@ -4,14 +4,16 @@ import contextlib
 import io
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 import runefold
+from actors.catalogue import COMMANDS
+from actors.command import Commands
+from actors.session.requests import Send
 from runefold.cli import (
     backup,
-    course,
     crash,
     keep,
     laws,
@@ -22,6 +24,7 @@ from runefold.cli import (
     policy,
     serve,
     talk,
+    verbs,
     verify,
 )
 from runefold.cli.failures import EXIT_CODES, Guarded
@@ -60,6 +63,32 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 for name, command in _COMMANDS.items():
     log.command(name, epilog=EXIT_CODES)(command)
 
+_TOP: Final = {"session": "Sessions", "tool": "Calls"}
+"""Kinds whose commands need no kind before them, and the heading of each."""
+
+
+def add(to: typer.Typer, commands: Commands) -> None:
+    """Add a verb for each command: `runefold VERB`, and `runefold KIND VERB` for other kinds."""
+    groups: dict[str, typer.Typer] = {}
+    for kind, command in commands:
+        panel = _TOP.get(kind.name)
+        if panel is None and kind.name not in groups:
+            groups[kind.name] = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+            about = f"Give commands to an entity of the kind {kind.name}."
+            to.add_typer(groups[kind.name], name=kind.name, help=about, rich_help_panel="Kinds")
+        sends = command is Send
+        verb = verbs.verb(
+            commands,
+            kind,
+            command,
+            talk.send if sends else verbs.carry,
+            talk.options if sends else None,
+        )
+        name = command.verb().replace("_", "-")
+        place = to if panel else groups[kind.name]
+        place.command(name, epilog=EXIT_CODES, rich_help_panel=panel)(verb)
+
+
 _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
     "Run": {"run": serve.run},
     "Look": {
@@ -71,24 +100,12 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
         "verify": verify.verify,
         "lifecycles": laws.lifecycles,
     },
-    "Talk": {
-        "send": talk.send,
-        "interrupt": talk.interrupt,
-        "approve": talk.approve,
-        "deny": talk.deny,
-        "answer": course.answer,
-    },
-    "Steer": {
-        "pause": course.pause,
-        "resume": course.resume,
-        "unsuspend": course.unsuspend,
-        "replenish": course.replenish,
-        "close": course.close,
-    },
     "Prove": {"crash-test": crash.crash_test, "policy-check": policy.policy_check},
 }
-for panel, commands in _TO_A_RUNTIME.items():
-    for name, command in commands.items():
+for panel, verbs_of in _TO_A_RUNTIME.items():
+    if panel == "Prove":
+        add(app, COMMANDS)
+    for name, command in verbs_of.items():
         app.command(name, epilog=EXIT_CODES, rich_help_panel=panel)(command)
 app.add_typer(log, rich_help_panel="Keep")
 
