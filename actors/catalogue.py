@@ -29,9 +29,10 @@ from actors.turn import lifecycle as turn
 from actors.turn import runes as turns
 from actors.turn.actor import TurnActor
 from runelog.codec import Codec
+from runelog.rune import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from actors.entity import Entity
     from actors.shell import Shell
@@ -145,3 +146,10 @@ RUNES: Final[tuple[type[Rune], ...]] = (
 
 CODEC: Final = Codec(RUNES)
 """Reads and writes them all."""
+
+
+def codec_of(kinds: Iterable[Entity]) -> Codec:
+    """Return what reads and writes our runes and those of an app's kinds."""
+    found = (rune for kind in kinds for rune in (*kind.births, *kind.lifecycle.runes))
+    more = sorted({*found} - {*RUNES}, key=kind_of)
+    return Codec((*RUNES, *more)) if more else CODEC

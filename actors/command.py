@@ -8,7 +8,7 @@ writer and the verb of the command line are derived from it, for our kinds and f
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -17,10 +17,9 @@ from runelog.errors import Refused
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from actors.entity import Entity
-    from runelog.log import Log
 
 ADDRESS: Final = ("do", "kind", "conversation", "entity")
 """What a message says beside the fields of a command."""
@@ -35,7 +34,8 @@ def about(description: str, **more: Any) -> Meta:  # noqa: ANN401 -- as in `Show
     """Describe a field for people, with what the command line needs to know of it.
 
     `option` is the name of its option, `metavar` what is shown for its value; `stdin` allows `-`
-    for standard input, `off` names the flag that makes it false, `who` is filled in with the user.
+    for standard input, `off` is the flag that makes it false, with its help; `who` is filled in
+    with the user's name.
     """
     return Meta(description=description, extra=more)
 
@@ -48,78 +48,70 @@ Quantity = Annotated[float, Meta(ge=0, le=1e9)]
 Who = Annotated[str, about("Who says so. [default: you]", option="--as", metavar="NAME", who=True)]
 
 
-class Facts(Protocol):
-    """What is known where an entity decides on a command: in its actor, or offline."""
+class Facts:
+    """What a command is told where its entity decides on it: in its actor, or offline."""
 
-    conversation: str
-    entity: str
-    state: Any
-    """What the entity's runes add up to."""
-    offline: bool
-    """No runtime has the log open: what is decided is recorded, and nothing is run."""
-    process: str
-    """The other process that asks; empty if it is the app itself."""
-    request_id: str
-    """The id of this request, if the command is `numbered`."""
+    def __init__(self, hall: Any, entity: str, state: Any, order: Order, *, offline: bool) -> None:  # noqa: ANN401 -- this module is pure: the hall is not
+        """Take the entity as it is now."""
+        self._hall = hall
+        self.conversation: str = hall.conversation
+        self.entity = entity
+        self.state = state
+        """What the entity's runes add up to."""
+        self.process = order.process
+        """The other process that asks; empty if it is the app itself."""
+        self.request_id = order.request_id
+        """The id of this request, if the command is `numbered`."""
+        self.offline = offline
+        """No runtime has the log open: what is decided is recorded, and nothing is run."""
 
     def now(self) -> int:
         """Return the time, in nanoseconds."""
-        ...
+        return int(self._hall.offices.clock.now())
 
     def new_id(self, prefix: str) -> str:
         """Return a new id."""
-        ...
+        return str(self._hall.offices.chance.id(prefix))
 
     def check_id(self, value: str, what: str) -> str:
-        """Return an id, or refuse what is none or holds a secret."""
-        ...
+        """Return an id, or refuse what is none or holds a secret: ids are kept as they are."""
+        return check_id(self._hall.offices.redactor.value(value), what)
 
     def is_known(self, entity: str) -> bool:
         """Return True if the log has a stream of that name in this conversation."""
-        ...
+        self._hall.settle()
+        return bool(self._hall.log.version(self.conversation, entity))
 
     def passive(self, entity: str) -> Any:  # noqa: ANN401 -- of whichever lifecycle
         """Return the state of an entity that has no actor, such as the budget."""
-        ...
+        return self._hall.ward(entity).state
 
 
-class Owner(Protocol):
-    """The runtime that has the log open, as a command sees it on the thread of whoever asks."""
+class Owner(NamedTuple):
+    """The runtime that has the log open, as a command sees it on the thread that gives it."""
 
+    runtime: Any
+    """A `runefold.Runtime`, with its log, its ids and what keeps secrets out."""
+    kind: Entity
     conversation: str
     entity: str
+    process: str
     timeout: float | None
     """How many seconds may be waited for what the command leads to."""
-    log: Log
 
     def order(self, command: Command) -> None:
         """Have the entity decide on the command; return once that is on disk."""
-        ...
+        request = self.runtime.new_id("req") if command.numbered else ""
+        order = Order(command, self.process, request)
+        self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, "", order))
 
-    def ask(
-        self,
-        message: object,
-        timeout: float | None = ...,
-        before: Callable[[], object] | None = ...,
-    ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask the session's actor, unless `before` has the answer."""
-        ...
-
-    def new_id(self, prefix: str) -> str:
-        """Return a new id."""
-        ...
-
-    def check_id(self, value: str, what: str) -> str:
-        """Return an id, or refuse what is none or holds a secret."""
-        ...
+    def ask(self, message: object, *how: Any) -> Any:  # noqa: ANN401 -- as `Runtime.ask` takes and gives
+        """Ask the session's actor."""
+        return self.runtime.ask(self.conversation, message, *how)
 
     def wait_for(self, kind: str) -> None:
         """Wait until the log has a rune of this kind in the conversation."""
-        ...
-
-    def archive(self) -> None:
-        """Move the conversation to cold storage."""
-        ...
+        self.runtime.wait_for(self.conversation, kind, self.timeout)
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,6 +165,15 @@ class Order(NamedTuple):
     command: Command
     process: str = ""
     request_id: str = ""
+
+
+class Forward(NamedTuple):
+    """Pass a message on to an entity of this conversation, which answers it."""
+
+    kind: str
+    entity: str
+    agent: str
+    message: object
 
 
 class Commands:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from actors.command import Order
+from actors.command import Facts, Order
 from actors.commands import Recover, TimeUp
 from actors.draft import Draft
-from actors.facts import HallFacts
 from actors.process import NORMAL, Process
 from actors.report import log, talkative
 from actors.telling import Telling, tell_no_more, tell_of_haste
@@ -81,7 +80,8 @@ class Shell(Process):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- of whichever law
         """Return the command that a message means; None if it only asks to look what is due."""
         if isinstance(message, Order):
-            return message.command.meant(HallFacts(self.hall, self.me, self.state, message))
+            facts = Facts(self.hall, self.me, self.state, message, offline=False)
+            return message.command.meant(facts)
         return None if isinstance(message, Wake) else message
 
     def perform(self, effect: Any) -> None:  # noqa: ANN401 -- as above

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.command import Order
-from actors.process import ASK_TIMEOUT
-from actors.session.actor import Forward
-from runelog.rune import check_id
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.command import Command, Commands
-    from actors.entity import Entity
-    from runefold.runtime import Runtime
 
 
 class Commander:
@@ -62,53 +55,3 @@ class Handle:
     def __dir__(self) -> list[str]:
         """Name the commands of the kind."""
         return [command.verb() for kind, command in self._to.commands if kind.name == self.kind]
-
-
-class RuntimeOwner:
-    """The runtime that has the log open, as a command sees it: an `Owner`."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        kind: Entity,
-        conversation: str,
-        entity: str,
-        process: str,
-        timeout: float | None,
-    ) -> None:
-        """Stand for one entity and one request."""
-        self._runtime = runtime
-        self._kind = kind
-        self.conversation = conversation
-        self.entity = entity
-        self._process = process
-        self.timeout = timeout
-        self.log = runtime.log
-        self.new_id = runtime.new_id
-
-    def order(self, command: Command) -> None:
-        """Have the entity decide on the command; return once that is on disk."""
-        request = self.new_id("req") if command.numbered else ""
-        order = Order(command, self._process, request)
-        self.ask(order if self._kind.single else Forward(self._kind.name, self.entity, "", order))
-
-    def ask(
-        self,
-        message: object,
-        timeout: float | None = ASK_TIMEOUT,
-        before: Callable[[], object] | None = None,
-    ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask the session's actor, unless `before` has the answer."""
-        return self._runtime.ask(self.conversation, message, timeout, before)
-
-    def check_id(self, value: str, what: str) -> str:
-        """Return an id, or refuse what is none or holds a secret: ids are kept as they are."""
-        return check_id(self._runtime.redactor.value(value), what)
-
-    def wait_for(self, kind: str) -> None:
-        """Wait until the log has a rune of this kind in the conversation."""
-        self._runtime.wait_for(self.conversation, kind, self.timeout)
-
-    def archive(self) -> None:
-        """Move the conversation to cold storage."""
-        self._runtime.archive(self.conversation)

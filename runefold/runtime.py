@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from actors.album import SNAPSHOT_EVERY
 from actors.catalogue import BIRTHS, CODEC, COMMANDS, SHELLS, WARDS
 from actors.clock import SystemClock
+from actors.command import Owner
 from actors.errors import Unanswered
 from actors.hall import Offices
 from actors.process import ASK_TIMEOUT
@@ -21,7 +22,7 @@ from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
 from runefold.control.server import Control, carrier, open_beside
-from runefold.handles import Commander, RuntimeOwner
+from runefold.handles import Commander
 from runefold.observe.async_notify import Watch
 from runefold.observe.following import Following
 from runefold.observe.monitoring import Monitor
@@ -322,8 +323,8 @@ class Runtime(Commander):
         self.home.check()
         patience = checks.seconds(timeout, "timeout")
         kind, entity = self.commands.address(command, entity)
-        checks.reason(process)
-        owner = RuntimeOwner(self, kind, conversation, entity, process, patience)
+        checks.text(process, "a process")
+        owner = Owner(self, kind, conversation, entity, process, patience)
         return command.carry_out(owner)
 
     # -- for sessions and turns ---------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from actors.agent.requests import Terminate
 from actors.clock import SECOND
+from actors.command import Owner
 from actors.process import ASK_TIMEOUT
 from actors.session import commands as ask
 from actors.session.actor import Look
@@ -14,7 +15,6 @@ from actors.session.requests import Interrupt, Replenish, Send, Suspend, Unsuspe
 from actors.session.state import in_doubt
 from actors.tool.requests import Answer, Approve, Deny
 from runefold import checks
-from runefold.handles import RuntimeOwner
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
 from runefold.observe.history import history
@@ -117,14 +117,12 @@ class Session:
         your own, sending it again is harmless: you get the same turn.
         """
         command = Send(content, mode, to, message_id)
-        runtime, owner = self._runtime, self._owner(command)
+        runtime = self._runtime
+        kind, me = runtime.commands.address(command)
+        owner = Owner(runtime, kind, self.id, me, "", ASK_TIMEOUT)
         message = command.message(owner)
         sent = owner.ask(message)
         return Turn(runtime, self.id, message.message_id, sent.before, sent.end)
-
-    def _owner(self, command: Command) -> RuntimeOwner:
-        kind, me = self._runtime.commands.address(command)
-        return RuntimeOwner(self._runtime, kind, self.id, me, "", ASK_TIMEOUT)
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop what is running now and keep what there is; return how many turns were stopped."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
 from actors.approval.telling import Approvals
-from actors.command import Order
+from actors.command import Forward, Order
 from actors.errors import Dead
 from actors.process import Answer
 from actors.session import commands as ask
@@ -65,15 +65,6 @@ class Interrupt(NamedTuple):
     """Only these; all of them if none is named."""
     actor: Actor = "user"
     """Who wants it: the runtime itself is `system`."""
-
-
-class Forward(NamedTuple):
-    """Pass a command on to an entity of this conversation, which answers it."""
-
-    kind: str
-    entity: str
-    agent: str
-    message: object
 
 
 class Sent(NamedTuple):

@@ -82,7 +82,11 @@ class Pause(public.Command, frozen=True):
 
     reason: Reason = ""
     finish: Annotated[
-        bool, about("Stop running turns; without it they finish.", off="--interrupt")
+        bool,
+        about(
+            "Let running turns finish; if false, interrupt them.",
+            off=("--interrupt", "Stop running turns; without it they finish."),
+        ),
     ] = True
 
 
@@ -138,7 +142,7 @@ class Archive(public.Command, frozen=True):
     def carry_out(self, owner: Owner) -> None:
         """Record it, then move the runes."""
         owner.order(self)
-        owner.archive()
+        owner.runtime.archive(owner.conversation)
 
 
 class HandOver(public.Command, frozen=True):

@@ -53,8 +53,9 @@ class Send(Command, frozen=True):
 
     def message(self, owner: Owner) -> actor.Send:
         """Return what the session's actor is sent, with an id."""
-        own = self.message_id
-        name = owner.new_id("msg") if own is None else owner.check_id(own, "message id")
+        own, runtime = self.message_id, owner.runtime
+        name = runtime.new_id("msg") if own is None else runtime.redactor.value(own)
+        check_id(name, "message id")
         return actor.Send(name, self.content, self.mode, self.to, own_id=own is not None)
 
     def carry_out(self, owner: Owner) -> dict[str, str]:
@@ -133,7 +134,7 @@ def _turns(number: int) -> str:
 
 def _is_stopped(owner: Owner, message_id: str, halt: actor.Interrupt) -> bool:
     """Wait until a turn has ended that is to stop; return False if it ended by itself."""
-    log, conversation = owner.log, owner.conversation
+    log, conversation = owner.runtime.log, owner.conversation
     try:
         how = owner.ask(
             actor.Await(message_id, halt),

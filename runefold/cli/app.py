@@ -3,8 +3,8 @@
 import contextlib
 import io
 import sys
-from collections.abc import Callable
-from typing import Annotated, Final
+from collections.abc import Callable, Collection
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -28,10 +28,31 @@ from runefold.cli import (
     verify,
 )
 from runefold.cli.failures import EXIT_CODES, Guarded
+from runefold.open_hook import kinds_of
+
+APP: Final = "--app"
+
+
+class WithApps(Guarded):
+    """The commands of `runefold`; with --app, those of the kinds that an app brings as well."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 -- as it is in click
+        """Find a command; `runefold KIND VERB ... --app MODULE:BUILD` finds an app's."""
+        if self.get_command(ctx, args[0]) is None and APP in args[:-1]:
+            at = args.index(APP)
+            kinds = kinds_of(args[at + 1])
+            theirs = typer.Typer()
+            known = Commands([*COMMANDS.kinds.values(), *kinds])
+            add(theirs, known, {kind.name for kind in kinds})
+            found = typer.main.get_group(theirs).get_command(ctx, args[0])
+            if found is not None:
+                return args[0], found, [*args[1:at], *args[at + 2 :]]
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="runefold",
-    cls=Guarded,
+    cls=WithApps,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     add_completion=False,
@@ -67,10 +88,12 @@ _TOP: Final = {"session": "Sessions", "tool": "Calls"}
 """Kinds whose commands need no kind before them, and the heading of each."""
 
 
-def add(to: typer.Typer, commands: Commands) -> None:
+def add(to: typer.Typer, commands: Commands, kinds: Collection[str]) -> None:
     """Add a verb for each command: `runefold VERB`, and `runefold KIND VERB` for other kinds."""
     groups: dict[str, typer.Typer] = {}
     for kind, command in commands:
+        if kind.name not in kinds:
+            continue
         panel = _TOP.get(kind.name)
         if panel is None and kind.name not in groups:
             groups[kind.name] = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
@@ -104,7 +127,7 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
 }
 for panel, verbs_of in _TO_A_RUNTIME.items():
     if panel == "Prove":
-        add(app, COMMANDS)
+        add(app, COMMANDS, COMMANDS.kinds)
     for name, command in verbs_of.items():
         app.command(name, epilog=EXIT_CODES, rich_help_panel=panel)(command)
 app.add_typer(log, rich_help_panel="Keep")

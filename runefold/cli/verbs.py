@@ -158,12 +158,11 @@ class _Field:
             about: Any = typer.Argument(metavar=shown, help=self._help, show_default=False)
             return _parameter(self.name, Annotated[self._asked(), about])
         if isinstance(self._type, kinds.BoolType):
-            off = self._extra.get("off") if self.default else None
-            flag = self._extra.get("option") or off or f"--{_hyphened(self.name)}"
-            if self.default and not off:
-                flag = f"--{_hyphened(self.name)}/--no-{_hyphened(self.name)}"
-            about = typer.Option(flag, help=self._help, show_default=False)
-            value = bool(self.default) and not off
+            name = f"--{_hyphened(self.name)}"
+            both = f"{name}/--no-{_hyphened(self.name)}" if self.default else name
+            flag, told = self._extra.get("off") or (both, self._help)
+            about = typer.Option(flag, help=told, show_default=False)
+            value = bool(self.default) and "off" not in self._extra
             return _parameter(self.name, Annotated[bool, about], default=value)
         flag = self._extra.get("option") or f"--{_hyphened(self.name)}"
         about = typer.Option(flag, metavar=metavar, help=self._help, show_default=False)
@@ -181,7 +180,7 @@ class _Field:
             return me() if "who" in self._extra else msgspec.UNSET
         match self._type:
             case kinds.BoolType():
-                return not given if self._extra.get("off") and self.default else given
+                return given != ("off" in self._extra)
             case kinds.LiteralType():
                 return given.name
             case kinds.StrType():

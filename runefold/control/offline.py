@@ -15,11 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.catalogue import BIRTHS, CODEC, COMMANDS, WARDS
+from actors.catalogue import BIRTHS, COMMANDS, WARDS, codec_of
 from actors.clock import SystemClock
-from actors.command import Order, noun
+from actors.command import Facts, Order, noun
 from actors.draft import Draft
-from actors.facts import HallFacts
 from actors.hall import Hall, Offices
 from actors.session.lifecycle import ENTITY as SESSION
 from actors.threads import ThreadScheduler
@@ -67,7 +66,8 @@ class OfflineCommands(Commander):
 
         An app that is started meanwhile waits for the end of the `errand`.
         """
-        log = Runelog.open(directory, CODEC, create=False, errand=errand)
+        codec = codec_of(commands.kinds.values())
+        log = Runelog.open(directory, codec, create=False, errand=errand)
         return cls(log, commands=commands)
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class OfflineCommands(Commander):
             raise Refused(msg)
         writer = OfflineWriter(hall, kind, entity)
         order = Order(command, "", self._chance.id("req") if command.numbered else "")
-        meant = command.meant(HallFacts(hall, entity, writer.state, order, offline=True))
+        meant = command.meant(Facts(hall, entity, writer.state, order, offline=True))
         if meant is not None:
             writer.record(meant, at_once=command.offline == "at_once")
         return command.answered(meant)
