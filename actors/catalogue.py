@@ -37,5 +37,7 @@ RESERVED: Final = frozenset(
 )
 """Names and prefixes that machines of ours will have, so that no app takes them."""
 
+COMMANDS: Final = KINDS.commands
+"""What users may ask of the product's own kinds."""
 CODEC: Final = KINDS.codec
 """Reads and writes the runes of the product's own kinds."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+from actors.command import Commands
 from actors.entity import Entity
 from runelog.codec import Codec
 from runelog.errors import Refused
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from actors.audit import Audit
     from actors.children import OnClose
+    from actors.command import Command
     from actors.shell import Shell
     from runelog.rune import Rune
 
@@ -88,18 +90,18 @@ class Kind(Entity):
     """What the ids of its entities begin with, before an underscore."""
     runes: tuple[type[Rune], ...]
     """Those that it owns, in the order in which documents list them."""
-    single: bool = False
-    """Whether a conversation has one such entity, whose id is the prefix alone."""
     conversation: str = ""
     """Of a root: the reserved conversation that begins with it; empty for all others."""
+    single: bool = False
+    """Whether a conversation has one such entity, whose id is the prefix alone."""
+    commands: tuple[type[Command], ...] = ()
+    """What users may ask of it."""
     streams: tuple[str, ...] = ()
     """Prefixes of further streams that it keeps, which are no entities."""
     parents: tuple[str, ...] = ()
     """The kinds that give birth to it; none for the root of a conversation."""
     actor: type[Shell] | None = None
     """None for one that is decided by whichever actor concerns itself with it."""
-    commands: tuple[type, ...] = ()
-    """What users may ask of it."""
     waits_for_human: Callable[[Any, Waits], bool] = field(default=_never)
     """Whether an entity with work left only waits for a human: no mishap, and no reason to stay
     awake. Given its state, and a way to ask the same of the entities that it waits for."""
@@ -152,7 +154,7 @@ class Kind(Entity):
     def of(cls, entity: Entity, **facts: Any) -> Self:  # noqa: ANN401 -- the fields above
         """Return a kind with the law of an entity."""
         law = {each.name: getattr(entity, each.name) for each in fields(entity) if each.init}
-        return cls(**law, **facts)
+        return cls(**{**law, **facts})
 
     @property
     def is_root(self) -> bool:
@@ -188,6 +190,8 @@ class Kinds:
         }
         """What kind of entity a rune gives birth to."""
         self.runes: Final = tuple(rune for kind in self.all for rune in kind.runes)
+        self.commands: Final = Commands(self.all)
+        """What users may ask of them."""
         self.codec: Final = Codec(self.runes)
         """Reads and writes all their runes."""
         self.progress: Final = frozenset(rune for kind in self.all for rune in kind.progress)

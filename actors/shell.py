@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from actors.children import Ended
+from actors.command import Facts, Order
 from actors.commands import Recover, TimeUp
 from actors.draft import Draft
 from actors.entity import Routing
@@ -87,6 +88,9 @@ class Shell(Process):
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- of whichever law
         """Return the command that a message means; None if it only asks to look what is due."""
+        if isinstance(message, Order):
+            facts = Facts(self.hall, self.me, self.state, message, offline=False)
+            return message.command.meant(facts)
         return None if isinstance(message, Wake) else message
 
     def perform(self, effect: Any) -> None:  # noqa: ANN401 -- as above

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 MOST: Final = 2**53
 """No amount is larger."""
-LONGEST: Final = 10_000
-"""No reason has more characters."""
 LARGEST: Final = 10**9
 """No number of seconds is larger: it is stored in billionths."""
 
@@ -39,23 +37,6 @@ def text(value: object, what: str) -> str:
         msg = f"{what} holds {half!r}, half of a character: send whole ones"
         raise Refused(msg) from None
     return value
-
-
-def reason(value: object) -> str:
-    """Return why somebody wants something, or refuse what is no text or is a book.
-
-    >>> reason("x" * 20_000)
-    Traceback (most recent call last):
-    ...
-    runelog.errors.Refused: a reason of 20,000 characters is kept again and again: use up to 10,000
-    """
-    found = text(value, "a reason")
-    if len(found) > LONGEST:
-        msg = (
-            f"a reason of {len(found):,} characters is kept again and again: use up to {LONGEST:,}"
-        )
-        raise Refused(msg)
-    return found
 
 
 def count(value: object, what: str, least: int = 0) -> int:

@@ -12,21 +12,25 @@ import contextlib
 import inspect
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypedDict
 
+from actors.catalogue import KINDS, RESERVED
+from actors.kind import Kind
 from actors.model.provider import Price
 from actors.report import log as operator
 from actors.tool.adapters.command import CommandTool
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from runefold import checks
+from runefold.naming import imported
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
+    from actors.kind import Kinds
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
     from actors.tool.spec import Tool
@@ -37,6 +41,7 @@ class Options(TypedDict, total=False):
     """What a runtime can be opened with: what `Runtime` itself takes beside a log."""
 
     tools: Iterable[Tool]
+    kinds: Iterable[Kind]
     providers: Mapping[str, Provider] | None
     policy: Policy | None
     secret: Callable[[str], str] | None
@@ -87,6 +92,12 @@ def _check_price(name: str, price: object) -> None:
         raise Refused(msg)
     for what in ("input", "output"):
         checks.number(getattr(price, what), f"the {what} price of {name!r}", zero=True)
+
+
+def known_kinds(given: Iterable[Kind]) -> Kinds:
+    """Return our kinds and the app's, or refuse those that do not fit together."""
+    found = [*checks.several(given, "kinds", "kinds")]
+    return KINDS.plus(found, RESERVED) if found else KINDS
 
 
 def toolbox(tools: Iterable[Tool], directory: Path | None) -> Toolbox:
@@ -165,3 +176,32 @@ def through(opener: Opener) -> Iterator[None]:
         yield
     finally:
         _opener.reset(token)
+
+
+class _Opened(Exception):
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.options = options
+
+
+def kinds_of(app: str) -> list[Kind]:
+    """Return the kinds of an app: a list of them, or those that its function opens a runtime with.
+
+    The function is called, and nothing is opened.
+    """
+    found = imported(app, "kinds")
+    if callable(found):
+        with through(_catch):
+            try:
+                found(Path())
+            except _Opened as caught:
+                found = caught.options.get("kinds", ())
+    if isinstance(found, list | tuple) and all(isinstance(each, Kind) for each in found):
+        return [*found]
+    msg = f"{app} names no kinds: name a list of them, or a function that opens a runtime with them"
+    raise Refused(msg)
+
+
+def _catch(kind: object, directory: Path, options: Mapping[str, Any]) -> NoReturn:
+    del kind, directory
+    raise _Opened(options)

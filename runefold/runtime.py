@@ -6,8 +6,8 @@ import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.album import SNAPSHOT_EVERY
-from actors.catalogue import KINDS
 from actors.clock import SystemClock
+from actors.command import Owner
 from actors.errors import Unanswered
 from actors.hall import Offices
 from actors.process import ASK_TIMEOUT
@@ -21,6 +21,7 @@ from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
 from runefold.control.server import Control, carrier, open_beside
+from runefold.handles import Commander
 from runefold.observe.async_notify import Watch
 from runefold.observe.following import Following
 from runefold.observe.monitoring import Monitor
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self, Unpack
 
+    from actors.command import Command
+    from actors.kind import Kind
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
     from actors.process import Answer
@@ -60,7 +63,7 @@ _FORKED: Final = (
 )
 
 
-class Runtime:
+class Runtime(Commander):
     """Agents that survive.
 
     >>> import tempfile
@@ -76,6 +79,7 @@ class Runtime:
         log: Log,
         *,
         tools: Iterable[Tool] = (),
+        kinds: Iterable[Kind] = (),
         providers: Mapping[str, Provider] | None = None,
         policy: Policy | None = None,
         secret: Callable[[str], str] | None = None,
@@ -88,6 +92,8 @@ class Runtime:
     ) -> None:
         r"""Run on a log that is open; `Runtime.open` opens one.
 
+        `kinds` are machines of the app's own: see docs/your-own-machine.md.
+
         What fits a pattern in `redact`, or looks like a key of a provider, is replaced before it is
         kept, wherever it comes from: such as `r"acct-\d{10}"`, or `re.escape(value)`.
 
@@ -97,6 +103,9 @@ class Runtime:
         self.home = Home(_FORKED)
         """The process that it runs in: a forked child can do nothing with it but close it."""
         self.log = log
+        self.kinds = open_hook.known_kinds(kinds)
+        """The machines that it runs: ours, and those of the app."""
+        self.commands = self.kinds.commands
         # To read the patterns takes a while, and most apps have none of their own.
         patterns = list(checks.several(redact, "redact", "patterns"))
         self.redactor = Redactor(patterns) if patterns else DEFAULT
@@ -121,11 +130,11 @@ class Runtime:
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
         )
         self._closed = False
-        self._recovery = Recovery(log, self._offices, KINDS)
+        self._recovery = Recovery(log, self._offices, self.kinds)
         self.tree_of_actors = Tree(
             log,
             self._offices,
-            KINDS,
+            self.kinds,
             self._recovery.suspend,
             checks.number(idle_after, "idle_after"),
         )
@@ -137,7 +146,7 @@ class Runtime:
         self._recovery.recover(self.tree_of_actors)
         self._control: Control | None = None
         if isinstance(log, Runelog) and self.scheduler.goes_on:
-            self._control = open_beside(log.directory, carrier(self))
+            self._control = open_beside(log.directory, carrier(self), self.commands)
 
     @classmethod
     def open(
@@ -155,7 +164,8 @@ class Runtime:
         open_hook.check_names(cls, options)
         if (opener := open_hook.current()) is not None:
             return cast("Self", opener(cls, path_of(directory, "a log"), {**options}))
-        log = Runelog.open(directory, KINDS.codec, durability=durability)
+        codec = open_hook.known_kinds(options.get("kinds", ())).codec
+        log = Runelog.open(directory, codec, durability=durability)
         for notice in log.notices:
             operator.warning("file set aside", directory=str(log.directory), notice=notice)
         try:
@@ -300,6 +310,26 @@ class Runtime:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
         self.home.check()
         return draw(self.tree_of_actors.top.ref, self.scheduler, self.clock)
+
+    def do(
+        self,
+        conversation: str,
+        command: Command,
+        entity: str = "",
+        *,
+        process: str = "",
+        timeout: float | None = ASK_TIMEOUT,
+    ) -> Any:  # noqa: ANN401 -- the command's answer
+        """Give a command to an entity of a conversation, the session itself if none is named.
+
+        `process` is the other process that passed it on; `timeout` is for what it waits for.
+        """
+        self.home.check()
+        patience = checks.seconds(timeout, "timeout")
+        kind, entity = self.commands.address(command, entity)
+        checks.text(process, "a process")
+        owner = Owner(self, kind, conversation, entity, process, patience)
+        return command.carry_out(owner)
 
     # -- for sessions and turns ---------------------------------------------------------------
 

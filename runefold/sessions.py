@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from actors.agent.lifecycle import Terminate
-from actors.budget.runes import Amounts
+from actors.agent.requests import Terminate
 from actors.clock import SECOND
-from actors.errors import Unanswered
+from actors.command import Owner
 from actors.process import ASK_TIMEOUT
 from actors.session import commands as ask
-from actors.session.actor import Await, Ended, Forward, Interrupt, Look, Send, ended
+from actors.session.actor import Look
+from actors.session.requests import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.session.state import in_doubt
-from actors.tool.actor import Word
-from actors.turn.runes import Interrupted
+from actors.tool.requests import Answer, Approve, Deny
 from runefold import checks
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
 from runefold.observe.history import history
 from runefold.observe.session_list import asked
 from runefold.turns import Turn
-from runelog.errors import Refused
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from actors.command import Command
     from actors.session.state import Pending, State
+    from runefold.handles import Handle
     from runefold.observe.history import History
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility
-
-MODES: Final = ("queue", "steer")
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,21 @@ class Session:
     def _ask(self, message: object, timeout: float | None = ASK_TIMEOUT) -> Any:  # noqa: ANN401 -- the answer
         return self._runtime.ask(self.id, message, timeout)
 
+    def do(
+        self,
+        command: Command,
+        entity: str = "",
+        *,
+        process: str = "",
+        timeout: float | None = ASK_TIMEOUT,
+    ) -> Any:  # noqa: ANN401 -- the command's answer
+        """Give a command to the session, or to an entity of it; docs/COMMANDS.md lists them all."""
+        return self._runtime.do(self.id, command, entity, process=process, timeout=timeout)
+
+    def entity(self, kind: str, entity: str) -> Handle:
+        """Return a handle of an entity of this session, with the commands of its kind."""
+        return self._runtime.entity(kind, self.id, entity)
+
     # -- messages -----------------------------------------------------------------------------
 
     def send(
@@ -103,45 +116,17 @@ class Session:
         With `mode="steer"` it takes over from the turn that is running now. With a `message_id` of
         your own, sending it again is harmless: you get the same turn.
         """
-        checks.text(content, "a message")
-        checks.text(to, "the agent that a message is for")
-        if mode not in MODES:
-            msg = f"mode={mode!r}: use 'queue' to wait for the running turn, 'steer' to take over"
-            raise Refused(msg)
-        if message_id is None:
-            name = self._runtime.new_id("msg")
-        else:
-            # Ids are kept as they are: one that looks like a secret is none.
-            name = check_id(self._runtime.redactor.value(message_id), "message id")
-        sent = self._ask(Send(name, content, mode, to, own_id=message_id is not None))
-        return Turn(self._runtime, self.id, name, sent.before, sent.end)
+        command = Send(content, mode, to, message_id)
+        runtime = self._runtime
+        kind, me = runtime.commands.address(command)
+        owner = Owner(runtime, kind, self.id, me, "", ASK_TIMEOUT)
+        message = command.message(owner)
+        sent = owner.ask(message)
+        return Turn(runtime, self.id, message.message_id, sent.before, sent.end)
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop what is running now and keep what there is; return how many turns were stopped."""
-        checks.reason(reason)
-        timeout = checks.seconds(timeout, "timeout")
-        # By their names: asked again after a crash, it does not stop those that began since.
-        now: State = self._ask(Look(), timeout)
-        if not now.running:
-            return 0
-        halt = Interrupt(reason, tuple(each.turn_id for each in now.running))
-        self._ask(halt, timeout)
-        return sum(self._is_stopped(each.message_id, halt, timeout) for each in now.running)
-
-    def _is_stopped(self, message_id: str, halt: Interrupt, timeout: float | None) -> bool:
-        """Wait until a turn has ended that is to stop; tell whether it did not end by itself."""
-        log = self._runtime.log
-        try:
-            how = self._runtime.ask(
-                self.id, Await(message_id, halt), timeout, lambda: ended(log, self.id, message_id)
-            )
-        except Unanswered:
-            msg = (
-                f"{self.id}: the turn of {message_id} has not ended within {timeout} s; "
-                "it was told to stop, and may still do so"
-            )
-            raise Unanswered(msg) from None
-        return isinstance(how, Ended) and isinstance(how.rune, Interrupted)
+        return int(self.do(Interrupt(reason), timeout=timeout)["stopped"])
 
     # -- its course ---------------------------------------------------------------------------
 
@@ -156,19 +141,19 @@ class Session:
 
         To stop what a pause has let finish, `interrupt`.
         """
-        self._ask(ask.Pause(checks.reason(reason), bool(finish)))
+        self.do(ask.Pause(reason, bool(finish)))
 
     def resume(self) -> None:
         """Go on after a pause."""
-        self._ask(ask.Resume())
+        self.do(ask.Resume())
 
     def suspend(self, reason: str) -> None:
-        """Begin no more turns until somebody has seen to the reason."""
-        self._ask(ask.Suspend(checks.reason(reason), actor="user"))
+        """Begin no more turns until a human has seen to the reason."""
+        self.do(Suspend(reason))
 
     def unsuspend(self, reason: str = "") -> None:
-        """Go on: somebody has seen to what it was suspended for."""
-        self._ask(ask.Unsuspend(checks.reason(reason)))
+        """Go on: what it was suspended for has been seen to."""
+        self.do(Unsuspend(reason))
 
     def replenish(
         self,
@@ -182,31 +167,16 @@ class Session:
         cost: float = 0,
     ) -> None:
         """Raise the limits of the session's budget, or of an agent's, by so much."""
-        amounts = Amounts(
-            tokens=checks.count(tokens, "tokens"),
-            tool_calls=checks.count(tool_calls, "tool_calls"),
-            wall=round(checks.number(wall_seconds, "wall_seconds", zero=True) * SECOND),
-            retries=checks.count(retries, "retries"),
-            sub_calls=checks.count(sub_calls, "sub_calls"),
-            cost=round(checks.number(cost, "cost", zero=True) * 1_000_000),
-        )
-        if amounts == Amounts():
-            msg = "replenish() raises nothing: say by how much, such as tokens=10_000"
-            raise Refused(msg)
-        request = self._runtime.new_id("req")
-        self._ask(ask.Replenish(request, agent or "session", amounts))
+        more = Replenish(agent, tokens, tool_calls, wall_seconds, retries, sub_calls, cost)
+        self.do(more)
 
     def close(self, reason: str = "", *, timeout: float | None = ASK_TIMEOUT) -> None:
         """Accept nothing more, stop what runs, and bring everything to its end."""
-        checks.reason(reason)
-        timeout = checks.seconds(timeout, "timeout")
-        self._ask(ask.Close(reason))
-        self._runtime.wait_for(self.id, "session.closed", timeout)
+        self.do(ask.Close(reason), timeout=timeout)
 
     def archive(self) -> None:
         """Move a closed conversation to cold storage: still listed and readable."""
-        self._ask(ask.Archive())
-        self._runtime.archive(self.id)
+        self.do(ask.Archive())
 
     # -- agents -------------------------------------------------------------------------------
 
@@ -219,13 +189,11 @@ class Session:
 
     def hand_over(self, to: str) -> None:
         """Let another agent take the messages that name none."""
-        self._ask(ask.HandOver(check_id(to, "agent id")))
+        self.do(ask.HandOver(to))
 
     def kill(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
         """Terminate an agent; one with a turn running only by `force`."""
-        check_id(agent, "agent id")
-        end = Terminate(checks.reason(reason), bool(force), "user")
-        self._ask(Forward("agent", agent, agent, end))
+        self.do(Terminate(reason, bool(force)), agent)
 
     # -- approvals ----------------------------------------------------------------------------
 
@@ -245,11 +213,11 @@ class Session:
 
     def approve(self, call_id: str, *, approver: str, process: str = "") -> None:
         """Let a call run that waits for a human; `process` is the other one that passed it on."""
-        self._say(call_id, Word("approve", approver, process=process))
+        self.do(Approve(approver), call_id, process=process)
 
     def deny(self, call_id: str, *, reason: str, approver: str = "user", process: str = "") -> None:
         """Deny a call that waits for a human; `process` is the other one that passed it on."""
-        self._say(call_id, Word("deny", approver, reason, process=process))
+        self.do(Deny(approver, reason), call_id, process=process)
 
     def answer(
         self,
@@ -261,16 +229,7 @@ class Session:
         process: str = "",
     ) -> None:
         """Say of a call in doubt that it is to run again, that it happened, or to give it up."""
-        self._say(call_id, Word(verdict, approver, output=output, process=process))
-
-    def _say(self, call_id: str, word: Word) -> None:
-        check_id(call_id, "call id")
-        if not checks.text(word.approver, "an approver"):
-            msg = "an approver has a name: say who answers, such as approver='ada'"
-            raise Refused(msg)
-        checks.reason(word.reason)
-        checks.reason(word.process)
-        self._ask(Forward("tool", call_id, "", word))
+        self.do(Answer(approver, verdict, output), call_id, process=process)
 
     def in_doubt(self) -> list[str]:
         """Return the calls whose outcome nobody knows, those included that a human is asked about.

@@ -6,10 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-import msgspec
-
 from actors.agent.runes import AgentConfig
-from actors.budget.runes import Amounts, Limits
+from actors.budget.runes import Limits
 from actors.clock import SECOND
 from runefold import checks
 from runelog.errors import Refused
@@ -82,14 +80,6 @@ class Budget:
             sub_calls=self.sub_calls,
             cost=None if self.cost is None else round(self.cost * _FRACTIONS["cost"]),
         )
-
-    def amounts(self) -> Amounts:
-        """Return it as so much of each thing: nothing where there is no limit.
-
-        >>> Budget(tool_calls=5).amounts().tool_calls
-        5
-        """
-        return Amounts(*(limit or 0 for limit in msgspec.structs.astuple(self.limits())))
 
 
 def checked_budget(given: object, whose: str) -> Budget:

@@ -7,6 +7,7 @@ from typing import Final
 from actors.agent import runes
 from actors.agent.actor import AgentActor
 from actors.agent.lifecycle import ENTITY
+from actors.agent.requests import COMMANDS
 from actors.kind import Kind
 
 KIND: Final = Kind.of(
@@ -16,5 +17,6 @@ KIND: Final = Kind.of(
     in_table=False,  # the session's law knows it
     runes=(runes.Spawning, runes.Ready, runes.Failed, runes.Terminated, runes.Equipped),
     actor=AgentActor,
+    commands=COMMANDS,
     stuck={"spawning": 60.0},
 )

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
 from actors.children import ChildGone
+from actors.command import Forward, Order
 from actors.errors import Dead
 from actors.process import Answer
 from actors.root import Root
@@ -17,7 +18,8 @@ from actors.session.runes import InputRefused
 from actors.session.state import is_stuck, member
 from actors.shell import Wake
 from actors.tool import runes as tools
-from actors.tool.actor import Word
+from actors.tool.requests import Answer as Verdict
+from actors.tool.requests import Approve
 from actors.turn import runes as turns
 from actors.turn.actor import Stop
 from runelog.errors import LogFull, Refused
@@ -64,15 +66,6 @@ class Interrupt(NamedTuple):
     """Only these; all of them if none is named."""
     actor: Actor = "user"
     """Who wants it: the runtime itself is `system`."""
-
-
-class Forward(NamedTuple):
-    """Pass a command on to an entity of this conversation, which answers it."""
-
-    kind: str
-    entity: str
-    agent: str
-    message: object
 
 
 class Sent(NamedTuple):
@@ -235,18 +228,22 @@ class SessionActor(Root):
             )
             super()._reply(reply_to, Refused(msg))
             return
-        agent = order.agent or self._caller_of(order.entity)
+        agent = order.agent or self._agent_of(order.kind, order.entity)
         if agent:
             self.hall.children.ensure(order.kind, order.entity, agent)
         if not agent or not self.hall.tell(order.entity, order.message, reply_to):
-            msg = f"there is no {order.kind} call {order.entity} in {self.hall.conversation}"
+            said = order.message
+            noun = (said.command.noun if isinstance(said, Order) else "") or order.kind
+            msg = f"there is no {noun} {order.entity} in {self.hall.conversation}"
             super()._reply(reply_to, Refused(msg))
 
-    def _caller_of(self, call: str) -> str:
+    def _agent_of(self, kind: str, call: str) -> str:
         """Return the agent whose model asked for a call; nothing if there is no such call.
 
         Its own law knows best what can still be said about it, also when it is over.
         """
+        if kind == "agent":
+            return call
         self.hall.settle()
         if not self.hall.log.version(self.hall.conversation, call):
             return ""
@@ -354,8 +351,12 @@ _ENDS = (turns.Completed, turns.Interrupted, turns.Error)
 
 
 def _lets_run(message: object) -> bool:
-    """Tell whether a human's word has a tool run; to say no, or what happened, runs nothing."""
-    return isinstance(message, Word) and message.verdict in {"approve", "rerun"}
+    """Return True if a command has a tool run; to say no, or what happened, runs nothing."""
+    match message:
+        case Order(Approve()) | Order(Verdict(verdict="rerun")):
+            return True
+        case _:
+            return False
 
 
 class _Later(NamedTuple):

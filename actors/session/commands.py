@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from actors import command as public
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Amounts
 from actors.children import Adopt as Adopt  # noqa: PLC0414 -- the session's law takes these too
@@ -14,8 +15,13 @@ from actors.children import NoteRestart as NoteRestart  # noqa: PLC0414
 from actors.children import Reopen as Reopen  # noqa: PLC0414
 from actors.children import Rest as Rest  # noqa: PLC0414
 from actors.children import StopChild as StopChild  # noqa: PLC0414
+from actors.command import Reason, about
 from actors.entity import Actor
 from actors.session.runes import BudgetInfo, Mode, SessionConfig
+from runelog.rune import check_id
+
+if TYPE_CHECKING:
+    from actors.command import Owner
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -71,19 +77,32 @@ class Begin(msgspec.Struct, frozen=True):
     now: int
 
 
-class Pause(msgspec.Struct, frozen=True):
-    """Begin no more turns."""
+class Pause(public.Command, frozen=True):
+    """Begin no more turns in a session until it is resumed. Messages are still accepted.
 
-    reason: str = ""
-    finish: bool = True
-    """Let running turns finish; if not, interrupt them."""
-    actor: Actor = "user"
+    Refused if the session is suspended (unsuspend it first) or closed, and if it is paused and an
+    earlier pause lets turns finish that are to be interrupted now (interrupt them).
+    """
+
+    done: ClassVar[str] = "paused"
+
+    reason: Reason = ""
+    finish: Annotated[
+        bool,
+        about(
+            "Let running turns finish; if false, interrupt them.",
+            off=("--interrupt", "Stop running turns; without it they finish."),
+        ),
+    ] = True
 
 
-class Resume(msgspec.Struct, frozen=True):
-    """Go on after a pause."""
+class Resume(public.Command, frozen=True):
+    """Go on with a session that was paused.
 
-    actor: Actor = "user"
+    Refused if the session is suspended (unsuspend it first) or closed.
+    """
+
+    done: ClassVar[str] = "resumed"
 
 
 class Replenish(msgspec.Struct, frozen=True):
@@ -95,25 +114,56 @@ class Replenish(msgspec.Struct, frozen=True):
     actor: Actor = "user"
 
 
-class Close(msgspec.Struct, frozen=True):
-    """Accept nothing more and bring everything to its end."""
+class Close(public.Command, frozen=True):
+    """Bring a session to its end: nothing more is accepted, what runs is stopped.
 
-    reason: str = ""
-    actor: Actor = "user"
+    Never refused; a session that is closed stays closed.
+    """
+
+    done: ClassVar[str] = "closed"
+
+    reason: Reason = ""
+
+    def carry_out(self, owner: Owner) -> None:
+        """Return once everything in the session has ended."""
+        owner.order(self)
+        owner.wait_for("session.closed")
+
+    def told(self, target: str, answer: object, *, later: bool) -> str:
+        """Report that it is closed, or will be."""
+        del answer
+        return f"{'closing' if later else 'closed'} {target}"
 
 
-class Archive(msgspec.Struct, frozen=True):
-    """Let the closed conversation go to cold storage."""
+class Archive(public.Command, frozen=True):
+    """Move a closed session to cold storage: still listed and readable.
 
-    actor: Actor = "user"
+    Refused if the session is not closed: close it first.
+    """
+
+    done: ClassVar[str] = "archived"
+    offline: ClassVar[Literal["no"]] = "no"
+    way_out: ClassVar[str] = "use `runefold log archive`"
+
+    def carry_out(self, owner: Owner) -> None:
+        """Record it, then move the runes."""
+        owner.order(self)
+        owner.runtime.archive(owner.conversation)
 
 
-class HandOver(msgspec.Struct, frozen=True):
-    """Let another agent take the messages that name none."""
+class HandOver(public.Command, frozen=True):
+    """Let another agent take the messages that name none.
 
-    to: str
-    sender: str = ""
-    """Who hands over; empty for whoever speaks for the session now."""
+    Refused if the session has no such agent, or is closed.
+    """
+
+    done: ClassVar[str] = "handed over"
+
+    to: Annotated[str, about("The id of the agent that takes over.", metavar="AGENT")]
+
+    def check(self) -> None:
+        """Refuse what is no id."""
+        check_id(self.to, "agent id")
 
 
 class AgentGone(msgspec.Struct, frozen=True):

@@ -211,8 +211,8 @@ def _about_agents(state: State, command: ask.AgentCommand) -> list[Rune]:
             return [created, limits, *_spawn(root)]
         case ask.Spawn(agent_id):
             return [] if member(state, agent_id) is not None else _spawn_child(state, command)
-        case ask.HandOver(to, sender):
-            return _hand_over(state, command, to, sender or state.front)
+        case ask.HandOver(to):
+            return _hand_over(state, command, to, state.front)
         case ask.AgentGone(agent_id, error):
             return _bury(state, agent_id, error)
         case ask.Adopt(child, kind, on_close):
@@ -296,14 +296,14 @@ def _bury(state: State, agent_id: str, error: str) -> list[Rune]:
 
 def _about_halts(state: State, command: ask.HaltCommand) -> list[Rune]:
     match state.phase, command:
-        case Phase.ACTIVE, ask.Pause(reason, finish, actor):
-            return [Paused(reason=reason, finish=finish, actor=actor)]
+        case Phase.ACTIVE, ask.Pause(reason, finish):
+            return [Paused(reason=reason, finish=finish, actor="user")]
         case Phase.PAUSED, ask.Pause(finish=finish) if finish or not state.finish:
             return []
         case Phase.PAUSED, ask.Pause():
             return _pause_harder(state)
-        case Phase.PAUSED, ask.Resume(actor):
-            return [Resumed(actor=actor)]
+        case Phase.PAUSED, ask.Resume():
+            return [Resumed(actor="user")]
         case Phase.ACTIVE, ask.Suspend(reason, budget_info, actor):
             return [Suspended(reason=reason, budget_info=budget_info, actor=actor)]
         case Phase.SUSPENDED, ask.Unsuspend(reason, actor) if has_root(state):
@@ -355,12 +355,12 @@ def _about_its_course(state: State, command: ask.CourseCommand) -> list[Rune]:
             return [_activated(state, trigger)]
         case Phase.ACTIVE, ask.Activate():
             return []
-        case _, ask.Close(reason, actor):
-            return [Closing(reason=reason, actor=actor)] if state.phase in LIVE else []
+        case _, ask.Close(reason):
+            return [Closing(reason=reason, actor="user")] if state.phase in LIVE else []
         case Phase.CLOSING, ask.Finish():
             return [Closed(final_stats=state.stats)]
-        case Phase.CLOSED, ask.Archive(actor):
-            return [Archived(actor=actor)]
+        case Phase.CLOSED, ask.Archive():
+            return [Archived(actor="user")]
         case (Phase.ARCHIVED, ask.Archive()) | (Phase.CLOSED | Phase.ARCHIVED, ask.Finish()):
             return []
         case _:

@@ -10,6 +10,7 @@ from actors.session import runes
 from actors.session.actor import SessionActor
 from actors.session.audits import Supervision
 from actors.session.lifecycle import ENTITY, is_at_work
+from actors.session.requests import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +63,7 @@ KIND: Final = Kind.of(
         children.Ended,
     ),
     actor=SessionActor,
+    commands=COMMANDS,
     waits_for_human=waits_for_human,
     answers=answers,
     sealed_by=frozenset({runes.Closed}),

@@ -15,7 +15,6 @@ from actors.shell import NEAR, Shell
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import (
     Abandon,
-    Answer,
     Begin,
     Effect,
     Fail,
@@ -26,7 +25,6 @@ from actors.tool.lifecycle import (
     Probed,
     Report,
     RunTool,
-    Verdict,
     is_running,
 )
 from actors.tool.outcome import Outcome, in_words
@@ -39,31 +37,12 @@ from actors.tool.spec import asked, fitted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.budget.lifecycle import State as Budget
     from actors.hall import Hall
     from actors.ports import Steps, Timer
     from actors.tool.lifecycle import State
     from actors.tool.running_calls import RunningCalls
     from actors.tool.spec import Tool
     from runelog.rune import Rune
-
-
-class Word(NamedTuple):
-    """What a human says about a call that waits for one."""
-
-    verdict: Verdict
-    approver: str
-    reason: str = ""
-    output: Any = None
-    process: str = ""
-    """The other process through which it was said; empty if the app itself says it."""
-
-
-def meant_by(word: Word, state: State, budget: Budget, now: int) -> Answer:
-    """Return what a human says as a command, with the time and the budget to judge it by."""
-    _, approver, reason, output, process = word
-    approval = state.approval_id
-    return Answer(approval, word.verdict, approver, now, budget, reason, output, process)
 
 
 def near(state: State) -> int | None:
@@ -132,9 +111,6 @@ class ToolActor(Shell):
                 return None if self._waits_for_its_end(message) else message
             case Fail(status="cancelled"):
                 return self._ended_as_told(message)
-            case Word():
-                now = self.hall.offices.clock.now()
-                return meant_by(message, self.state, self.hall.ward("budget").state, now)
             case Undone(outcome):
                 # It may be that we want it stopped since: then that is what it came to.
                 if self._why is not None:

@@ -9,6 +9,7 @@ from actors.tool import runes
 from actors.tool.actor import ToolActor, near
 from actors.tool.audits import Tools
 from actors.tool.lifecycle import ENTITY, Phase
+from actors.tool.requests import COMMANDS
 
 if TYPE_CHECKING:
     from actors.kind import Waits
@@ -36,6 +37,7 @@ KIND: Final = Kind.of(
         runes.Result,
     ),
     actor=ToolActor,
+    commands=COMMANDS,
     waits_for_human=waits_for_human,
     near=near,
     progress=frozenset({runes.Result}),

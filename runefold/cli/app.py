@@ -3,15 +3,17 @@
 import contextlib
 import io
 import sys
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Collection
+from typing import Annotated, Any, Final
 
 import typer
 
 import runefold
+from actors.catalogue import KINDS, RESERVED
+from actors.kind import Kinds
+from actors.session.requests import Send
 from runefold.cli import (
     backup,
-    course,
     crash,
     keep,
     laws,
@@ -22,13 +24,34 @@ from runefold.cli import (
     policy,
     serve,
     talk,
+    verbs,
     verify,
 )
 from runefold.cli.failures import EXIT_CODES, Guarded
+from runefold.open_hook import kinds_of
+
+APP: Final = "--app"
+
+
+class WithApps(Guarded):
+    """The commands of `runefold`; with --app, those of the kinds that an app brings as well."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 -- as it is in click
+        """Find a command; `runefold KIND VERB ... --app MODULE:BUILD` finds an app's."""
+        if self.get_command(ctx, args[0]) is None and APP in args[:-1]:
+            at = args.index(APP)
+            kinds = kinds_of(args[at + 1])
+            theirs = typer.Typer()
+            add(theirs, KINDS.plus(kinds, RESERVED), {kind.name for kind in kinds})
+            found = typer.main.get_group(theirs).get_command(ctx, args[0])
+            if found is not None:
+                return args[0], found, [*args[1:at], *args[at + 2 :]]
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="runefold",
-    cls=Guarded,
+    cls=WithApps,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     add_completion=False,
@@ -60,6 +83,34 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 for name, command in _COMMANDS.items():
     log.command(name, epilog=EXIT_CODES)(command)
 
+_TOP: Final = {"session": "Sessions", "tool": "Calls"}
+"""Kinds whose commands need no kind before them, and the heading of each."""
+
+
+def add(to: typer.Typer, known: Kinds, kinds: Collection[str]) -> None:
+    """Add a verb for each command: `runefold VERB`, and `runefold KIND VERB` for other kinds."""
+    groups: dict[str, typer.Typer] = {}
+    for kind, command in known.commands:
+        if kind.name not in kinds:
+            continue
+        panel = _TOP.get(kind.name)
+        if panel is None and kind.name not in groups:
+            groups[kind.name] = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+            about = f"Give commands to an entity of the kind {kind.name}."
+            to.add_typer(groups[kind.name], name=kind.name, help=about, rich_help_panel="Kinds")
+        sends = command is Send
+        verb = verbs.verb(
+            known,
+            kind,
+            command,
+            talk.send if sends else verbs.carry,
+            talk.options if sends else None,
+        )
+        name = command.verb().replace("_", "-")
+        place = to if panel else groups[kind.name]
+        place.command(name, epilog=EXIT_CODES, rich_help_panel=panel)(verb)
+
+
 _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
     "Run": {"run": serve.run},
     "Look": {
@@ -71,24 +122,12 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
         "verify": verify.verify,
         "lifecycles": laws.lifecycles,
     },
-    "Talk": {
-        "send": talk.send,
-        "interrupt": talk.interrupt,
-        "approve": talk.approve,
-        "deny": talk.deny,
-        "answer": course.answer,
-    },
-    "Steer": {
-        "pause": course.pause,
-        "resume": course.resume,
-        "unsuspend": course.unsuspend,
-        "replenish": course.replenish,
-        "close": course.close,
-    },
     "Prove": {"crash-test": crash.crash_test, "policy-check": policy.policy_check},
 }
-for panel, commands in _TO_A_RUNTIME.items():
-    for name, command in commands.items():
+for panel, verbs_of in _TO_A_RUNTIME.items():
+    if panel == "Prove":
+        add(app, KINDS, KINDS.commands.kinds)
+    for name, command in verbs_of.items():
         app.command(name, epilog=EXIT_CODES, rich_help_panel=panel)(command)
 app.add_typer(log, rich_help_panel="Keep")
 

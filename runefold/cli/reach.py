@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
+    from actors.kind import Kinds
     from runefold.cli.screen import Screen
+    from runefold.handles import Commander
 
     T = TypeVar("T")
 
@@ -26,25 +28,24 @@ PATIENCE: Final = 5.0
 _PAUSE: Final = 0.05
 
 
-def deliver(
-    directory: Path, to_runtime: Callable[[Remote], T], to_log: Callable[[OfflineCommands], T]
-) -> tuple[T, bool]:
-    """Give a word to the runtime, or write it down; return the answer, and whether anybody runs.
+def deliver(directory: Path, kinds: Kinds, give: Callable[[Commander], T]) -> tuple[T, bool]:
+    """Give a command to the runtime that has the log open, or record it if none has.
 
-    Whoever holds a log and takes no commands is named.
+    Return the answer, and True if a runtime carried it out. A process that holds the log and takes
+    no commands is named.
     """
     find(directory)
     until = time.monotonic() + PATIENCE
     while True:
         with contextlib.suppress(NobodyThere):
-            return to_runtime(Remote(directory)), True
+            return give(Remote(directory, commands=kinds.commands)), True
         try:
-            with OfflineCommands.open(directory, errand()) as offline:
+            with OfflineCommands.open(directory, errand(), kinds) as offline:
                 show_notices(offline.log)
-                return to_log(offline), False
+                return give(offline), False
         except Held:
-            # It was opened a moment ago, by a runtime that is still looking through it; or by one
-            # of us, which is about to let go.
+            # A runtime opened it a moment ago and is still looking through it; or it is one of us,
+            # which is about to let go.
             if time.monotonic() > until:
                 raise Held(_held(directory)) from None
             time.sleep(_PAUSE)
@@ -58,7 +59,7 @@ def _held(directory: Path) -> str:
 
 
 def is_run(directory: Path) -> bool:
-    """Tell whether somebody has the log open for writing."""
+    """Return True if a process has the log open for writing."""
     return manifest.writer_alive(directory)
 
 
@@ -68,7 +69,7 @@ def say_later(screen: Screen, directory: Path) -> None:
 
 
 def watched(directory: Path, until: float | None) -> Iterator[float]:
-    """Yield how long to wait next, for as long as somebody runs the log and there is time."""
+    """Yield how long to wait next, for as long as a process runs the log and there is time."""
     while is_run(directory):
         left = None if until is None else until - time.monotonic()
         if left is not None and left <= 0:
@@ -77,4 +78,4 @@ def watched(directory: Path, until: float | None) -> Iterator[float]:
 
 
 _LOOK: Final = 1.0
-"""How often it is looked whether anybody still runs the log."""
+"""How often it is checked that a process still runs the log."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
+from actors.catalogue import COMMANDS
 from actors.errors import Unanswered
 from runefold.control import peers, socket_path, wire
+from runefold.handles import Commander
 from runelog.errors import Refused
 from runelog.files import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from runefold.spec import Budget
+    from actors.command import Command, Commands
 
 TIMEOUT: Final = 30.0
 """How many seconds an answer may take."""
@@ -31,23 +31,34 @@ class NobodyThere(Refused):
     """No runtime takes commands for this log: it is not open, or not in a runtime."""
 
 
-class Remote:
+class Remote(Commander):
     """The runtime that has a log open, wherever it runs on this machine.
 
-    Each call is one request and its answer. What the runtime refuses is raised here as it would be
-    there. `Unanswered` and `Broken` leave open whether it was done; a message that is sent again
-    with the same `message_id` is accepted once.
+    Each command is one request and its answer: `remote.entity("session", ID).pause()`. What the
+    runtime refuses is raised here as it would be there. `Unanswered` and `Broken` leave open if it
+    was done; a message that is sent again with the same `message_id` is accepted once.
     """
 
-    def __init__(self, directory: str | Path, *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, directory: str | Path, *, timeout: float = TIMEOUT, commands: Commands = COMMANDS
+    ) -> None:
         """Name the log's directory; nothing is asked yet."""
+        self.commands = commands
         self.directory = path_of(directory, "a log")
         self._timeout = timeout
 
-    def ask(self, request: wire.AnyRequest) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask, and return the answer; raise `NobodyThere` if there is nobody to ask."""
+    def do(self, conversation: str, command: Command, entity: str = "") -> Any:  # noqa: ANN401 -- the answer
+        """Give a command to an entity of a conversation, the session itself if none is named."""
+        ask = wire.Ask(conversation, command, entity)
+        return self._asked(lambda: wire.encode_command(self.commands, ask), conversation)
+
+    def ask(self, look: wire.AnyLook) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Ask what changes nothing; raise `NobodyThere` if no runtime takes commands."""
+        return self._asked(lambda: wire.encode(look), getattr(look, "conversation", ""))
+
+    def _asked(self, encode: Callable[[], bytes], conversation: str) -> Any:  # noqa: ANN401 -- as above
         try:
-            data = wire.encode(request)
+            data = encode()
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             msg = f"that cannot be sent: {error}"
             raise Refused(msg) from None
@@ -58,7 +69,7 @@ class Remote:
             self._connect(peer)
             reply = self._exchange(peer, data)
         if reply.error:
-            raise wire.raised(reply, request)
+            raise wire.raised(reply, conversation)
         return reply.value
 
     def _connect(self, peer: socket.socket) -> None:
@@ -93,78 +104,6 @@ class Remote:
         except OSError as error:
             msg = f"the runtime in {self.directory} went away before it answered ({error})"
             raise wire.Broken(msg) from None
-
-    # -- messages and words ---------------------------------------------------------------------
-
-    def send(
-        self,
-        session: str,
-        content: str,
-        *,
-        mode: Literal["queue", "steer"] = "queue",
-        to: str = "",
-        message_id: str | None = None,
-    ) -> str:
-        """Send a message; return its id once it is on disk."""
-        request = wire.Send(
-            session=session, content=content, mode=mode, to=to, message_id=message_id
-        )
-        sent: Mapping[str, str] = self.ask(request)
-        return sent["message_id"]
-
-    def approve(self, session: str, call: str, *, approver: str) -> None:
-        """Let a call run that waits for a human."""
-        self.ask(wire.Approve(session=session, call=call, approver=approver))
-
-    def deny(self, session: str, call: str, *, approver: str, reason: str = "") -> None:
-        """Have a call not run that waits for a human."""
-        self.ask(wire.Deny(session=session, call=call, approver=approver, reason=reason))
-
-    def answer(
-        self,
-        session: str,
-        call: str,
-        verdict: Literal["rerun", "happened", "give_up"],
-        *,
-        approver: str,
-        output: object = None,
-    ) -> None:
-        """Say what is to become of a call in doubt."""
-        plain = msgspec.to_builtins(output, builtin_types=(bytes,))
-        self.ask(
-            wire.Answer(
-                session=session, call=call, verdict=verdict, approver=approver, output=plain
-            )
-        )
-
-    def interrupt(self, session: str, reason: str = "interrupt") -> int:
-        """Stop what runs now; return how many turns were stopped."""
-        return int(self.ask(wire.Interrupt(session=session, reason=reason)))
-
-    # -- a session's course ---------------------------------------------------------------------
-
-    def pause(self, session: str, reason: str = "", *, finish: bool = True) -> None:
-        """Begin no more turns; running ones finish, or are interrupted."""
-        self.ask(wire.Pause(session=session, reason=reason, finish=finish))
-
-    def resume(self, session: str) -> None:
-        """Go on after a pause."""
-        self.ask(wire.Resume(session=session))
-
-    def unsuspend(self, session: str, reason: str = "") -> None:
-        """Go on: somebody has seen to what it was suspended for."""
-        self.ask(wire.Unsuspend(session=session, reason=reason))
-
-    def replenish(self, session: str, more: Budget, *, agent: str | None = None) -> None:
-        """Raise the limits of a session's budget, or of an agent's, by so much."""
-        given = {name: value for name, value in vars(more).items() if value is not None}
-        self.ask(wire.Replenish(session=session, agent=agent, **given))
-
-    def close(self, session: str, reason: str = "") -> None:
-        """Bring a session to its end; return once it is there."""
-        self.ask(wire.Close(session=session, reason=reason))
-
-    # -- looking --------------------------------------------------------------------------------
 
     def tree(self) -> dict[str, Any]:
         """Return the tree of actors: id, type, state, restarts and children of each."""

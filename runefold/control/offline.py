@@ -1,34 +1,31 @@
-"""Words for sessions that nobody runs: they are recorded, and nothing else happens.
+"""Commands for a log that no runtime has open: they are recorded, and nothing else happens.
 
-Where a runtime has the log open, words go to it through its socket. Where none has, whoever brings
-one opens the log itself, and only for as long as it takes to write it down: no actor is started, no
-model asked, no tool run and nothing recovered. So neither models nor tools need to be known here.
-A message waits; a call that is approved is due. The runtime that opens the log next does the rest,
-and with its own clock: nothing that is written here sets a deadline.
+Where a runtime has the log open, commands go to it through its socket. Where none has, the process
+that brings one opens the log itself, only for as long as it takes to record it: no actor is
+started, no model asked, no tool run and nothing recovered. So neither models nor tools need to be
+known here. A message waits; a call that is approved is due. The runtime that opens the log next
+does the rest, and with its own clock: nothing that is recorded here sets a deadline.
 
-Secrets are kept out here too, as far as they are known by their looks. What patterns an app has of
-its own is known where that runs, and nowhere else.
+Secrets are kept out here too, as far as they are known by their looks. The patterns of an app are
+known where the app runs, and nowhere else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from actors.catalogue import CODEC, KINDS
+from actors.catalogue import KINDS
 from actors.clock import SystemClock
+from actors.command import Facts, Order, noun
 from actors.draft import Draft
 from actors.hall import Hall, Offices
-from actors.redaction.redactor import DEFAULT
-from actors.session import commands as ask
 from actors.session.kind import KIND as SESSION
-from actors.session.lifecycle import message_entity
 from actors.threads import ThreadScheduler
-from actors.tool.actor import Word, meant_by
-from actors.tool.kind import KIND as TOOL
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from runefold.chance import SystemChance
+from runefold.handles import Commander
 from runelog.errors import Refused
 from runelog.rune import check_id
 from runelog.store import Runelog
@@ -37,30 +34,38 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from actors.command import Command
     from actors.entity import Placed
-    from actors.kind import Kind
+    from actors.kind import Kind, Kinds
     from actors.ports import Clock
     from actors.session.state import State
-    from runefold.spec import Budget
     from runelog.log import Log
 
 
-class OfflineCommands:
-    """A log that nobody runs, to leave a word in."""
+class OfflineCommands(Commander):
+    """A log that no runtime has open, to record commands in."""
 
-    def __init__(self, log: Log, *, clock: Clock | None = None) -> None:
+    def __init__(self, log: Log, *, clock: Clock | None = None, kinds: Kinds = KINDS) -> None:
         """Write to a log that is open here and nowhere else."""
         self.log = log
+        self.commands = kinds.commands
+        self._kinds = kinds
         self._clock = clock or SystemClock()
         self._chance = SystemChance()
 
     @classmethod
-    def open(cls, directory: str | Path, errand: str = "a word for a session") -> Self:
-        """Open the log in a directory; `Held` if somebody has it open already.
+    def open(
+        cls,
+        directory: str | Path,
+        errand: str = "a command for a session",
+        kinds: Kinds = KINDS,
+    ) -> Self:
+        """Open the log in a directory; `Held` if another process has it open already.
 
         An app that is started meanwhile waits for the end of the `errand`.
         """
-        return cls(Runelog.open(directory, CODEC, create=False, errand=errand))
+        log = Runelog.open(directory, kinds.codec, create=False, errand=errand)
+        return cls(log, kinds=kinds)
 
     def close(self) -> None:
         """Let go of the log."""
@@ -74,98 +79,23 @@ class OfflineCommands:
         """Let go of the log."""
         self.close()
 
-    # -- words ----------------------------------------------------------------------------------
-
-    def send(
-        self,
-        session: str,
-        content: str,
-        *,
-        mode: Literal["queue", "steer"] = "queue",
-        to: str = "",
-        message_id: str | None = None,
-    ) -> str:
-        """Leave a message; return its id once it is on disk. Its turn begins with the next open."""
-        name = self._chance.id("msg") if message_id is None else message_id
-        check_id(DEFAULT.value(name), "message id")
-        hall = self._hall(session)
-        command = ask.Accept(
-            message_id=name,
-            content=content,
-            now=self._clock.now(),
-            mode=mode,
-            to=to,
-            known=self.log.version(session, message_entity(name)) > 0,
-            begin=False,
-        )
-        OfflineWriter(hall, SESSION, SESSION.name).record(command, at_once=True)
-        return name
-
-    def approve(self, session: str, call: str, *, approver: str) -> None:
-        """Let a call run that waits for a human, as soon as somebody runs the session."""
-        self._say(session, call, Word("approve", approver))
-
-    def deny(self, session: str, call: str, *, approver: str, reason: str = "") -> None:
-        """Have a call not run that waits for a human."""
-        self._say(session, call, Word("deny", approver, reason))
-
-    def answer(
-        self,
-        session: str,
-        call: str,
-        verdict: Literal["rerun", "happened", "give_up"],
-        *,
-        approver: str,
-        output: object = None,
-    ) -> None:
-        """Say that a call in doubt happened, or give it up.
-
-        To run it again is for a runtime: written down here, that would be a run that nobody saw
-        end, and so be in doubt once more.
-        """
-        if verdict == "rerun":
-            msg = f"nobody is there to run {call} again: open the runtime, and say so there"
+    def do(self, conversation: str, command: Command, entity: str = "") -> Any:  # noqa: ANN401 -- the answer
+        """Record a command for an entity of a conversation, the session itself if none is named."""
+        kind, entity = self.commands.address(command, entity)
+        if command.offline == "no":
+            msg = f"no runtime has the log open, and {command.verb()} needs one: {command.way_out}"
             raise Refused(msg)
-        self._say(session, call, Word(verdict, approver, output=output))
-
-    # -- a session's course ---------------------------------------------------------------------
-
-    def pause(self, session: str, reason: str = "", *, finish: bool = True) -> None:
-        """Have no turn begin when somebody runs the session; those under way finish, or stop."""
-        self._steer(session, ask.Pause(reason, finish))
-
-    def resume(self, session: str) -> None:
-        """Have it go on after a pause, as soon as somebody runs it."""
-        self._steer(session, ask.Resume())
-
-    def unsuspend(self, session: str, reason: str = "") -> None:
-        """Say that somebody has seen to what it was suspended for."""
-        self._steer(session, ask.Unsuspend(reason))
-
-    def replenish(self, session: str, more: Budget, *, agent: str | None = None) -> None:
-        """Raise the limits of a session's budget, or of an agent's, by so much."""
-        request = self._chance.id("req")
-        self._steer(session, ask.Replenish(request, agent or SESSION.name, more.amounts()))
-
-    def close_session(self, session: str, reason: str = "") -> None:
-        """Accept nothing more for a session; whoever runs it next brings it to its end."""
-        self._steer(session, ask.Close(reason))
-
-    def _steer(self, session: str, command: object) -> None:
-        writer = OfflineWriter(self._hall(session), SESSION, SESSION.name)
-        writer.record(command, at_once=True)
-
-    def _say(self, session: str, call: str, word: Word) -> None:
-        check_id(call, "call id")
-        hall = self._hall(session)
-        writer = OfflineWriter(hall, TOOL, call)
-        if not writer.version or not writer.state.call.call_id:
-            msg = f"there is no call {call} in {session}"
+        hall = self._hall(conversation)
+        first = next(iter(self.log.stream(conversation, entity)), None)
+        if first is None or not isinstance(first.payload, kind.births):
+            msg = f"there is no {noun(kind, command)} {entity} in {conversation}"
             raise Refused(msg)
-        budget = hall.ward("budget").state
-        command = meant_by(word, writer.state, budget, self._clock.now())
-        # What follows from it is to follow where the call can be run, and at that time.
-        writer.record(command, at_once=False)
+        writer = OfflineWriter(hall, kind, entity)
+        order = Order(command, "", self._chance.id("req") if command.numbered else "")
+        meant = command.meant(Facts(hall, entity, writer.state, order, offline=True))
+        if meant is not None:
+            writer.record(meant, at_once=command.offline == "at_once")
+        return command.answered(meant)
 
     def state(self, session: str) -> State:
         """Return what a session's runes add up to."""
@@ -178,7 +108,7 @@ class OfflineCommands:
         if not self.log.version(session, SESSION.name):
             msg = f"{session} is no session"
             raise Refused(msg)
-        # Nobody is ever in it: it finds wards, and says what is born.
+        # No actor is ever in it: it finds entities, and says what is born.
         scheduler = ThreadScheduler(self._clock)
         offices = Offices(
             clock=self._clock,
@@ -189,12 +119,12 @@ class OfflineCommands:
             policy=Policy(mode="read_only"),
             secret=str,
         )
-        return Hall(session, self.log, scheduler.lane(session), offices, KINDS)
+        return Hall(session, self.log, scheduler.lane(session), offices, self._kinds)
 
 
 @dataclass
 class _Author:
-    """An entity, as whoever writes for it knows it."""
+    """An entity, as the one that writes for it knows it."""
 
     kind: Kind
     me: str

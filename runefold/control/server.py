@@ -20,6 +20,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from actors.catalogue import COMMANDS
 from actors.report import log as operator
 from runefold.control import peers, socket_path, wire
 from runefold.control.connection import Client
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from actors.command import Commands
     from runefold.runtime import Runtime
 
-    Carry = Callable[[wire.AnyRequest, str], Any]
+    Carry = Callable[[wire.Request, str], Any]
 
 MODE: Final = 0o600
 CLIENTS: Final = 16
@@ -52,10 +54,10 @@ _BREATH: Final = 0.5
 """How long to wait when clients cannot be let in, for want of descriptors."""
 
 
-def open_beside(directory: Path, carry: Carry) -> Control | None:
+def open_beside(directory: Path, carry: Carry, commands: Commands) -> Control | None:
     """Open the socket in a log's directory; without one the runtime works, and says so."""
     try:
-        return Control(directory, carry)
+        return Control(directory, carry, commands)
     except (OSError, RuntimeError) as error:
         operator.warning("no_control_socket", directory=str(directory), reason=str(error))
         return None
@@ -64,9 +66,10 @@ def open_beside(directory: Path, carry: Carry) -> Control | None:
 class Control:
     """Listens beside one log, from its making until it is closed."""
 
-    def __init__(self, directory: Path, carry: Carry) -> None:
-        """Listen; whoever makes it holds the log, so a socket that is there was left behind."""
+    def __init__(self, directory: Path, carry: Carry, commands: Commands = COMMANDS) -> None:
+        """Listen; this process holds the log, so a socket that is there was left behind."""
         self._carry = carry
+        self._commands = commands
         self._path = socket_path.socket_in(directory)
         self._closed = self._dropped = False
         self._shut = threading.Event()
@@ -227,7 +230,7 @@ class Control:
 
     def _reply(self, client: Client, data: bytes) -> bytes:
         try:
-            request = wire.request_from(data)
+            request = wire.request_from(data, self._commands)
             reply = wire.encode(wire.Reply(self._carry(request, peers.process_of(client.peer))))
         except RunefoldError as error:
             return wire.encode(wire.failed(error))
@@ -323,7 +326,7 @@ def carrier(runtime: Runtime) -> Carry:
     """Return what does for a runtime as it is asked, and does not keep it alive."""
     found = weakref.ref(runtime)
 
-    def carry(request: wire.AnyRequest, process: str) -> object:
+    def carry(request: wire.Request, process: str) -> object:
         alive = found()
         if alive is None:
             msg = "this runtime has been closed: open it again"

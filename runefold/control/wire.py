@@ -1,24 +1,28 @@
 """What goes through a control socket: one request, one answer, each a frame.
 
-A frame is four bytes of length, big-endian, and so many bytes of msgpack. Whoever reads one says
+A frame is four bytes of length, big-endian, and so many bytes of msgpack. The reader of one says
 how long it may be and how long it may take, so that half a frame, or a hostile one, costs little.
+A command is `{"do": name, "kind": kind, "conversation": id, "entity": id, ...}` and its own fields.
 """
 
 from __future__ import annotations
 
 import struct
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from actors import errors as actor_errors
+from actors.command import ADDRESS
 from runelog import errors as log_errors
 from runelog.codec import check_depth
 from runelog.errors import Fault, Refused, RunefoldError, TooLarge
 
 if TYPE_CHECKING:
     import socket
+
+    from actors.command import Command, Commands
 
 NAME: Final = "control"
 """The socket's name in the log's directory."""
@@ -36,122 +40,37 @@ class Broken(Fault):
 # -- requests --------------------------------------------------------------------------------------
 
 
-class Request(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="do", forbid_unknown_fields=True
-):
-    """What a runtime can be asked from outside."""
+class Look(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", forbid_unknown_fields=True):
+    """A request that changes nothing."""
 
 
-class OfSession(Request, frozen=True, kw_only=True):
-    """A request that concerns one session."""
-
-    session: str
-
-
-class Send(OfSession, frozen=True, kw_only=True, tag="send"):
-    """Accept a message. Answered with its id, and with that of its turn if that has begun."""
-
-    content: str
-    mode: Literal["queue", "steer"] = "queue"
-    to: str = ""
-    message_id: str | None = None
-
-
-class Approve(OfSession, frozen=True, kw_only=True, tag="approve"):
-    """Let a call run that waits for a human."""
-
-    call: str
-    approver: str
-
-
-class Deny(OfSession, frozen=True, kw_only=True, tag="deny"):
-    """Have a call not run that waits for a human."""
-
-    call: str
-    approver: str
-    reason: str = ""
-
-
-class Answer(OfSession, frozen=True, kw_only=True, tag="answer"):
-    """Say what is to become of a call in doubt."""
-
-    call: str
-    verdict: Literal["rerun", "happened", "give_up"]
-    approver: str
-    output: Any = None
-
-
-class Interrupt(OfSession, frozen=True, kw_only=True, tag="interrupt"):
-    """Stop what runs now. Answered with the number of turns that were stopped."""
-
-    reason: str = "interrupt"
-
-
-class Pause(OfSession, frozen=True, kw_only=True, tag="pause"):
-    """Begin no more turns."""
-
-    reason: str = ""
-    finish: bool = True
-
-
-class Resume(OfSession, frozen=True, kw_only=True, tag="resume"):
-    """Go on after a pause."""
-
-
-class Unsuspend(OfSession, frozen=True, kw_only=True, tag="unsuspend"):
-    """Go on: somebody has seen to what the session was suspended for."""
-
-    reason: str = ""
-
-
-class Replenish(OfSession, frozen=True, kw_only=True, tag="replenish"):
-    """Raise the limits of the session's budget, or of an agent's."""
-
-    agent: str | None = None
-    tokens: int = 0
-    tool_calls: int = 0
-    wall_seconds: float = 0
-    retries: int = 0
-    sub_calls: int = 0
-    cost: float = 0
-
-
-class Close(OfSession, frozen=True, kw_only=True, tag="close"):
-    """Bring a session to its end."""
-
-    reason: str = ""
-
-
-class State(OfSession, frozen=True, kw_only=True, tag="state"):
+class State(Look, frozen=True, kw_only=True, tag="state"):
     """Answered with what a session's runes add up to."""
 
+    conversation: str
 
-class Sessions(Request, frozen=True, kw_only=True, tag="sessions"):
+
+class Sessions(Look, frozen=True, kw_only=True, tag="sessions"):
     """Answered with a list of sessions, those whose ids come after `after`."""
 
     after: str = ""
     limit: int = 1_000
 
 
-class Tree(Request, frozen=True, kw_only=True, tag="tree"):
+class Tree(Look, frozen=True, kw_only=True, tag="tree"):
     """Answered with the tree of actors as it is now."""
 
 
-AnyRequest: TypeAlias = (
-    Send
-    | Approve
-    | Deny
-    | Answer
-    | Interrupt
-    | Pause
-    | Resume
-    | Unsuspend
-    | Replenish
-    | Close
-    | State
-    | Sessions
-    | Tree
-)
+class Ask(NamedTuple):
+    """A command, and the entity that it goes to."""
+
+    conversation: str
+    command: Command
+    entity: str
+
+
+AnyLook: TypeAlias = State | Sessions | Tree
+Request: TypeAlias = Ask | AnyLook
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -164,27 +83,44 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_requests: Final = msgspec.msgpack.Decoder(AnyRequest)
+_messages: Final = msgspec.msgpack.Decoder(dict[str, Any])
 _replies: Final = msgspec.msgpack.Decoder(Reply)
 
 
-def encode(message: Request | Reply) -> bytes:
-    """Return a request or a reply as the content of a frame."""
+def encode(message: Look | Reply) -> bytes:
+    """Return a look or a reply as the content of a frame."""
     return _encoder.encode(message)
 
 
-def request_from(data: bytes) -> AnyRequest:
+def encode_command(commands: Commands, ask: Ask) -> bytes:
+    """Return a command as the content of a frame: its address and its fields, side by side."""
+    kind, entity = commands.address(ask.command, ask.entity)
+    values = (ask.command.verb(), kind.name, ask.conversation, entity)
+    fields = msgspec.structs.asdict(ask.command)
+    return _encoder.encode(dict(zip(ADDRESS, values, strict=True)) | fields)
+
+
+def request_from(data: bytes, commands: Commands) -> Request:
     """Return the request in a frame, or refuse what is none."""
     try:
         check_depth(data, MAX_DEPTH)
-        found: AnyRequest = _requests.decode(data)
+        fields = _messages.decode(data)
+        if "kind" not in fields:
+            return msgspec.convert(fields, AnyLook, builtin_types=(bytes,))  # type: ignore[no-any-return]  # a union
+        verb, kind, conversation, entity = (fields.pop(name, "") for name in ADDRESS)
+        command = commands.find(_text(kind), _text(verb))
+        found = msgspec.convert(fields, command, builtin_types=(bytes,))
+        return Ask(_text(conversation), found, _text(entity))
     except TooLarge as error:
         msg = f"that is no request: {error}"
         raise Refused(msg) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         msg = f"that is no request that this version knows: {error}"
         raise Refused(msg) from None
-    return found
+
+
+def _text(value: object) -> str:
+    return msgspec.convert(value, str)
 
 
 def reply_from(data: bytes) -> Reply:
@@ -216,13 +152,13 @@ def failed(error: BaseException) -> Reply:
     return Reply(error=Fault.__name__, message=message)
 
 
-def raised(reply: Reply, request: Request) -> RunefoldError:
+def raised(reply: Reply, conversation: str) -> RunefoldError:
     """Return the error that a reply is about, as the class it was."""
     cls = _KNOWN.get(reply.error, Fault)
     # Not through its own `__init__`: that would put the message together once more.
     error = cls.__new__(cls, reply.message)
     if isinstance(error, log_errors.UnknownConversation):
-        error.conversation = getattr(request, "session", "")
+        error.conversation = conversation
     return error
 
 

@@ -13,9 +13,12 @@ import pytest
 
 from actors.model.provider import Done, Failure, Text, ToolCall
 from actors.redaction.escapes import decoded
+from actors.session.commands import Close, Pause
+from actors.session.requests import Send
 from actors.tool.adapters.function import tool
 from actors.tool.context import progress
 from actors.tool.policy import Policy
+from actors.tool.requests import Deny
 from actors.tool.secrets import Secret
 from runefold.control.offline import OfflineCommands
 from runefold.runtime import Runtime
@@ -166,10 +169,10 @@ def test_a_canary_is_seen_nowhere(
             waiting = [
                 each.entity for each in offline.log.open_work("conv_a") if "call_" in each.entity
             ]
-            offline.send("conv_a", canary.text)
-            offline.deny("conv_a", waiting[0], reason=canary.text, approver=canary.text)
-            offline.pause("conv_a", canary.text)
-            offline.close_session("conv_a", canary.text)
+            offline.do("conv_a", Send(canary.text))
+            offline.do("conv_a", Deny(canary.text, canary.text), waiting[0])
+            offline.do("conv_a", Pause(canary.text))
+            offline.do("conv_a", Close(canary.text))
     logged = "\n".join(f"{vars(record)} {record.getMessage()}" for record in caplog.records)
     stored = _everything(tmp_path / "log")
 

@@ -59,7 +59,7 @@ def test_the_commands_are_listed_by_what_they_are_for() -> None:
     headings = re.findall(r"─ (\w+) ─", result.stdout)
 
     assert result.exit_code == 0
-    assert headings == ["Options", "Run", "Look", "Talk", "Steer", "Prove", "Keep"]
+    assert headings == ["Options", "Run", "Look", "Sessions", "Calls", "Prove", "Kinds", "Keep"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.catalogue import CODEC
+from actors.catalogue import CODEC, KINDS
+from actors.session.commands import Pause
 from actors.tool.policy import Clause, Policy
 from runefold.cli.reach import deliver
-from runefold.control import wire
+from runefold.control.client import Remote
 from runefold.runtime import Runtime
 from runelog import manifest
 from runelog.errors import Held
@@ -26,7 +27,7 @@ from tests.runefold.control_app import SESSION, charges, options, running, spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runefold.control.offline import OfflineCommands
+    from runefold.handles import Commander
 
 
 def told(*arguments: str | Path, feed: str = "") -> tuple[int, str, str]:
@@ -234,16 +235,18 @@ def test_an_app_that_is_started_waits_for_a_command(
         meets.set()
         sleep(seconds)
 
-    def word(offline: OfflineCommands) -> str:
+    def word(offline: Commander) -> str:
+        if isinstance(offline, Remote):
+            offline.tree()
         monkeypatch.setattr(time, "sleep", wait)
         # Nobody but commands is waited for at all.
         monkeypatch.setattr(manifest, "_PATIENCE", -1.0)
         app.start()
         assert meets.wait(30)
-        offline.pause(SESSION, "a word")
+        offline.do(SESSION, Pause("a word"))
         return manifest.holder(place)
 
-    told_in_lock, is_run = deliver(place, lambda remote: remote.ask(wire.Tree()), word)
+    told_in_lock, is_run = deliver(place, KINDS, word)
     app.join(30)
     [runtime] = opened
     phase = runtime.session(SESSION).state.phase.value

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.session.commands import Close, Pause, Resume
+from actors.session.requests import Replenish, Send, Unsuspend
+from actors.tool.requests import Answer, Deny
 from runefold.control import peers, socket_path, wire
 from runefold.control.client import NobodyThere, Remote
 from runefold.runtime import Runtime
@@ -70,11 +73,11 @@ def test_two_runtimes_in_one_process_do_not_know_of_each_other(tmp_path: Path) -
     """Each answers for its own log, also after the other has gone."""
     with opened(tmp_path / "a", "plain"):
         with opened(tmp_path / "b", "plain"):
-            first = Remote(tmp_path / "a").send(SESSION, "Hi", message_id="one")
-            Remote(tmp_path / "b").send(SESSION, "Hi", message_id="two")
+            first = Remote(tmp_path / "a").do(SESSION, Send("Hi", message_id="one"))
+            Remote(tmp_path / "b").do(SESSION, Send("Hi", message_id="two"))
         left = Remote(tmp_path / "a").ask(wire.Sessions())
 
-    assert first == "one"
+    assert first == {"message_id": "one"}
     assert [each["turns"] for each in left] == [1]
     with pytest.raises(NobodyThere):
         Remote(tmp_path / "b").tree()
@@ -209,7 +212,7 @@ def test_a_word_is_as_good_as_if_it_had_been_said_inside(runtime: Runtime, place
     remote = Remote(place)
     call = asked(runtime)
     listed = remote.ask(wire.Sessions())
-    remote.approve(SESSION, call, approver="ann")
+    remote.entity("tool", SESSION, call).approve(approver="ann")
     result = runtime.session(SESSION).send("Go.", message_id="first").result(timeout=30)
 
     assert [each["call_id"] for each in listed[0]["approvals"]] == [call]
@@ -221,13 +224,13 @@ def test_a_denial_and_an_interrupt_are_carried_out(runtime: Runtime, place: Path
     """Nothing is charged, and what ran has ended when the answer comes."""
     remote = Remote(place)
     call = asked(runtime)
-    stopped = remote.interrupt(SESSION)
+    stopped = remote.entity("session", SESSION).interrupt()
     with pytest.raises(Refused, match="cancelled_result"):
-        remote.deny(SESSION, call, approver="ann", reason="late")
+        remote.do(SESSION, Deny("ann", "late"), call)
     with pytest.raises(Refused):
-        remote.answer(SESSION, call, "happened", approver="ann", output={"paid": 3})
+        remote.do(SESSION, Answer("ann", "happened", {"paid": 3}), call)
 
-    assert stopped == 1
+    assert stopped == {"stopped": 1}
     assert runtime.session(SESSION).state.running == ()
     assert charges(place) == []
 
@@ -237,16 +240,16 @@ def test_a_session_is_led_through_its_phases(place: Path) -> None:
     phases: list[Any] = []
     with opened(place, "plain") as runtime:
         remote = Remote(place)
-        remote.send(SESSION, "Hi")
-        for request in (
-            wire.Pause(session=SESSION, reason="lunch"),
-            wire.Resume(session=SESSION),
-            wire.Unsuspend(session=SESSION),
-            wire.Replenish(session=SESSION, tokens=5),
-            wire.Close(session=SESSION, reason="done"),
+        remote.do(SESSION, Send("Hi"))
+        for command in (
+            Pause("lunch"),
+            Resume(),
+            Unsuspend(),
+            Replenish(tokens=5),
+            Close("done"),
         ):
-            remote.ask(request)
-            phases.append(remote.ask(wire.State(session=SESSION))["phase"])
+            remote.do(SESSION, command)
+            phases.append(remote.ask(wire.State(conversation=SESSION))["phase"])
         kinds = [envelope.kind for envelope in runtime.session(SESSION).runes()]
 
     assert phases == ["paused", "active", "active", "active", "closed"]
@@ -272,9 +275,9 @@ def test_a_refusal_comes_back_as_what_it_is(runtime: Runtime, place: Path) -> No
     """The same class and the same words as inside."""
     remote = Remote(place)
     with pytest.raises(UnknownConversation) as unknown:
-        remote.send("conv_x", "Hi")
+        remote.do("conv_x", Send("Hi"))
     with pytest.raises(BadId) as bad:
-        remote.send(SESSION, "Hi", message_id="a b")
+        remote.do(SESSION, Send("Hi", message_id="a b"))
     with pytest.raises(UnknownConversation) as inside:
         runtime.session("conv_x")
 
@@ -309,8 +312,10 @@ def test_what_cannot_be_sent_is_refused_before_it_is(runtime: Runtime, place: Pa
     """A text that is too long, or none at all."""
     remote = Remote(place)
     with pytest.raises(Refused, match="at most 1,048,576 can be sent"):
-        remote.send(SESSION, "x" * (wire.MAX_REQUEST + 1))
+        remote.do(SESSION, Send("x" * (wire.MAX_REQUEST + 1)))
+    with pytest.raises(Refused, match="no text that can be stored"):
+        remote.do(SESSION, Send("\udce4"))
     with pytest.raises(Refused, match="that cannot be sent"):
-        remote.send(SESSION, "\udce4")
+        remote.do(SESSION, Answer("ann", "happened", object()), "call_1")
 
     assert runtime.session(SESSION).state.stats.messages == 1

@@ -6,14 +6,16 @@ import contextlib
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.catalogue import COMMANDS
 from actors.errors import Unanswered
+from actors.session.requests import Send
 from runefold.control import server, socket_path, wire
 from runefold.control.client import NobodyThere, Remote
 from runefold.runtime import Runtime
@@ -23,6 +25,14 @@ from tests.runefold.control_app import SESSION, options, spec
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+HI: Final = {
+    "do": "send",
+    "kind": "session",
+    "conversation": SESSION,
+    "content": "Hi",
+    "message_id": "m",
+}
 
 
 @pytest.fixture
@@ -68,14 +78,32 @@ def answer(peer: socket.socket) -> wire.Reply:
         {"do": "explode"},
         {"do": "tree", "more": 1},
         {"do": "send"},
-        {"do": "send", "session": 7, "content": "Hi"},
-        {"do": "send", "session": SESSION, "content": "Hi", "mode": "shout"},
-        {"do": "send", "session": "../../etc", "content": "Hi"},
-        {"do": "replenish", "session": SESSION, "tokens": "many"},
-        {"do": "replenish", "session": SESSION, "tokens": -5},
+        {"do": "send", "kind": "session"},
+        {"do": "send", "kind": 7, "conversation": SESSION, "content": "Hi"},
+        {"do": "explode", "kind": "session", "conversation": SESSION},
+        {"do": "pause", "kind": "tool", "conversation": SESSION, "entity": "call_1"},
+        {"do": "pause", "kind": "session", "conversation": SESSION, "more": 1},
+        {"do": "send", "kind": "session", "conversation": 7, "content": "Hi"},
+        {
+            "do": "send",
+            "kind": "session",
+            "conversation": SESSION,
+            "content": "Hi",
+            "mode": "shout",
+        },
+        {"do": "send", "kind": "session", "conversation": "../../etc", "content": "Hi"},
+        {"do": "replenish", "kind": "session", "conversation": SESSION, "tokens": "many"},
+        {"do": "replenish", "kind": "session", "conversation": SESSION, "tokens": -5},
         {"do": "sessions", "limit": 1.5},
-        {"do": "pause", "session": SESSION, "finish": None},
-        {"do": "answer", "session": SESSION, "call": "c", "verdict": "rerun", "approver": None},
+        {"do": "pause", "kind": "session", "conversation": SESSION, "finish": None},
+        {
+            "do": "answer",
+            "kind": "tool",
+            "conversation": SESSION,
+            "entity": "c",
+            "verdict": "rerun",
+            "approver": None,
+        },
     ],
     ids=repr,
 )
@@ -128,7 +156,17 @@ def test_a_client_may_go_away_at_any_time(place: Path, data: bytes) -> None:
     with connected(place) as peer:
         peer.sendall(data)
     with connected(place) as peer:
-        peer.sendall(frame({"do": "send", "session": SESSION, "content": "Hi", "message_id": "m"}))
+        peer.sendall(
+            frame(
+                {
+                    "do": "send",
+                    "kind": "session",
+                    "conversation": SESSION,
+                    "content": "Hi",
+                    "message_id": "m",
+                }
+            )
+        )
 
         assert answer(peer).value["message_id"] == "m"
 
@@ -136,10 +174,30 @@ def test_a_client_may_go_away_at_any_time(place: Path, data: bytes) -> None:
 def test_a_client_may_go_away_before_its_answer(place: Path) -> None:
     """What it asked for is done all the same."""
     with connected(place) as peer:
-        peer.sendall(frame({"do": "send", "session": SESSION, "content": "Hi", "message_id": "m"}))
+        peer.sendall(
+            frame(
+                {
+                    "do": "send",
+                    "kind": "session",
+                    "conversation": SESSION,
+                    "content": "Hi",
+                    "message_id": "m",
+                }
+            )
+        )
         peer.shutdown(socket.SHUT_RD)
     with connected(place) as peer:
-        peer.sendall(frame({"do": "send", "session": SESSION, "content": "Hi", "message_id": "m"}))
+        peer.sendall(
+            frame(
+                {
+                    "do": "send",
+                    "kind": "session",
+                    "conversation": SESSION,
+                    "content": "Hi",
+                    "message_id": "m",
+                }
+            )
+        )
 
         assert answer(peer).value["message_id"] == "m"
 
@@ -169,7 +227,7 @@ def test_slow_clients_hold_nobody_up(
         found = [Remote(place, timeout=20).tree()["id"]]
         for peer in slow:
             peer.sendall(said)
-        Remote(place, timeout=20).send(SESSION, "Hi")
+        Remote(place, timeout=20).do(SESSION, Send("Hi"))
         found += [Remote(place, timeout=20).tree()["id"]]
 
     assert found == ["runtime", "runtime"]
@@ -313,7 +371,7 @@ def test_a_server_that_talks_nonsense_is_not_believed(data: bytes, error: type[E
 def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
     """They are a request, or they are not."""
     try:
-        found = wire.request_from(data)
+        found = wire.request_from(data, COMMANDS)
     except Refused:
         return
 

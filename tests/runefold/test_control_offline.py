@@ -10,7 +10,10 @@ import pytest
 from actors.agent.runes import Ready
 from actors.errors import Unanswered
 from actors.model.providers.scripted import Scripted, call
+from actors.session.commands import Close
+from actors.session.requests import Send
 from actors.tool.adapters.function import tool
+from actors.tool.requests import Answer, Approve, Deny
 from runefold.control.offline import OfflineCommands
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
@@ -70,7 +73,7 @@ def test_an_approval_is_written_down_and_nothing_else() -> None:
     """The call is not started: that is for whoever can run it."""
     scene = Scene()
     before = scene.kinds()
-    scene.offline.approve(scene.id, scene.call, approver="ann")
+    scene.offline.do(scene.id, Approve("ann"), scene.call)
 
     assert scene.kinds()[len(before) :] == ["tool.approved", "approval.approved"]
     assert scene.charged == []
@@ -79,7 +82,7 @@ def test_an_approval_is_written_down_and_nothing_else() -> None:
 def test_a_call_that_was_approved_has_all_its_time() -> None:
     """Its deadline counts from when it is run, however late that is."""
     scene = Scene()
-    scene.offline.approve(scene.id, scene.call, approver="ann")
+    scene.offline.do(scene.id, Approve("ann"), scene.call)
     scene.stage.clock.advance(10 * DAY)
 
     assert scene.back() == "Paid."
@@ -89,11 +92,11 @@ def test_a_call_that_was_approved_has_all_its_time() -> None:
 def test_a_word_is_heard_once() -> None:
     """Said again it changes nothing; another's is refused."""
     scene = Scene()
-    scene.offline.approve(scene.id, scene.call, approver="ann")
+    scene.offline.do(scene.id, Approve("ann"), scene.call)
     before = scene.kinds()
-    scene.offline.approve(scene.id, scene.call, approver="ann")
+    scene.offline.do(scene.id, Approve("ann"), scene.call)
     with pytest.raises(Refused, match="ann has answered"):
-        scene.offline.deny(scene.id, scene.call, approver="bob")
+        scene.offline.do(scene.id, Deny("bob"), scene.call)
 
     assert scene.kinds() == before
 
@@ -101,7 +104,7 @@ def test_a_word_is_heard_once() -> None:
 def test_a_denial_is_all_there_is_to_it() -> None:
     """The turn goes on with it when it is next run."""
     scene = Scene()
-    scene.offline.deny(scene.id, scene.call, approver="ann", reason="too much")
+    scene.offline.do(scene.id, Deny("ann", "too much"), scene.call)
     waiting = scene.offline.state(scene.id).approvals
 
     assert waiting == ()
@@ -114,18 +117,18 @@ def test_a_word_that_comes_too_late_is_refused() -> None:
     scene = Scene()
     scene.stage.clock.advance(2 * DAY)
     with pytest.raises(Refused, match="has lapsed"):
-        scene.offline.approve(scene.id, scene.call, approver="ann")
+        scene.offline.do(scene.id, Approve("ann"), scene.call)
 
 
 def test_a_message_waits_even_for_an_agent_that_is_free() -> None:
     """No turn begins whose time would run while nobody runs it."""
     scene = Scene()
-    scene.offline.deny(scene.id, scene.call, approver="ann")
+    scene.offline.do(scene.id, Deny("ann"), scene.call)
     scene.back()
     scene.away()
     before = scene.kinds()
-    name = scene.offline.send(scene.id, "More.")
-    again = scene.offline.send(scene.id, "More.", message_id=name)
+    name = scene.offline.do(scene.id, Send("More."))["message_id"]
+    again = scene.offline.do(scene.id, Send("More.", message_id=name))["message_id"]
     written = scene.kinds()[len(before) :]
     scene.stage.clock.advance(DAY)
     session = scene.stage.reopen().session(scene.id)
@@ -140,16 +143,16 @@ def test_a_message_waits_even_for_an_agent_that_is_free() -> None:
 def test_a_message_that_has_come_to_its_end_is_not_taken_up_again() -> None:
     """Sent again under its id, it is the same message, though no state remembers it any more."""
     scene = Scene()
-    scene.offline.deny(scene.id, scene.call, approver="ann")
+    scene.offline.do(scene.id, Deny("ann"), scene.call)
     scene.back()
     scene.away()
     before = scene.kinds()
-    again = scene.offline.send(scene.id, "Go.", message_id="first")
+    again = scene.offline.do(scene.id, Send("Go.", message_id="first"))
     written = scene.kinds()[len(before) :]
     session = scene.stage.reopen().session(scene.id)
     scene.stage.run()
 
-    assert again == "first"
+    assert again == {"message_id": "first"}
     assert written == []
     assert session.state.turns == 1
 
@@ -157,15 +160,15 @@ def test_a_message_that_has_come_to_its_end_is_not_taken_up_again() -> None:
 def test_a_message_that_was_refused_is_not_taken_up_again() -> None:
     """It waited when its session was closed; sent again under its id it is as it was."""
     scene = Scene()
-    name = scene.offline.send(scene.id, "More.")
-    scene.offline.close_session(scene.id)
+    name = scene.offline.do(scene.id, Send("More."))["message_id"]
+    scene.offline.do(scene.id, Close())
     scene.stage.reopen()
     scene.stage.run()
     scene.away()
     before = scene.kinds()
 
     assert "session.input_refused" in before
-    assert scene.offline.send(scene.id, "More.", message_id=name) == name
+    assert scene.offline.do(scene.id, Send("More.", message_id=name)) == {"message_id": name}
     assert scene.kinds() == before
 
 
@@ -184,7 +187,7 @@ def test_a_doubt_can_be_settled_by_what_happened() -> None:
     in_doubt.approvals()
     scene.away()
     asked = scene.offline.state(scene.id).approvals
-    scene.offline.answer(scene.id, scene.call, "happened", approver="ann", output="charged")
+    scene.offline.do(scene.id, Answer("ann", "happened", "charged"), scene.call)
 
     assert [each.call_id for each in asked] == [scene.call]
     assert scene.back() == "Paid."
@@ -196,9 +199,9 @@ def test_a_call_that_is_in_doubt_is_not_run_again_from_here() -> None:
     scene = Scene("ask")
     before = scene.kinds()
     with pytest.raises(Refused, match="nobody is there to run"):
-        scene.offline.answer(scene.id, scene.call, "rerun", approver="ann")
+        scene.offline.do(scene.id, Answer("ann", "rerun"), scene.call)
     with pytest.raises(Refused, match="it was never started"):
-        scene.offline.answer(scene.id, scene.call, "happened", approver="ann")
+        scene.offline.do(scene.id, Answer("ann", "happened"), scene.call)
 
     assert scene.kinds() == before
 
@@ -220,9 +223,9 @@ def test_a_call_of_another_session_cannot_be_answered_for(*, running: bool) -> N
         scene.away()
         box = scene.offline
         words = [
-            lambda: box.approve(other.id, scene.call, approver="ann"),
-            lambda: box.deny(other.id, scene.call, reason="no", approver="ann"),
-            lambda: box.answer(other.id, scene.call, "give_up", approver="ann"),
+            lambda: box.do(other.id, Approve("ann"), scene.call),
+            lambda: box.do(other.id, Deny("ann", "no"), scene.call),
+            lambda: box.do(other.id, Answer("ann", "give_up"), scene.call),
         ]
     before = scene.stage.log.position
     for word in words:
@@ -240,8 +243,8 @@ def test_what_is_not_there_cannot_be_talked_to() -> None:
     scene = Scene()
     scene.stage.log.append("conv_other", [Change("x", 0, [Ready(agent_id="agt_1")])])
     with pytest.raises(UnknownConversation):
-        scene.offline.send("conv_x", "Hi")
+        scene.offline.do("conv_x", Send("Hi"))
     with pytest.raises(Refused, match="there is no call call_x"):
-        scene.offline.approve(scene.id, "call_x", approver="ann")
+        scene.offline.do(scene.id, Approve("ann"), "call_x")
     with pytest.raises(Refused, match="conv_other is no session"):
-        scene.offline.send("conv_other", "Hi")
+        scene.offline.do("conv_other", Send("Hi"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.session.commands import Pause, Resume
 from runefold import AgentSpec, CommandTool, Refused, Runelog, Runtime
 from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands
@@ -49,7 +50,7 @@ def test_a_runtime_works_where_the_name_is_no_utf_8(tmp_path: Path) -> None:
         first = session.send("Go.").result(timeout=30)
         results = [each.payload for each in session.runes(kinds={"tool.result"})]
         remote = Remote(os.fsdecode(directory))
-        remote.pause("conv_a", "lunch")
+        remote.do("conv_a", Pause("lunch"))
         assert session.state.phase.value == "paused"
     (tmp_path / os.fsdecode(NAME) / "log" / "CLEAN").unlink()
 
@@ -58,7 +59,7 @@ def test_a_runtime_works_where_the_name_is_no_utf_8(tmp_path: Path) -> None:
     assert verify(tmp_path / os.fsdecode(NAME) / "log").problems == []
     assert repair(tmp_path / os.fsdecode(NAME) / "log").notes == []
     with OfflineCommands.open(os.fsdecode(directory)) as offline:
-        offline.resume("conv_a")
+        offline.do("conv_a", Resume())
         assert offline.state("conv_a").phase.value == "active"
 
 

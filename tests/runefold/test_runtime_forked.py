@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.session.requests import Send
 from runefold import (
     AgentSpec,
     Change,
@@ -133,6 +134,8 @@ def test_every_use_of_a_runtime_is_refused(runtime: Runtime) -> None:
         "ask": lambda: runtime.ask(NAME, "anything"),
         "wait_for": lambda: runtime.wait_for(NAME, "session.closed", 1),
         "archive": lambda: runtime.archive(NAME),
+        "do": lambda: runtime.do(NAME, Send("Hi")),
+        "entity": lambda: runtime.entity("session", NAME).pause(),
     }
 
     assert public(Runtime) - HARMLESS["Runtime"] == {*uses}
@@ -165,6 +168,8 @@ def test_every_use_of_a_session_is_refused(runtime: Runtime) -> None:
         "history": session.history,
         "runes": lambda: next(session.runes()),
         "follow": lambda: next(session.follow(wait=0)),
+        "do": lambda: session.do(Send("Hi")),
+        "entity": lambda: session.entity("agent", "agt_1").terminate(),
     }
 
     assert public(Session) - HARMLESS["Session"] == {*uses}
@@ -265,7 +270,7 @@ def test_a_child_lets_go_of_its_copy_and_reaches_its_parent(runtime: Runtime) ->
     def child() -> None:
         with runtime:
             pass
-        Remote(directory).send(NAME, "Hi", message_id="from_a_child")
+        Remote(directory).do(NAME, Send("Hi", message_id="from_a_child"))
         with Runelog.open(directory, readonly=True) as log:
             assert log.version(NAME, "session")
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.catalogue import COMMANDS
 from actors.model.providers.scripted import Scripted, call
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool
+from actors.tool.requests import Approve, Deny
 from actors.tool.runes import Approved, Denied, Result
 from actors.tool.spec import BadTool
 from runefold import AgentSpec, Runtime
@@ -79,7 +81,7 @@ def waiting(runtime: Runtime) -> tuple[Session, str]:
 
 def attacked(victim: Runtime, attacker: Runtime, session: Session, call_id: str) -> str:
     """Have a program attack the log of a runtime; return what came of it."""
-    frame = wire.encode(wire.Approve(session=session.id, call=call_id, approver="human")).hex()
+    frame = wire.encode_command(COMMANDS, wire.Ask(session.id, Approve("human"), call_id)).hex()
     directory = str(victim.log.directory)  # type: ignore[attr-defined]  # a real log
     scripted = attacker.create_session(AgentSpec(role="h", model="other", tools=["attack"]))
     scripted.send(f"{directory} {frame}").result(LONG)
@@ -137,7 +139,7 @@ def test_a_program_never_speaks_for_a_human(
         session, waits = waiting(victim)
         found = attacked(victim, scene, session, waits)
         heard = answers(session)
-        Remote(tmp_path / "second").approve(session.id, waits, approver="ada")
+        Remote(tmp_path / "second").do(session.id, Approve("ada"), waits)
         result = session.send("Go.", message_id="first").result(LONG)
 
     assert heard == []
@@ -155,9 +157,9 @@ def test_an_answer_by_socket_names_the_process_that_gave_it(scene: Runtime, verd
     session, waits = waiting(scene)
     remote = Remote(scene.log.directory)  # type: ignore[attr-defined]  # a real log
     if verdict == "approve":
-        remote.approve(session.id, waits, approver="ada")
+        remote.do(session.id, Approve("ada"), waits)
     else:
-        remote.deny(session.id, waits, approver="ada", reason="no")
+        remote.do(session.id, Deny("ada", "no"), waits)
     session.send("Go.", message_id="first").result(LONG)
     [word] = answers(session)
     kinds = {"approval.approved", "approval.rejected"}

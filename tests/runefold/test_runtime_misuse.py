@@ -103,7 +103,7 @@ def test_a_message_that_is_too_large_is_refused() -> None:
 
     with pytest.raises(TooLarge, match="over the limit"):
         there.session.send("x" * (65 << 20))
-    with pytest.raises(Refused, match=r"mode='now': use 'queue' .* 'steer'"):
+    with pytest.raises(Refused, match=r"mode is 'now': give 'queue' or 'steer'"):
         there.session.send("x", mode="now")  # type: ignore[arg-type]  # the point
     assert there.session.send("go").result(10).output == "hi"
 

@@ -13,6 +13,7 @@ from actors.model.providers.scripted import call, pause
 from actors.redaction.patterns import BadPattern
 from actors.redaction.redactor import mark
 from actors.report import log as operator
+from actors.session.requests import Send
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool
 from actors.tool.context import progress
@@ -377,7 +378,7 @@ def test_a_letter_that_is_left_is_looked_through_for_what_is_known_by_its_looks(
     """Where nobody runs the log, the keys of providers are kept out of it all the same."""
     there = talk([["fine"]])
     there.stage.log.flush()
-    OfflineCommands(there.stage.log, clock=there.stage.clock).send(NAME, f"use {KEY}")
+    OfflineCommands(there.stage.log, clock=there.stage.clock).do(NAME, Send(f"use {KEY}"))
 
     assert KEY not in everything(there)
     assert mark(KEY) in everything(there)

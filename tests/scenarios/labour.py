@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.agent.lifecycle import Terminate
+from actors.command import Forward
 from actors.manual_scheduler import ManualScheduler
-from actors.session.actor import Forward, Interrupt, Send
+from actors.session.actor import Interrupt, Send
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId, Cancellation, cancelled, progress, stop_if_cancelled

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.command import Order
 from actors.redaction.keys import PROVIDER_KEYS
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.patterns import BadPattern
 from actors.redaction.redactor import DEFAULT, Redactor, mark
-from actors.tool.actor import Word
+from actors.session.commands import Pause
 from actors.tool.lifecycle import Fail
 
 PATTERNS: Final = (r"sk-[a-z]{3,}", r"[a-c]+\d", r"\bab+c", r"(?:xy|z)+!", r"1{2}-(?P<n>[^-\s]{2})")
@@ -165,10 +166,10 @@ def test_values_are_looked_through_wherever_they_hold_text() -> None:
     """In lists and mappings, their keys included; in commands and words of people."""
     key, hidden = KEYS["groq"], mark(KEYS["groq"])
     value = {"a": [1, None, {"b": f"x {key}"}], key: 2.5, "c": True}
-    word = Word("deny", "ada", f"because {key}", output=[key])
+    word = Order(Pause(f"because {key}"), f"from {key}")
 
     assert DEFAULT.value(value) == {"a": [1, None, {"b": f"x {hidden}"}], hidden: 2.5, "c": True}
-    assert DEFAULT.value(word) == Word("deny", "ada", f"because {hidden}", output=[hidden])
+    assert DEFAULT.value(word) == Order(Pause(f"because {hidden}"), f"from {hidden}")
     assert DEFAULT.value(Fail(f"oh {key}", output=(key,))) == Fail(f"oh {hidden}", output=(hidden,))
 
 

@@ -1,0 +1,119 @@
+"""The public commands of a tool call: what a human may say about one that waits for a human."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+from actors.command import Command, Reason, Who, about
+from actors.tool import lifecycle as law
+from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from actors.command import Facts
+
+
+class _Word(Command, frozen=True):
+    """What a human says. Only recorded offline: what follows is for the runtime that can run it."""
+
+    noun: ClassVar[str] = "call"
+    offline: ClassVar[Literal["later"]] = "later"
+
+    approver: Who
+
+    def check(self) -> None:
+        """Refuse what nobody said."""
+        if not self.approver:
+            msg = "an approver has a name: say who answers, such as approver='ada'"
+            raise Refused(msg)
+
+
+class Approve(_Word, frozen=True):
+    """Let a tool call run that waits for approval.
+
+    Refused if the call does not wait for one, if its deadline has passed, if another human has
+    answered, and if its session is suspended because it kept failing (unsuspend it first).
+    """
+
+    done: ClassVar[str] = "approved"
+
+    def meant(self, facts: Facts) -> law.Answer:
+        """Say when it was said, and what the budget is by then."""
+        return _answer(facts, "approve", self.approver)
+
+
+class Deny(_Word, frozen=True):
+    """Deny a tool call that is waiting for approval. A call in doubt is given up.
+
+    Refused if the call does not wait, if its deadline has passed, and if another human has
+    answered.
+    """
+
+    done: ClassVar[str] = "denied"
+
+    reason: Annotated[Reason, about("Why; the model is told.", metavar="TEXT")] = ""
+
+    def meant(self, facts: Facts) -> law.Answer:
+        """Say when it was said, and by which process."""
+        return _answer(facts, "deny", self.approver, self.reason)
+
+
+class Answer(_Word, frozen=True):
+    """Say what is to become of a tool call that a crash left in doubt, and that asks a human.
+
+    To run it again needs a runtime that has the log open; the other answers are kept for the next
+    one. Refused if the call is not in doubt, and if another human has answered.
+    """
+
+    done: ClassVar[str] = "answered"
+
+    verdict: Annotated[
+        Literal["rerun", "happened", "give_up"],
+        about(
+            "rerun, happened (with --output what came out of it), or give-up.", metavar="VERDICT"
+        ),
+    ]
+    output: Annotated[Any, about("What came out of it: JSON, or else text.", metavar="VALUE")] = (
+        None
+    )
+
+    def check(self) -> None:
+        """Refuse what came out of nothing."""
+        super().check()
+        if self.output is not None and self.verdict != "happened":
+            msg = "an output is only there if the call happened: leave --output out"
+            raise Refused(msg)
+
+    def meant(self, facts: Facts) -> law.Answer:
+        """Refuse to run it again offline: it would be a run that no process sees end."""
+        if facts.offline and self.verdict == "rerun":
+            msg = f"nobody is there to run {facts.entity} again: open the runtime, and say so there"
+            raise Refused(msg)
+        return _answer(facts, self.verdict, self.approver, output=self.output)
+
+    def told(self, target: str, answer: object, *, later: bool) -> str:
+        """Report the verdict."""
+        del answer, later
+        return f"answered {target}: {self.verdict.replace('_', '-')}"
+
+
+def _answer(
+    facts: Facts,
+    verdict: law.Verdict,
+    approver: str,
+    reason: str = "",
+    output: Any = None,  # noqa: ANN401 -- whatever the tool would have returned
+) -> law.Answer:
+    return law.Answer(
+        facts.state.approval_id,
+        verdict,
+        approver,
+        facts.now(),
+        facts.passive("budget"),
+        reason,
+        output,
+        facts.process,
+    )
+
+
+COMMANDS: Final[tuple[type[Command], ...]] = (Approve, Deny, Answer)
+"""What users may ask of a tool call."""

@@ -1,0 +1,324 @@
+"""Rules about commands: each is declared once, and every front has it from there."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+
+from actors.catalogue import COMMANDS
+from actors.command import Command, Commands, Forward, Order, Owner
+from actors.session.commands import Pause
+from actors.session.requests import Send
+from runefold.control import wire
+from runefold.control.client import Remote
+from runefold.control.offline import OfflineCommands
+from runefold.control.reference import described, page
+from runefold.control.server import Control, carrier
+from runefold.runtime import Runtime
+from runefold.sessions import Session
+from runelog.errors import Refused
+from runelog.rune import Change
+from runelog.store import Runelog
+from tests.runefold.cli_scenes import ROOT, run
+from tests.runefold.control_app import SESSION, options, spec
+from tests.runefold.parcels import ALL, KINDS, KNOWN, PARCEL, Packed, ShipOut, Weigh
+
+if TYPE_CHECKING:
+    from actors.kind import Kind
+
+APP: Final = ["--app", "tests.runefold.parcels:KINDS"]
+TOP: Final = {"session", "tool"}
+"""Kinds whose verbs need no kind before them."""
+EACH: Final = pytest.mark.parametrize(
+    ("kind", "command"),
+    [pytest.param(kind, each, id=f"{kind.name} {each.verb()}") for kind, each in ALL],
+)
+
+
+def example(command: type[Command]) -> Command:
+    """Return a command with a value in each field that has to be given."""
+    known = {"verdict": "happened", "to": "agt_1", "content": "Hi", "weight": 5}
+    needed = [each.name for each in msgspec.structs.fields(command) if each.required]
+    found = command(**{name: known.get(name, "x") for name in needed})
+    return msgspec.structs.replace(found, tokens=5) if hasattr(found, "tokens") else found
+
+
+def words(kind: Kind, command: type[Command]) -> list[str]:
+    """Return how a command is called on the command line."""
+    verb = command.verb().replace("_", "-")
+    return [verb] if kind.name in TOP else [kind.name, verb]
+
+
+# -- every command, every front --------------------------------------------------------------------
+
+
+@EACH
+def test_a_command_goes_through_the_socket(kind: Kind, command: type[Command]) -> None:
+    """What comes out of a frame is what went in, with its address."""
+    entity = "" if kind.single else f"{kind.name}_1"
+    ask = wire.Ask("conv_a", example(command), entity)
+    data = wire.encode_command(ALL, ask)
+
+    assert wire.request_from(data, ALL) == ask._replace(entity=entity or kind.name)
+    assert (
+        msgspec.msgpack.decode(data).items()
+        >= {
+            "do": command.verb(),
+            "kind": kind.name,
+            "conversation": "conv_a",
+        }.items()
+    )
+
+
+@EACH
+def test_a_command_is_a_verb_whose_help_says_what_its_class_says(
+    kind: Kind, command: type[Command], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole docstring and every field, in words; and it can answer in JSON."""
+    monkeypatch.setenv("COLUMNS", "400")
+    result = run(*words(kind, command), "--help", *(APP if kind is PARCEL else []))
+    shown = " ".join(result.stdout.replace("│", " ").split())
+
+    assert result.exit_code == 0
+    for line in (inspect.getdoc(command) or "").split("\n\n"):
+        assert " ".join(line.split()) in shown
+    for field in msgspec.structs.fields(command):
+        off = msgspec.inspect.type_info(field.type).extra or {}  # type: ignore[attr-defined]  # described
+        assert off.get("off", ("", described(field.type)))[1] in shown
+    assert "--json" in shown
+    assert (f"The id of the {command.noun or kind.name}." in shown) is not kind.single
+
+
+@EACH
+def test_a_command_is_a_method_of_a_handle(kind: Kind, command: type[Command]) -> None:
+    """With its docstring, wherever the handle comes from; what it gives is the command."""
+    given: list[tuple[str, Command, str]] = []
+
+    class Recorder(Remote):
+        def do(self, conversation: str, command: Command, entity: str = "") -> None:
+            given.append((conversation, command, entity))
+
+    handle = Recorder(Path(), commands=ALL).entity(kind.name, "conv_a", "it")
+    wanted = example(command)
+    method = getattr(handle, command.verb())
+    method(**msgspec.structs.asdict(wanted))
+
+    assert given == [("conv_a", wanted, "it")]
+    assert method.__doc__ == command.__doc__
+    assert command.verb() in dir(handle)
+
+
+@EACH
+def test_a_command_is_ordered_from_its_entity_or_does_more(
+    kind: Kind, command: type[Command]
+) -> None:
+    """By default the entity decides on it: the session itself, or another by way of the session."""
+    asked: list[Any] = []
+
+    class Deaf:
+        def ask(self, conversation: str, message: object) -> None:
+            asked.append((conversation, message))
+
+        def new_id(self, prefix: str) -> str:
+            return f"{prefix}_1"
+
+    if command.carry_out is not Command.carry_out:
+        return
+    wanted = example(command)
+    wanted.carry_out(Owner(Deaf(), kind, "conv_a", "it", "process 7", None))
+    order = Order(wanted, "process 7", "req_1" if command.numbered else "")
+
+    assert asked == [("conv_a", order if kind.single else Forward(kind.name, "it", "", order))]
+
+
+@EACH
+def test_a_command_is_recorded_offline_or_refused_by_name(
+    kind: Kind, command: type[Command], tmp_path: Path
+) -> None:
+    """With a way out; and what a law refuses offline it would refuse online too."""
+    make(tmp_path)
+    with Runelog.open(tmp_path, KNOWN.codec) as log:
+        offline = OfflineCommands(log, kinds=KNOWN)
+        entity = {"parcel": "parcel_1", "session": ""}.get(kind.name, "none_1")
+        before = log.position
+        if command.offline == "no":
+            with pytest.raises(Refused, match=f"{command.verb()} needs one: {command.way_out}"):
+                offline.do(SESSION, example(command), entity)
+        elif entity == "none_1":
+            with pytest.raises(Refused, match=f"there is no {command.noun} none_1 in {SESSION}"):
+                offline.do(SESSION, example(command), entity)
+        elif command.verb() in {"interrupt", "resume", "unsuspend"}:
+            offline.do(SESSION, example(command), entity)  # nothing to do
+        elif command.verb() == "hand_over":
+            with pytest.raises(Refused, match="no agent agt_1"):
+                offline.do(SESSION, example(command), entity)
+        else:
+            offline.do(SESSION, example(command), entity)
+            assert log.position > before
+
+
+@EACH
+def test_a_session_has_a_typed_method_for_each_of_our_commands(
+    kind: Kind, command: type[Command]
+) -> None:
+    """With the command's fields, so that nothing can be asked from outside alone."""
+    if kind is PARCEL:
+        return
+    method = getattr(Session, {"terminate": "kill"}.get(command.verb(), command.verb()))
+    takes = {*inspect.signature(method).parameters} - {"self", "timeout", "process"}
+
+    assert takes - {"call_id", "agent"} == {*command.__struct_fields__} - {"agent"}
+    assert ("call_id" in takes) is (kind.name == "tool")
+
+
+def test_the_page_lists_every_command() -> None:
+    """It is made from them: `python -m runefold.control.reference > docs/COMMANDS.md`."""
+    assert (ROOT / "docs" / "COMMANDS.md").read_text() == page(COMMANDS)
+
+
+# -- a kind of an app ------------------------------------------------------------------------------
+
+
+def make(directory: Path) -> None:
+    """Leave a log with a session and a parcel in it."""
+    with Runtime.open(directory, **options(directory, "plain")) as runtime:
+        runtime.create_session(spec(), conversation_id=SESSION).send("Hi").result(30)
+    with Runelog.open(directory, KNOWN.codec) as log:
+        log.append(SESSION, [Change("parcel_1", 0, [Packed("parcel_1")])])
+
+
+def shipped(directory: Path) -> list[Any]:
+    """Return how the parcel was shipped."""
+    with Runelog.open(directory, KNOWN.codec, readonly=True) as log:
+        return [each.payload for each in log.read(SESSION, kinds={"parcel.shipped"})]
+
+
+@pytest.mark.parametrize("app", ["KINDS", "build"])
+def test_an_apps_command_is_given_on_the_command_line(tmp_path: Path, app: str) -> None:
+    """Offline, by the law of its kind; a list of kinds is named, or what opens a runtime."""
+    make(tmp_path)
+    named = ["--app", f"tests.runefold.parcels:{app}"]
+    done = run(
+        *("parcel", "ship-out", tmp_path, SESSION, "parcel_1", "900", "--by", "by-air"),
+        *("--note", '{"fragile": true}', "--no-insured", "--json", *named),
+    )
+    again = run("parcel", "ship-out", tmp_path, SESSION, "parcel_1", "900", *named)
+    [rune] = shipped(tmp_path)
+
+    assert done.exit_code == 0
+    assert json.loads(done.stdout) == {
+        "session": SESSION,
+        "entity": "parcel_1",
+        "answer": None,
+        "running": False,
+    }
+    assert (rune.weight, rune.by, rune.note) == (900, "by_air", {"fragile": True})
+    assert not rune.insured
+    assert again.exit_code == 2
+    assert "parcel is shipped: it cannot take ShipOut now" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("parcel_1", "-5"), "No such option"),
+        (("parcel_1", "--", "-5"), "weight is -5: give a whole number, 0 or more"),
+        (("parcel_2", "5"), f"there is no parcel parcel_2 in {SESSION}"),
+        (("a/b", "5"), "is not a valid parcel id"),
+        (("parcel_1", "5", "--by", "by-sea"), "'by-sea' is not one of"),
+    ],
+)
+def test_a_mistake_in_an_apps_command_is_named(
+    tmp_path: Path, given: tuple[str, ...], said: str
+) -> None:
+    """By the types of its fields; and nothing is shipped."""
+    make(tmp_path)
+    result = run("parcel", "ship-out", *APP, tmp_path, SESSION, *given)
+
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert shipped(tmp_path) == []
+
+
+def test_kinds_that_are_none_are_refused(tmp_path: Path) -> None:
+    """Without the app's code a kind is unknown; what is named has to be kinds."""
+    unknown = run("parcel", "ship-out", tmp_path, SESSION, "parcel_1", "5")
+    wrong = run("parcel", "ship-out", tmp_path, "--app", "tests.runefold.parcels:PARCEL")
+
+    assert unknown.exit_code == wrong.exit_code == 2
+    assert "No such command 'parcel'" in unknown.stderr
+    assert "names no kinds" in wrong.stderr
+
+
+def test_an_apps_command_goes_through_the_socket(tmp_path: Path) -> None:
+    """Its answer comes back, and its refusals; to a runtime without the app it is unknown."""
+    with Runtime.open(tmp_path / "a", kinds=KINDS, **options(tmp_path, "plain")) as shop:
+        shop.create_session(spec(), conversation_id=SESSION)
+        control = Control(tmp_path, carrier(shop), shop.commands)
+        remote = Remote(tmp_path, commands=ALL)
+        answer = remote.entity("parcel", SESSION, "parcel_1").weigh()
+        inside = shop.session(SESSION).entity("parcel", "parcel_1").weigh()
+        with pytest.raises(Refused, match="there is no parcel parcel_1"):
+            remote.do(SESSION, ShipOut(5), "parcel_1")
+        control.close()
+    with (
+        Runtime.open(tmp_path / "a", **options(tmp_path, "plain")),
+        pytest.raises(Refused, match="'parcel' has no command 'weigh'; there are: none"),
+    ):
+        Remote(tmp_path / "a", commands=ALL).do(SESSION, Weigh(), "parcel_1")
+
+    assert answer == inside == {"weighed": "parcel_1", "in": SESSION}
+
+
+# -- declaring -------------------------------------------------------------------------------------
+
+
+def test_a_field_that_every_command_has_is_refused() -> None:
+    """It would be mistaken for the address, or for what a command says of itself."""
+
+    class Bad(Command, frozen=True):
+        """Be bad."""
+
+        kind: str = ""
+
+    with pytest.raises(Refused, match="Bad cannot have a field 'kind'"):
+        Commands([with_commands(Bad)])
+
+
+def test_a_command_belongs_to_one_kind() -> None:
+    """By its class it is found, and so is where it goes."""
+    with pytest.raises(Refused, match="Pause is a command of parcel and of session: make two"):
+        Commands([*COMMANDS.kinds.values(), with_commands(Pause)])
+    with pytest.raises(Refused, match="ShipOut is a command of no kind that is known here"):
+        COMMANDS.address(ShipOut(5), "parcel_1")
+
+
+def with_commands(*commands: type[Command]) -> Kind:
+    """Return the kind of parcels with other commands."""
+    return dataclasses.replace(PARCEL, commands=commands)
+
+
+def test_a_handle_has_no_other_methods() -> None:
+    """A misspelt command is an error that names those there are."""
+    handle = Remote(Path(), commands=ALL).entity("parcel", "conv_a", "parcel_1")
+
+    with pytest.raises(AttributeError, match="has no command ship; there are: ship_out, wei"):
+        handle.ship()
+
+
+def test_types_are_looked_at_before_anything_is_done() -> None:
+    """In every front alike: what Python does not check, the command does."""
+    for wrong, said in (
+        (Send("Hi", mode="now"), "mode is 'now': give 'queue' or 'steer'"),  # type: ignore[arg-type]  # the point
+        (Pause("x" * 10_001), "use up to 10,000 characters"),
+        (Pause(finish="no"), "finish is 'no': give True or False"),  # type: ignore[arg-type]  # the point
+        (Send("\ud800"), "half of a character"),
+    ):
+        with pytest.raises(Refused, match=said):
+            COMMANDS.address(wrong)
