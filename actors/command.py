@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Name
 import msgspec
 from msgspec import Meta
 
+from actors.children import Bear
 from runelog.errors import Refused
 from runelog.rune import check_id
 
@@ -101,6 +102,9 @@ class Owner(NamedTuple):
 
     def order(self, command: Command) -> None:
         """Have the entity decide on the command; return once that is on disk."""
+        if command.begins:
+            self.ask(Bear(self.kind.name, self.entity, command))
+            return
         request = self.runtime.new_id("req") if command.numbered else ""
         order = Order(command, self.process, request)
         self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, "", order))
@@ -126,6 +130,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to do if it is refused offline."""
     done: ClassVar[str] = "done"
     """How the command line reports it."""
+    begins: ClassVar[bool] = False
+    """Whether it begins an entity, with an id of the user's choice or a new one."""
     numbered: ClassVar[bool] = False
     """Asked again after a crash it must count once, and only an id can tell: it is given one."""
 
@@ -148,6 +154,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def carry_out(self, owner: Owner) -> Any:  # noqa: ANN401 -- whatever it is answered with
         """Do it in the runtime that has the log open; return the answer, in plain values."""
         owner.order(self)
+        return {"entity": owner.entity} if self.begins else None
 
     def answered(self, meant: Any) -> Any:  # noqa: ANN401 -- as above
         """Return the answer to what was recorded offline."""
@@ -217,8 +224,12 @@ class Commands:
             msg = f"{type(command).__name__} is a command of no kind that is known here"
             raise Refused(msg)
         if kind.single:
-            entity = entity or kind.name
-        check_id(entity, f"{noun(kind, command)} id")
+            entity = entity or kind.prefix
+        if entity or not command.begins:
+            check_id(entity, f"{noun(kind, command)} id")
+        if command.begins and entity and entity.partition("_")[0] != kind.prefix:
+            msg = f"{entity!r:.80} cannot be the id of a {kind.name}: begin it with {kind.prefix}_"
+            raise Refused(msg)
         checked(command)
         return kind, entity
 

@@ -15,11 +15,14 @@ from actors.approval import runes as approvals
 from actors.budget import lifecycle as ledger
 from actors.calls import AskHuman, CallTool, StopCall
 from actors.clock import SECOND
+from actors.command import Order
 from actors.commands import Cancel
 from actors.entity import Routing
 from actors.model.runes import AskedCall
 from actors.shell import Shell
 from actors.tool.planning import Caller, Planner
+from actors.tool.requests import Approve, Deny
+from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,8 +80,24 @@ class Machine(Shell):
                 if effect in self.kind.lifecycle.due(self.state):
                     self._begin_call(effect, rules)
                 return None
+            case Order(Approve(approver), process):
+                return approval.Answer("approve", approver, self._now(), process=process)
+            case Order(Deny(approver, reason), process):
+                return approval.Answer("deny", approver, self._now(), reason, process)
             case _:
                 return super().understand(message)
+
+    def carry_out(self, command: object) -> Refused | None:
+        """Decide, and make it so; a human's answer is decided on by the law of the approval."""
+        if not isinstance(command, approval.Answer):
+            return super().carry_out(command)
+        pending = self.hall.pending(self.me)
+        if not pending:
+            return Refused(f"{self.me} is {self.state.phase.value}: it asks for no approval now")
+        return self.decide_for(pending[0], command)
+
+    def _now(self) -> int:
+        return self.hall.offices.clock.now()
 
     def act(self) -> None:
         """Do what is due; then settle the questions that are not asked any more."""
@@ -113,6 +132,8 @@ class Machine(Shell):
             asked = AskedCall(call_id, effect.tool, offices.redactor.value(effect.arguments))
             caller = Caller(self.me, payer=self.hall.root.prefix)
             (plan,) = Planner(offices).plans((asked,), rules, caller, offices.clock.now())
+            # Whether calls may run at once is for the law to say: it has them due.
+            plan = replace(plan, hold=False)
             if plan.rule.verdict in {"allow", "ask"}:
                 account = self.hall.ward("budget").state
                 spent = ledger.afford(account, plan.payer, plan.rule.cost, call_id)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.children import Adopt, Bear, ChildGone, EnsureChild, StopChild
+from actors.command import Forward, Order
 from actors.commands import Abandon, Cancel
 from actors.shell import Shell
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from actors.entity import Placed
+    from actors.kind import Kind
 
 
 class Root(Shell):
@@ -22,10 +24,65 @@ class Root(Shell):
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Understand that a child could not be kept alive: its own law writes its end."""
-        if isinstance(message, ChildGone):
-            self.stand_in(message.child, Abandon(message.error))
-            return None
-        return super().understand(message)
+        match message:
+            case ChildGone(child, error):
+                self.stand_in(child, Abandon(error))
+                return None
+            case Forward():
+                return None
+            case _:
+                return super().understand(message)
+
+    def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
+        """Carry out a command; one for another entity is answered by that."""
+        answer = super().on_receive(message)
+        return message if isinstance(message, Forward) else answer
+
+    def _reply(self, reply_to: Any, answer: object) -> None:  # noqa: ANN401 -- pykka's
+        if isinstance(answer, Forward):
+            self._forward(answer, reply_to)
+        else:
+            super()._reply(reply_to, answer)
+
+    # -- commands for other entities ----------------------------------------------------------
+
+    def why_not(self, order: Forward) -> str:
+        """Return why a command cannot be passed on now; nothing if it can."""
+        del order
+        return ""
+
+    def _forward(self, order: Forward, reply_to: Any) -> None:  # noqa: ANN401 -- pykka's
+        """Pass a command on; an entity that is not there cannot take it."""
+        hall, entity, said = self.hall, order.entity, order.message
+        if why := self.why_not(order):
+            super()._reply(reply_to, Refused(why))
+            return
+        kind = hall.kinds.of(entity) or hall.kinds[order.kind]
+        home = self._home_of(kind, entity)
+        if home:
+            hall.children.ensure(kind.name, entity, home)
+        if not home or not hall.tell(entity, said, reply_to):
+            noun = (said.command.noun if isinstance(said, Order) else "") or order.kind
+            msg = f"there is no {noun} {entity} in {hall.conversation}"
+            super()._reply(reply_to, Refused(msg))
+
+    def _home_of(self, kind: Kind, entity: str) -> str:
+        """Return the entity under whose supervisor another one lives; nothing if it is not there.
+
+        Its own law knows best what can still be said about it, also when it is over.
+        """
+        hall = self.hall
+        if kind.actor is None or not hall.exists(entity):
+            return ""
+        if hall.kinds.is_child(kind):
+            return entity
+        hall.settle()
+        first = next(iter(hall.log.stream(hall.conversation, entity)), None)
+        if first is None or first.owner != entity:
+            return ""
+        return first.agent or next(iter(first.observers), "")
+
+    # -- children -----------------------------------------------------------------------------
 
     def carry_out(self, command: object) -> Refused | None:
         """Decide, and make it so; the birth of a child is decided by the child's own law."""

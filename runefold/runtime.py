@@ -328,6 +328,8 @@ class Runtime(Commander):
         patience = checks.seconds(timeout, "timeout")
         kind, entity = self.commands.address(command, entity)
         checks.text(process, "a process")
+        if command.begins and not entity:
+            entity = self.new_id(kind.prefix)
         owner = Owner(self, kind, conversation, entity, process, patience)
         return command.carry_out(owner)
 

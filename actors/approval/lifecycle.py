@@ -14,7 +14,7 @@ answered here: its asker observes what becomes of it.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Never, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, Literal, Never, TypeAlias, assert_never
 
 import msgspec
 
@@ -77,7 +77,7 @@ class State(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """A human says yes or no."""
 
-    yes: bool
+    verdict: Literal["approve", "deny"]
     approver: str
     now: int
     reason: str = ""
@@ -113,11 +113,11 @@ def decide(state: State, command: Command) -> list[Rune]:
 def _answered(state: State, word: Answer) -> list[Rune]:
     approval_id = state.approval_id
     said = {
-        Phase.APPROVED: True,
-        Phase.EXECUTED: True,
-        Phase.REJECTED: False,
+        Phase.APPROVED: "approve",
+        Phase.EXECUTED: "approve",
+        Phase.REJECTED: "deny",
     }.get(state.phase)
-    if state.approver and state.approver == word.approver and said in {word.yes, None}:
+    if state.approver and state.approver == word.approver and said in {word.verdict, None}:
         return []
     if state.approver:
         msg = f"approval {approval_id}: {state.approver} has answered already ({state.phase.value})"
@@ -128,7 +128,7 @@ def _answered(state: State, word: Answer) -> list[Rune]:
     if state.deadline is not None and word.now >= state.deadline:
         msg = f"approval {approval_id} has lapsed: {state.call_id} goes on without it"
         raise Refused(msg)
-    if word.yes:
+    if word.verdict == "approve":
         return [
             Approved(
                 approval_id=approval_id, approver=word.approver, process=word.process, actor="user"

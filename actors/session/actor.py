@@ -17,7 +17,6 @@ from actors.session.lifecycle import message_entity
 from actors.session.runes import InputRefused
 from actors.session.state import is_stuck, member
 from actors.shell import Wake
-from actors.tool import runes as tools
 from actors.tool.requests import Answer as Verdict
 from actors.tool.requests import Approve
 from actors.turn import runes as turns
@@ -155,7 +154,7 @@ class SessionActor(Root):
                 return replace(message, known=known)
             case ChildGone(child, error) if member(self.state, child) is not None:
                 return ask.AgentGone(child, error)
-            case Await() | Look() | Interrupt() | Forward() | Wake():
+            case Await() | Look() | Interrupt() | Wake():
                 return None
             case _:
                 return super().understand(message)
@@ -180,16 +179,12 @@ class SessionActor(Root):
                 return _Later(message_id)
             case Interrupt():
                 return self._interrupt(message)
-            case Forward():
-                return message
             case _:
                 return answer
 
     def _reply(self, reply_to: Any, answer: object) -> None:  # noqa: ANN401 -- pykka's
         if isinstance(answer, _Later):
             self._promise(answer.message_id, reply_to)
-        elif isinstance(answer, Forward):
-            self._forward(answer, reply_to)
         else:
             super()._reply(reply_to, answer)
 
@@ -215,40 +210,16 @@ class SessionActor(Root):
         unknown = Refused(f"{self.hall.conversation} has no message {message_id}")
         super()._reply(reply_to, unknown if found is None else found)
 
-    def _forward(self, order: Forward, reply_to: Any) -> None:  # noqa: ANN401 -- pykka's
-        """Pass a command on; an entity that is not there cannot take it."""
+    def why_not(self, order: Forward) -> str:
+        """Return why a command cannot be passed on: its agent is gone, or nothing may run."""
         if order.kind == "agent" and member(self.state, order.entity) is None:
-            msg = f"there is no agent {order.entity} any more in {self.hall.conversation}"
-            super()._reply(reply_to, Refused(msg))
-            return
+            return f"there is no agent {order.entity} any more in {self.hall.conversation}"
         if is_stuck(self.state) and _lets_run(order.message):
-            msg = (
+            return (
                 f"session is {self.state.phase.value}: it kept failing, so that no tool runs in it "
                 f"until it is unsuspended; do that first, then answer for {order.entity}"
             )
-            super()._reply(reply_to, Refused(msg))
-            return
-        agent = order.agent or self._agent_of(order.kind, order.entity)
-        if agent:
-            self.hall.children.ensure(order.kind, order.entity, agent)
-        if not agent or not self.hall.tell(order.entity, order.message, reply_to):
-            said = order.message
-            noun = (said.command.noun if isinstance(said, Order) else "") or order.kind
-            msg = f"there is no {noun} {order.entity} in {self.hall.conversation}"
-            super()._reply(reply_to, Refused(msg))
-
-    def _agent_of(self, kind: str, call: str) -> str:
-        """Return the agent whose model asked for a call; nothing if there is no such call.
-
-        Its own law knows best what can still be said about it, also when it is over.
-        """
-        if kind == "agent":
-            return call
-        self.hall.settle()
-        if not self.hall.log.version(self.hall.conversation, call):
-            return ""
-        first = next(iter(self.hall.log.stream(self.hall.conversation, call)))
-        return first.payload.agent_id if isinstance(first.payload, tools.Called) else ""
+        return ""
 
     def believed(self, rune: Rune) -> None:
         """Answer those who wait for a turn that has ended, once that is on disk."""

@@ -33,12 +33,15 @@ class Supervision(Audit):
         self._is_session = False
         self._parents: dict[str, str | None] = {}
         """Who spawned an agent, of those that live."""
+        self._living: set[str] = set()
+        """Entities of any kind that own a rune and have not ended."""
         self._turns: dict[str, str] = {}
         """Whose turn it is, of those that run."""
 
     def take(self, envelope: Envelope) -> Iterator[Found]:
         """Yield what begins without a parent, or ends because of another entity."""
         at, owner = envelope.event_id, envelope.owner
+        self._living.add(owner)
         match rune := envelope.payload:
             case session.Created():
                 self._is_session = True
@@ -51,13 +54,19 @@ class Supervision(Audit):
                 if agent not in self._parents:
                     yield from self._say(at, f"{name} begins under {agent}, which is not there")
             case model.Called(turn_id=of, agent_id=agent) | tool.Called(turn_id=of, agent_id=agent):
-                if self._turns.get(of) != agent:
+                if self._turns.get(of) != agent if agent else of not in self._living:
                     message = f"{owner} begins under {of} of {agent}, which does not run"
                     yield from self._say(at, message)
             case turn.Completed() | turn.Interrupted() | turn.Error():
                 self._turns.pop(owner, None)
             case _:
                 pass
+
+    def ended(self, at: int, entity: str) -> Iterator[Found]:
+        """Take notice of an end."""
+        del at
+        self._living.discard(entity)
+        yield from ()
 
     def _spawned(self, at: int, name: str, parent: str | None) -> Iterator[Found]:
         if name in self._parents:

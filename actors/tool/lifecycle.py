@@ -379,10 +379,15 @@ _ADVICE: Final = {
 }
 
 
+def payer(call: Called) -> str:
+    """Return the account that a call is charged to: its agent's, unless it says otherwise."""
+    return call.payer or call.agent_id
+
+
 def _afford(state: State, budget: ledger.State) -> Exhausted | None:
     """Return what the budget says against a call that is about to begin; None if it fits."""
     call = state.call
-    return ledger.afford(budget, call.agent_id, call.rule.cost, call.call_id)
+    return ledger.afford(budget, payer(call), call.rule.cost, call.call_id)
 
 
 def _begin(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
@@ -412,7 +417,7 @@ def _start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
         return [afford, *_stopped(state, "error", why, BUDGET_EXHAUSTED)]
     runes: list[Rune] = [
         Started(call_id=call.call_id, deadline=now + call.rule.timeout),
-        Reserved(key=call.call_id, scope=call.agent_id, amounts=call.rule.cost),
+        Reserved(key=call.call_id, scope=payer(call), amounts=call.rule.cost),
     ]
     return [*runes, approval.Executed(approval_id=approval_id)] if approval_id else runes
 
@@ -787,8 +792,9 @@ def deadline(state: State) -> int | None:
 
 
 def context(state: State) -> tuple[str | None, str | None]:
-    """Return the agent and the turn that the call belongs to."""
-    return state.call.agent_id or None, state.call.turn_id or None
+    """Return the agent and the turn that the call belongs to; other callers are no turns."""
+    agent = state.call.agent_id
+    return (agent, state.call.turn_id or None) if agent else (None, None)
 
 
 def is_open(state: State) -> bool:

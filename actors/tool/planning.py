@@ -34,7 +34,7 @@ class Caller(NamedTuple):
     entity: str
     agent: str = ""
     payer: str = ""
-    """The account that the calls are charged to."""
+    """The account that the calls are charged to, if that is not the agent's."""
 
 
 class Planner:

@@ -84,7 +84,7 @@ class Called(Rune, frozen=True, tag="tool.call"):
     raw: str = ""
     """The arguments as the model wrote them, where they could not be read."""
     payer: str = ""
-    """The account that it is charged to."""
+    """The account that it is charged to, if that is not its agent's."""
     afford: Exhausted | None = None
     """What the budget said against it; None if it fits."""
 

@@ -293,7 +293,7 @@ class TurnActor(Shell):
     def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
         """Have the calls made, by what was said of them."""
         asked = self._asked_for(effect.model_call_id)
-        caller = Caller(self.me, agent=self.state.agent_id, payer=self.state.agent_id)
+        caller = Caller(self.me, agent=self.state.agent_id)
         plans = self._kit.planner.plans(asked, rules, caller, self._now())
         refused = self.carry_out(TakeCalls(plans, self._budget))
         assert refused is None, refused

@@ -99,14 +99,16 @@ def verb(
         )
         act(call, **given)
 
+    called = noun(kind, command)
     own = {} if more is None else inspect.signature(more).parameters
     parameters = [
         _parameter("directory", Directory),
         _parameter("session", Session),
-        *([] if kind.single else [_parameter("entity", _entity(noun(kind, command)))]),
+        *([] if kind.single or command.begins else [_parameter("entity", _entity(called))]),
         # A field without a default is an argument, and these come in order.
         *(each.parameter() for each in fields if each.is_argument),
         *(each.parameter() for each in fields if not each.is_argument),
+        *([_parameter("entity", _new(called), default="")] if command.begins else []),
         *own.values(),
         _parameter("json", Json, default=False),
     ]
@@ -123,6 +125,16 @@ def _parameter(name: str, of: Any, *, default: Any = inspect.Parameter.empty) ->
 
 def _entity(name: str) -> Any:  # noqa: ANN401 -- a type
     about = typer.Argument(metavar=name.upper(), help=f"The id of the {name}.", show_default=False)
+    return Annotated[str, about]
+
+
+def _new(name: str) -> Any:  # noqa: ANN401 -- a type
+    about = typer.Option(
+        "--id",
+        metavar="ID",
+        help=f"The id of the new {name}; asked for again with it, it counts once.",
+        show_default=False,
+    )
     return Annotated[str, about]
 
 

@@ -82,7 +82,7 @@ class OfflineCommands(Commander):
     def do(self, conversation: str, command: Command, entity: str = "") -> Any:  # noqa: ANN401 -- the answer
         """Record a command for an entity of a conversation, the session itself if none is named."""
         kind, entity = self.commands.address(command, entity)
-        if command.offline == "no":
+        if command.offline == "no" or command.begins:
             msg = f"no runtime has the log open, and {command.verb()} needs one: {command.way_out}"
             raise Refused(msg)
         hall = self._hall(conversation)

@@ -1,0 +1,46 @@
+"""What an app needs for a machine of its own: see docs/your-own-machine.md.
+
+A machine is a law (phases, a table, `decide`, `evolve`, `due`), the runes that record what happened
+to one, and a `Kind` that names both. `Runtime.open(..., kinds=[KIND])` runs it.
+"""
+
+from __future__ import annotations
+
+from actors.approval import runes as approvals
+from actors.audit import Audit, Found
+from actors.calls import AskHuman, CallTool, StopCall
+from actors.command import Command, about
+from actors.commands import Abandon, Cancel, Recover, TimeUp
+from actors.entity import Moved, Routing, Timed
+from actors.kind import Kind
+from actors.machine import Machine
+from actors.tool import runes as tools
+from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, refusal
+from runelog.rune import Rune
+
+__all__ = [
+    "Abandon",
+    "AskHuman",
+    "Audit",
+    "ByField",
+    "CallTool",
+    "Cancel",
+    "Command",
+    "Found",
+    "Kind",
+    "Lifecycle",
+    "Machine",
+    "Moved",
+    "Recover",
+    "Routing",
+    "Rune",
+    "StopCall",
+    "Table",
+    "TimeUp",
+    "Timed",
+    "Timeout",
+    "about",
+    "approvals",
+    "refusal",
+    "tools",
+]
