@@ -16,11 +16,10 @@ from weakref import WeakKeyDictionary
 from actors.agent.runes import Failed, Spawning, Terminated
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.errors import Unanswered
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
-from actors.session.lifecycle import message_entity
+from actors.session.lifecycle import message_entity, why_in_vain
 from actors.session.runes import InputAccepted
-from actors.session.state import why_in_vain
 from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
 from actors.tool.spec import BadTool, ToolSpec

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from actors.clock import SECOND
 from actors.report import log as operator
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session.actor import Await, Interrupt, Look
 from runelog.errors import RunefoldError
 from supervisors.recovery import working
 
 if TYPE_CHECKING:
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from supervisors.tree import Tree
 
 REASON: Final = "shutdown"

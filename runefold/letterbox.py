@@ -20,7 +20,7 @@ from actors.clock import SystemClock
 from actors.draft import Draft
 from actors.hall import Hall, Offices
 from actors.redaction.redactor import DEFAULT
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session.lifecycle import ENTITY as SESSION
 from actors.session.lifecycle import message_entity
 from actors.threads import ThreadScheduler
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from actors.entity import Entity, Placed
     from actors.ports import Clock
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from runefold.spec import Budget
     from runelog.log import Log
 

@@ -10,9 +10,9 @@ from actors.budget.runes import Amounts
 from actors.clock import SECOND
 from actors.errors import Unanswered
 from actors.process import ASK_TIMEOUT
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session.actor import Await, Ended, Forward, Interrupt, Look, Send, ended
-from actors.session.state import in_doubt
+from actors.session.lifecycle import in_doubt
 from actors.tool.actor import Word
 from actors.turn.runes import Interrupted
 from runefold import checks
@@ -27,7 +27,7 @@ from runelog.rune import check_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from actors.session.state import Pending, State
+    from actors.session.lifecycle import Pending, State
     from runefold.insight import History
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from actors.process import Down, Process, Reason
 from actors.report import log as operator
-from actors.session.commands import AgentGone, NoteRestart
+from actors.session.lifecycle import AgentGone, NoteRestart
 from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
 from supervisors.messages import StartChild, StartDynamic
 from supervisors.strategy import AutoShutdown, Restart, Strategy

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.report import log as operator
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session.lifecycle import ENTITY, is_at_work
 from actors.session.runes import Reopened
 from actors.tool.runes import Result
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actors.hall import Offices
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from actors.turn.lifecycle import Call
     from actors.turn.lifecycle import State as TurnState
     from runelog.log import Log

@@ -10,10 +10,10 @@ from actors.agent.lifecycle import Terminate
 from actors.approval.telling import Approvals
 from actors.errors import Dead
 from actors.process import Answer
-from actors.session import commands as ask
-from actors.session.lifecycle import ENTITY, message_entity
+from actors.session import lifecycle as ask
+from actors.session.lifecycle import ENTITY, is_stuck, message_entity
+from actors.session.members import member
 from actors.session.runes import InputRefused
-from actors.session.state import is_stuck, member
 from actors.shell import Shell, Wake
 from actors.tool import runes as tools
 from actors.tool.actor import Word
@@ -160,7 +160,7 @@ class SessionActor(Shell):
                     begin=self.hall.offices.door.lets_in(asked_in),
                     asked_in=asked_in,
                 )
-            case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
+            case ask.Spawn(agent_id) if member(self.state.members, agent_id) is None:
                 known = self._is_there(agent_id)
                 return replace(message, known=known)
             case Await() | Look() | Interrupt() | Forward() | Wake():
@@ -225,7 +225,7 @@ class SessionActor(Shell):
 
     def _forward(self, order: Forward, reply_to: Any) -> None:  # noqa: ANN401 -- pykka's
         """Pass a command on; an entity that is not there cannot take it."""
-        if order.kind == "agent" and member(self.state, order.entity) is None:
+        if order.kind == "agent" and member(self.state.members, order.entity) is None:
             msg = f"there is no agent {order.entity} any more in {self.hall.conversation}"
             super()._reply(reply_to, Refused(msg))
             return

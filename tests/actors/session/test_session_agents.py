@@ -9,9 +9,10 @@ import pytest
 from actors.agent.lifecycle import Terminate
 from actors.agent.runes import AgentConfig, Failed, Terminated
 from actors.budget import runes as budgets
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session import runes
-from actors.session.state import Member, Phase, State, is_orphan, orphans
+from actors.session.lifecycle import Phase, State
+from actors.session.members import Member, is_orphan, orphans
 from runelog.errors import Refused
 from runelog.rune import kind_of
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
@@ -213,7 +214,7 @@ def test_those_left_behind_are_found_at_one_go() -> None:
         for here in itertools.product([True, False], repeat=5):
             state = State(members=tuple(itertools.compress(everybody, here)))
             one_by_one = {
-                each.agent_id for each in state.members if is_orphan(state, each.agent_id)
+                each.agent_id for each in state.members if is_orphan(state.members, each.agent_id)
             }
 
-            assert orphans(state) == one_by_one
+            assert orphans(state.members) == one_by_one

@@ -11,10 +11,9 @@ from actors.agent.lifecycle import BecomeReady, Terminate
 from actors.agent.runes import AgentConfig
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session import runes
-from actors.session.lifecycle import is_at_work, is_open
-from actors.session.state import Phase, State
+from actors.session.lifecycle import Phase, State, is_at_work, is_open
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import fold
@@ -329,7 +328,7 @@ def test_no_turn_begins_for_an_agent_that_is_about_to_terminate() -> None:
     ],
 )
 def test_what_a_phase_does_not_allow_is_refused_with_the_way_out(
-    first: ask.HaltCommand | ask.Close, then: ask.HaltCommand | ask.Archive, way_out: str
+    first: ask.Command, then: ask.Command, way_out: str
 ) -> None:
     """Whoever asks reads what to do before they ask again."""
     world = ready()

@@ -12,12 +12,19 @@ from actors.approval import runes as approvals
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts, Limits
 from actors.entity import Routing
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session import runes
-from actors.session.fold import DOUBTS
-from actors.session.lifecycle import ENTITY, LIFECYCLE, TABLE, message_entity
+from actors.session.lifecycle import (
+    DOUBTS,
+    ENTITY,
+    LIFECYCLE,
+    TABLE,
+    Phase,
+    State,
+    in_doubt,
+    message_entity,
+)
 from actors.session.runes import SessionConfig
-from actors.session.state import Phase, State, in_doubt
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
@@ -27,7 +34,7 @@ from runelog.rune import kind_of
 from tests.actors.session.world import CONVERSATION, ROOT
 
 if TYPE_CHECKING:
-    from actors.session.commands import Command
+    from actors.session.lifecycle import Command
     from runelog.rune import Rune
 
 BORN: tuple[Rune, ...] = (

@@ -6,11 +6,9 @@ import pytest
 
 from actors.agent.lifecycle import BecomeReady, Fail, Terminate
 from actors.agent.runes import SECOND, AgentConfig
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session import runes
-from actors.session.decide import MOST_WAITING
-from actors.session.lifecycle import is_open
-from actors.session.state import Phase
+from actors.session.lifecycle import MOST_WAITING, Phase, is_open
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.session import commands as ask
-from actors.session.lifecycle import is_open
+from actors.session import lifecycle as ask
+from actors.session.lifecycle import Phase, is_open
 from actors.session.runes import InputRefused, SessionConfig
-from actors.session.state import Phase
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from actors.agent.lifecycle import Terminate
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Amounts
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session import lifecycle as session
+from actors.session.lifecycle import Phase
 from actors.session.runes import SessionConfig
-from actors.session.state import Phase
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import fold, state_hash
@@ -177,7 +177,7 @@ def test_what_is_due_is_allowed_and_nothing_is_left_inward(
     world = play(asked)
     due = list(world.due)
 
-    assert not any(type(effect) in session.INTERNAL for effect in due)
+    assert not any(type(effect) in session.ENTITY.internal for effect in due)
     for effect in due:
         if isinstance(effect, ask.BeginTurn):
             [rune] = session.LIFECYCLE.decide(world.session, ask.Begin(effect.message_id, 1))
