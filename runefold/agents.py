@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 from actors.agent.runes import Failed, Spawning, Terminated
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.errors import Unanswered
-from actors.session import commands as ask
+from actors.session import commands as orders
+from actors.session import lifecycle as ask
 from actors.session.actor import Await, Ended, Look, Refusal, Send
-from actors.session.lifecycle import message_entity
+from actors.session.lifecycle import message_entity, why_in_vain
 from actors.session.runes import InputAccepted
-from actors.session.state import why_in_vain
 from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
 from actors.tool.spec import BadTool, ToolSpec
@@ -288,7 +288,7 @@ class HandOver(Bound):
     def _hand_over(self, call: Call) -> Outcome:
         tree = self._reached()
         to, role = _meant(tree, call.conversation, self.fit(call.arguments)["to"])
-        tree.ask(call.conversation, ask.HandOver(to))
+        tree.ask(call.conversation, orders.HandOver(to))
         return Outcome("success", f"{role} takes over")
 
 

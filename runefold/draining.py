@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from actors import children
 from actors.clock import SECOND
 from actors.report import log as operator
-from actors.session import commands as ask
 from actors.session.actor import Await, Interrupt, Look
 from runelog.errors import RunefoldError
 from runelog.rune import kind_of
 from supervisors.recovery import at_work
 
 if TYPE_CHECKING:
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from supervisors.tree import Tree
 
 REASON: Final = "shutdown"
@@ -56,7 +56,7 @@ def rest(tree: Tree) -> None:
     for name in tree.awake():
         if name in left:
             try:
-                tree.ask(name, ask.Rest())
+                tree.ask(name, children.Rest())
             except RunefoldError as error:
                 operator.warning("not_rested", conversation=name, reason=str(error))
 

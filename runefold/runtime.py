@@ -14,7 +14,7 @@ from actors.process import ASK_TIMEOUT
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.report import keep_out
 from actors.report import log as operator
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session.runes import SessionConfig
 from actors.threads import ThreadScheduler
 from runefold import checks, draining, open_hook

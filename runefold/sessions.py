@@ -9,10 +9,11 @@ from actors.agent.requests import Terminate
 from actors.clock import SECOND
 from actors.command import Owner
 from actors.process import ASK_TIMEOUT
-from actors.session import commands as ask
+from actors.session import commands as orders
+from actors.session import lifecycle as ask
 from actors.session.actor import Look
+from actors.session.lifecycle import in_doubt
 from actors.session.requests import Interrupt, Replenish, Send, Suspend, Unsuspend
-from actors.session.state import in_doubt
 from actors.tool.requests import Answer, Approve, Deny
 from runefold import checks
 from runefold.observe.filters import wanted
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from actors.command import Command
-    from actors.session.state import Pending, State
+    from actors.session.lifecycle import Pending, State
     from runefold.handles import Handle
     from runefold.observe.history import History
     from runefold.runtime import Runtime
@@ -141,11 +142,11 @@ class Session:
 
         To stop what a pause has let finish, `interrupt`.
         """
-        self.do(ask.Pause(reason, bool(finish)))
+        self.do(orders.Pause(reason, bool(finish)))
 
     def resume(self) -> None:
         """Go on after a pause."""
-        self.do(ask.Resume())
+        self.do(orders.Resume())
 
     def suspend(self, reason: str) -> None:
         """Begin no more turns until a human has seen to the reason."""
@@ -172,11 +173,11 @@ class Session:
 
     def close(self, reason: str = "", *, timeout: float | None = ASK_TIMEOUT) -> None:
         """Accept nothing more, stop what runs, and bring everything to its end."""
-        self.do(ask.Close(reason), timeout=timeout)
+        self.do(orders.Close(reason), timeout=timeout)
 
     def archive(self) -> None:
         """Move a closed conversation to cold storage: still listed and readable."""
-        self.do(ask.Archive())
+        self.do(orders.Archive())
 
     # -- agents -------------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class Session:
 
     def hand_over(self, to: str) -> None:
         """Let another agent take the messages that name none."""
-        self.do(ask.HandOver(to))
+        self.do(orders.HandOver(to))
 
     def kill(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
         """Terminate an agent; one with a turn running only by `force`."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from actors import children
 from actors.report import log as operator
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session.kind import KIND as SESSION
 from actors.session.runes import Reopened
 from runelog.errors import RunefoldError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from actors.hall import Offices
     from actors.kind import Kinds
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from runelog.log import Log
     from runelog.replay import Replayed
     from supervisors.tree import Tree
@@ -62,7 +63,7 @@ class Recovery:
                 self.suspend(name, error)
         return names
 
-    def _letter(self, conversation: str, entities: set[str], epoch: int) -> ask.Reopen | None:
+    def _letter(self, conversation: str, entities: set[str], epoch: int) -> children.Reopen | None:
         """Return what a session is told of this open: nothing if only humans are waited for.
 
         Such a wait may take days and outlive any number of processes, and so may what is queued
@@ -70,7 +71,7 @@ class Recovery:
         """
         if not at_work(self._log, conversation, entities, self._kinds):
             return None
-        return ask.Reopen(epoch, self._has_outcome(conversation, entities))
+        return children.Reopen(epoch, self._has_outcome(conversation, entities))
 
     def _session(self, conversation: str) -> Replayed[State]:
         snapshots = self._log.snapshots

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
-from actors.children import ChildGone
+from actors.children import ChildGone, EnsureChild, StopChild
 from actors.command import Forward, Order
 from actors.errors import Dead
 from actors.process import Answer
 from actors.root import Root
-from actors.session import commands as ask
-from actors.session.lifecycle import message_entity
+from actors.session import lifecycle as ask
+from actors.session.lifecycle import is_stuck, message_entity
+from actors.session.members import member
 from actors.session.runes import InputRefused
-from actors.session.state import is_stuck, member
 from actors.shell import Wake
 from actors.tool.requests import Answer as Verdict
 from actors.tool.requests import Approve
@@ -149,10 +149,10 @@ class SessionActor(Root):
                     begin=self.hall.offices.door.lets_in(asked_in),
                     asked_in=asked_in,
                 )
-            case ask.Spawn(agent_id) if member(self.state, agent_id) is None:
+            case ask.Spawn(agent_id) if member(self.state.members, agent_id) is None:
                 known = self._is_there(agent_id)
                 return replace(message, known=known)
-            case ChildGone(child, error) if member(self.state, child) is not None:
+            case ChildGone(child, error) if member(self.state.members, child) is not None:
                 return ask.AgentGone(child, error)
             case Await() | Look() | Interrupt() | Wake():
                 return None
@@ -212,7 +212,7 @@ class SessionActor(Root):
 
     def why_not(self, order: Forward) -> str:
         """Return why a command cannot be passed on: its agent is gone, or nothing may run."""
-        if order.kind == "agent" and member(self.state, order.entity) is None:
+        if order.kind == "agent" and member(self.state.members, order.entity) is None:
             return f"there is no agent {order.entity} any more in {self.hall.conversation}"
         if is_stuck(self.state) and _lets_run(order.message):
             return (
@@ -270,7 +270,7 @@ class SessionActor(Root):
             case ask.TerminateAgent(agent_id, reason):
                 children.ensure("agent", agent_id, agent_id)
                 self.hall.tell(agent_id, Terminate(reason))
-            case ask.EnsureChild() | ask.StopChild():
+            case EnsureChild() | StopChild():
                 super().perform(effect)
             case (
                 ask.Activate()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from actors.kind import Waits
-    from actors.session.state import State
+    from actors.session.lifecycle import State
 
 
 def waits_for_human(state: State, _waits: Waits) -> bool:

@@ -13,7 +13,8 @@ from actors.clock import SECOND
 from actors.command import Command, Count, Quantity, Reason, about
 from actors.errors import Unanswered
 from actors.session import actor
-from actors.session import commands as law
+from actors.session import commands as orders
+from actors.session import lifecycle as law
 from actors.session.lifecycle import message_entity
 from actors.session.runes import Mode
 from actors.turn.runes import Interrupted
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from msgspec import Meta
 
     from actors.command import Facts, Owner
-    from actors.session.state import State
+    from actors.session.lifecycle import State
 
 COST: Final = 1_000_000
 """In so many parts a unit of cost is counted."""
@@ -235,13 +236,13 @@ class Replenish(Command, frozen=True):
 COMMANDS: Final[tuple[type[Command], ...]] = (
     Send,
     Interrupt,
-    law.Pause,
-    law.Resume,
+    orders.Pause,
+    orders.Resume,
     Suspend,
     Unsuspend,
     Replenish,
-    law.HandOver,
-    law.Close,
-    law.Archive,
+    orders.HandOver,
+    orders.Close,
+    orders.Archive,
 )
 """What users may ask of a session."""

@@ -39,6 +39,7 @@ from runefold.machines import (
     tools,
 )
 
+NAME = "order"
 LIMIT = 100_00
 """Orders above so many cents are checked by a human."""
 
@@ -99,7 +100,7 @@ class Settle(msgspec.Struct, frozen=True):
     """Go on as soon as it is known how: by the price, the human's answer or the payment."""
 
 
-def decide(state: State, command: object) -> list[Rune]:
+def decide(state: State, command: object) -> list[Rune]:  # noqa: PLR0911 -- a line for each case
     """Answer a command with the runes it leads to, or refuse it."""
     match state.phase, command:
         case Phase.NEW, Place(item, cents):
@@ -126,7 +127,7 @@ def decide(state: State, command: object) -> list[Rune]:
         case _, Abandon(reason):
             return [Cancelled(reason)]
         case _:
-            raise refusal("order", state.phase, command)
+            raise refusal(NAME, state.phase, command)
 
 
 def evolve(state: State, rune: Rune) -> State:
@@ -173,7 +174,7 @@ def outcome(state: State) -> tuple[str, str, bool]:
 
 ORDER = Kind(
     lifecycle=Lifecycle(
-        name="order",
+        name=NAME,
         table=TABLE,
         initial=State(),
         decide=decide,
@@ -182,7 +183,7 @@ ORDER = Kind(
         timeouts=(Timeout(Phase.CHECKING, 3600, Phase.CANCELLED),),
         enforced=True,
     ),
-    prefix="order",
+    prefix=NAME,
     parents=("session",),
     runes=RUNES,
     internal=frozenset({Settle}),

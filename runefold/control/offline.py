@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from actors.entity import Placed
     from actors.kind import Kind, Kinds
     from actors.ports import Clock
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from runelog.log import Log
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.session.lifecycle import ENTITY
-from actors.session.state import Phase, in_doubt
+from actors.session.lifecycle import ENTITY, Phase, in_doubt
 from actors.tool.runes import Called
 from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
@@ -18,7 +17,7 @@ from runelog.rune import SYSTEM, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.session.state import Pending
+    from actors.session.lifecycle import Pending
     from runelog.log import Log
     from runelog.rune import Conversation
 

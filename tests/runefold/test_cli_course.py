@@ -12,7 +12,7 @@ import pytest
 
 from actors.catalogue import CODEC
 from actors.model.providers.scripted import Scripted, call
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget

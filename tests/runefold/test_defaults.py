@@ -11,8 +11,8 @@ from actors.album import SNAPSHOT_EVERY
 from actors.budget.lifecycle import WARN_AT
 from actors.model.providers.scripted import Scripted, fail, pause
 from actors.process import MAILBOX
+from actors.session.lifecycle import Phase
 from actors.session.runes import SessionConfig
-from actors.session.state import Phase
 from actors.tool.spec import ToolSpec
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.runes import Result
 from runefold.agents import AgentTool, HandOver
 from runefold.spec import AgentSpec

@@ -13,7 +13,7 @@ from actors.budget import runes as budgets
 from actors.model import runes as models
 from actors.model.provider import Done, Text, Used
 from actors.model.providers.scripted import Scripted, call, fail, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from actors.tool.policy import Clause, Policy
 from runefold.spec import AgentSpec, Budget

@@ -11,7 +11,7 @@ from actors.catalogue import CODEC
 from actors.clock import SECOND
 from actors.errors import Dead
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runefold import draining
 from runefold.agents import AgentTool

@@ -10,7 +10,7 @@ from actors.errors import Unanswered
 from actors.model import runes as models
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.providers.scripted import call, fail, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runelog.errors import Refused
 from tests.runefold.talks import Raw, talk

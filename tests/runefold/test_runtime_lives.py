@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runefold.agents import AgentTool
 from runefold.runtime import Runtime

@@ -9,7 +9,7 @@ import pytest
 from actors.errors import Unanswered
 from actors.model.provider import Done, Text
 from actors.model.providers.scripted import call, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage

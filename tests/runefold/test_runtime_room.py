@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.catalogue import CODEC
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId
 from actors.tool.outcome import Happened

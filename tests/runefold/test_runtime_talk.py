@@ -8,7 +8,7 @@ import pytest
 
 from actors.model import runes as models
 from actors.model.providers.scripted import Line, Reply, call, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runelog.errors import Refused
 from runelog.rune import Envelope, Gap

@@ -11,7 +11,7 @@ from actors.budget import runes as budgets
 from actors.clock import SECOND
 from actors.invariants import violations
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runefold.agents import AgentTool
 from runefold.spec import AgentSpec, Budget

@@ -10,7 +10,7 @@ import pytest
 from actors.catalogue import CODEC
 from actors.clock import SECOND
 from actors.errors import Unanswered
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from runefold import AgentSpec, Runtime, tool
 from runefold.providers import Scripted, call
 from runefold.testing.stage import Stage

@@ -8,7 +8,7 @@ import pytest
 
 from actors.entity import Moved
 from actors.model.providers.scripted import call, fail, pause
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runefold.spec import AgentSpec, Budget
 from tests.runefold.talks import Talk, talk

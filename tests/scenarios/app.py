@@ -20,7 +20,7 @@ from runelog.replay import replay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from runefold.runtime import Runtime
     from runefold.sessions import Session
     from runefold.turns import Turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from runefold.spec import AgentSpec
 from tests.scenarios.app import (
     EVERYTHING,

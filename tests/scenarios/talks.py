@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from runefold.spec import Budget
 from tests.scenarios.app import BESIDE, EVERYTHING, App, Scenario
 

@@ -18,10 +18,9 @@ from actors.model.actor import ModelActor
 from actors.model.runes import CRASH
 from actors.page import Page
 from actors.redaction.flow import Flow
-from actors.session import decide as session_decides
 from actors.session import lifecycle as session_law
-from actors.session import state as session_state
 from actors.session.actor import SessionActor
+from actors.session.members import member
 from actors.shell import Shell
 from actors.tool import lifecycle as tool_law
 from actors.tool import runes as tools
@@ -177,11 +176,10 @@ def two_turns_at_once(patch: pytest.MonkeyPatch) -> None:
     """Let an agent take a message up while it runs a turn."""
 
     def can_begin(state: Any, agent_id: str) -> bool:  # noqa: ANN401 -- as given
-        found = session_state.member(state, agent_id)
+        found = member(state.members, agent_id)
         return found is not None and found.ready and not found.spent
 
-    for module in (session_state, session_decides, session_law):
-        patch.setattr(module, "can_begin", can_begin)
+    patch.setattr(session_law, "can_begin", can_begin)
 
 
 def snapshot_ahead(patch: pytest.MonkeyPatch) -> None:
@@ -196,36 +194,33 @@ def snapshot_ahead(patch: pytest.MonkeyPatch) -> None:
 
 def newest_first(patch: pytest.MonkeyPatch) -> None:
     """Let an agent take up the message that came last."""
-    next_for = session_state.next_for
+    next_for = session_law.next_for
 
     def last(state: Any, agent_id: str) -> Any:  # noqa: ANN401 -- as given
         return next_for(replace(state, waiting=state.waiting[::-1]), agent_id)
 
-    for module in (session_state, session_decides, session_law):
-        patch.setattr(module, "next_for", last)
+    patch.setattr(session_law, "next_for", last)
 
 
 def other_words(patch: pytest.MonkeyPatch) -> None:
     """Keep a message with words that nobody sent."""
-    accept = session_decides._accept
+    accept = session_law._accept
     patch.setattr(
-        session_decides, "_accept", lambda state, word: accept(state, replace(word, content="w0"))
+        session_law, "_accept", lambda state, word: accept(state, replace(word, content="w0"))
     )
 
 
 def to_whoever_is_in_front(patch: pytest.MonkeyPatch) -> None:
     """Do not look whom a message is for."""
-    accept = session_decides._accept
-    patch.setattr(
-        session_decides, "_accept", lambda state, word: accept(state, replace(word, to=""))
-    )
+    accept = session_law._accept
+    patch.setattr(session_law, "_accept", lambda state, word: accept(state, replace(word, to="")))
 
 
 def steered_by_nobody(patch: pytest.MonkeyPatch) -> None:
     """Have a message that steers wait like any other."""
-    accept = session_decides._accept
+    accept = session_law._accept
     patch.setattr(
-        session_decides, "_accept", lambda state, word: accept(state, replace(word, mode="queue"))
+        session_law, "_accept", lambda state, word: accept(state, replace(word, mode="queue"))
     )
 
 
@@ -285,9 +280,8 @@ def nothing_held_back(patch: pytest.MonkeyPatch) -> None:
 
 def left_behind(patch: pytest.MonkeyPatch) -> None:
     """Let agents stay whose parent is gone."""
-    for module in (session_state, session_decides, session_law):
-        patch.setattr(module, "orphans", lambda _state: set(), raising=False)
-        patch.setattr(module, "is_orphan", lambda *_: False, raising=False)
+    patch.setattr(session_law, "orphans", lambda _members: set())
+    patch.setattr(session_law, "is_orphan", lambda *_: False)
 
 
 def contradicted_in_silence(patch: pytest.MonkeyPatch) -> None:

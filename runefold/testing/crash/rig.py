@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from actors.catalogue import CODEC
 from actors.clock import SystemClock
 from actors.process import ASK_TIMEOUT
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session.actor import Await, Ended, Send
 from actors.shell import Shell
 from actors.threads import ThreadScheduler

@@ -25,7 +25,8 @@ from runelog.rune import State as Standing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actors.session.state import Member, State
+    from actors.session.lifecycle import State
+    from actors.session.members import Member
     from runelog.log import Log
     from runelog.rune import Envelope, Rune
 

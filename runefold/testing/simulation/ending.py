@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.clock import SECOND
 from actors.invariants import violations
-from actors.session.state import Phase
+from actors.session.lifecycle import Phase
 from runefold.testing.simulation.gadgets import agent
 from runefold.testing.simulation.truths import open_work
 from runelog.errors import Refused, RunefoldError
@@ -21,7 +21,7 @@ from runelog.rune import Gap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from runefold.testing.simulation.simulation import Simulation
 
 HOURS: Final = 2 * 3600

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from actors.entity import Entity
     from actors.model.provider import Message, Request
-    from actors.session.state import State as Session
+    from actors.session.lifecycle import State as Session
     from actors.tool.context import Call as Running
     from runefold.testing.simulation.books import Books
     from runelog.log import Log

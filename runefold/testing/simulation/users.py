@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from runefold.runtime import Runtime
     from runefold.sessions import Session
     from runefold.testing.simulation.plans import Act

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.model.provider import Message
-    from actors.session.state import State as Session
+    from actors.session.lifecycle import State as Session
     from actors.tool.lifecycle import State as Call
     from runefold.testing.simulation.books import Books
     from runelog.rune import Rune

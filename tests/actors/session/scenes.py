@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.agent.lifecycle import BecomeReady
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.turn import runes as turns
 from runelog.rune import kind_of
 from tests.actors.session.world import ROOT, World

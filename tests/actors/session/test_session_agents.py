@@ -6,12 +6,15 @@ import itertools
 
 import pytest
 
+from actors import children
 from actors.agent.lifecycle import Terminate
 from actors.agent.runes import AgentConfig, Failed, Terminated
 from actors.budget import runes as budgets
-from actors.session import commands as ask
+from actors.session import commands as orders
+from actors.session import lifecycle as ask
 from actors.session import runes
-from actors.session.state import Member, Phase, State, is_orphan, orphans
+from actors.session.lifecycle import Phase, State
+from actors.session.members import Member, is_orphan, orphans
 from runelog.errors import Refused
 from runelog.rune import kind_of
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
@@ -105,7 +108,7 @@ def test_a_conversation_can_be_handed_over() -> None:
     """Messages that name nobody go to the new agent, and back to the root when that is gone."""
     world = ready()
     spawn(world)
-    [handed] = world.tell("session", ask.HandOver(CHILD))
+    [handed] = world.tell("session", orders.HandOver(CHILD))
     send(world, "m1")
 
     assert handed == runes.HandedOver(sender=ROOT, to=CHILD)
@@ -113,27 +116,27 @@ def test_a_conversation_can_be_handed_over() -> None:
     world.tell(CHILD, Terminate("kill", force=True))
     assert world.session.front == ROOT
     with pytest.raises(Refused, match="take over"):
-        world.tell("session", ask.HandOver(CHILD))
+        world.tell("session", orders.HandOver(CHILD))
 
 
 def test_a_restart_is_noted_once() -> None:
     """The same report twice is one rune; the next restart is another, however alike it looks."""
     world = ready()
-    note = ask.NoteRestart("turn_1", "crash", 1, at=7)
+    note = children.NoteRestart("turn_1", "crash", 1, at=7)
 
     assert world.tell("session", note) == [
         runes.ChildRestarted(child="turn_1", reason="crash", restarts=1, at=7)
     ]
     assert world.tell("session", note) == []
-    assert len(world.tell("session", ask.NoteRestart("turn_1", "crash", 1, at=8))) == 1
+    assert len(world.tell("session", children.NoteRestart("turn_1", "crash", 1, at=8))) == 1
 
 
 def test_a_restart_is_noted_only_while_there_is_a_session() -> None:
     """Before it is created there is nowhere to note it, and what is closed stays as it is."""
     world = ready()
-    world.tell("session", ask.Close())
+    world.tell("session", orders.Close())
     world.settle()
-    note = ask.NoteRestart("session", "crash", 1, at=7)
+    note = children.NoteRestart("session", "crash", 1, at=7)
 
     assert world.tell("session", note) == []
     assert world.law("session").lifecycle.decide(State(), note) == []
@@ -149,7 +152,7 @@ def test_closing_ends_turns_then_agents_then_the_session() -> None:
     world.tell("session", ask.Spawn("agt_young", "clerk", "echo"))
     send(world, "m1")
     send(world, "m2")
-    closing = [kind_of(rune) for rune in world.tell("session", ask.Close("done"))]
+    closing = [kind_of(rune) for rune in world.tell("session", orders.Close("done"))]
 
     assert closing == ["session.closing", "session.input_refused"]
     assert world.due == [
@@ -161,14 +164,14 @@ def test_closing_ends_turns_then_agents_then_the_session() -> None:
     assert world.log[-1] == runes.Closed(
         final_stats=runes.Stats(turns=1, interrupted=1, messages=2, refused=1, agents=3)
     )
-    assert world.tell("session", ask.Archive()) == [runes.Archived(actor="user")]
+    assert world.tell("session", orders.Archive()) == [runes.Archived(actor="user")]
 
 
 def test_a_session_is_not_closed_before_the_turns_of_killed_agents_ended() -> None:
     """Nobody is left, but something still runs."""
     world = ready()
     send(world, "m1")
-    world.tell("session", ask.Close())
+    world.tell("session", orders.Close())
     world.tell(ROOT, Terminate("kill", force=True))
 
     assert world.session.members == ()
@@ -181,7 +184,7 @@ def test_a_session_is_not_closed_before_the_turns_of_killed_agents_ended() -> No
 def test_a_session_that_was_never_used_can_be_closed() -> None:
     """The root is not even ready."""
     world = World()
-    world.tell("session", ask.Close())
+    world.tell("session", orders.Close())
     world.settle()
 
     assert world.is_in(Phase.CLOSED)
@@ -213,7 +216,7 @@ def test_those_left_behind_are_found_at_one_go() -> None:
         for here in itertools.product([True, False], repeat=5):
             state = State(members=tuple(itertools.compress(everybody, here)))
             one_by_one = {
-                each.agent_id for each in state.members if is_orphan(state, each.agent_id)
+                each.agent_id for each in state.members if is_orphan(state.members, each.agent_id)
             }
 
-            assert orphans(state) == one_by_one
+            assert orphans(state.members) == one_by_one

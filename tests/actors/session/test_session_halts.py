@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from actors import children
 from actors.agent.lifecycle import BecomeReady, Terminate
 from actors.agent.runes import AgentConfig
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
-from actors.session import commands as ask
+from actors.session import commands as orders
+from actors.session import lifecycle as ask
 from actors.session import runes
-from actors.session.lifecycle import is_at_work, is_open
-from actors.session.state import Phase, State
+from actors.session.lifecycle import Phase, State, is_at_work, is_open
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import fold
@@ -32,7 +33,7 @@ def test_a_pause_lets_turns_finish_or_interrupts_them() -> None:
         world = ready()
         send(world, "m1")
         send(world, "s1", "steer")
-        world.tell("session", ask.Pause(finish=finish))
+        world.tell("session", orders.Pause(finish=finish))
 
         assert world.due == [
             *([] if finish else [ask.InterruptTurn("turn_1", "pause")]),
@@ -46,10 +47,10 @@ def test_a_pause_that_waits_cannot_be_made_a_hard_one() -> None:
     """The table has no way for it; whoever wants it is told to interrupt the turn."""
     world = ready()
     send(world, "m1")
-    world.tell("session", ask.Pause())
+    world.tell("session", orders.Pause())
 
     with pytest.raises(Refused) as refused:
-        world.tell("session", ask.Pause(finish=False))
+        world.tell("session", orders.Pause(finish=False))
     assert str(refused.value) == (
         "session is paused: it cannot take Pause(finish=False) now, as the pause lets turn_1 "
         "finish; stop what runs with interrupt() (runefold interrupt), and it stays paused"
@@ -59,9 +60,9 @@ def test_a_pause_that_waits_cannot_be_made_a_hard_one() -> None:
 def test_where_nothing_runs_one_pause_is_as_hard_as_the_other() -> None:
     """There is nothing to stop, and nothing begins: that is so already."""
     world = ready()
-    world.tell("session", ask.Pause())
+    world.tell("session", orders.Pause())
     before = len(world.log)
-    world.tell("session", ask.Pause(finish=False))
+    world.tell("session", orders.Pause(finish=False))
 
     assert len(world.log) == before
 
@@ -87,13 +88,13 @@ def test_three_unclean_opens_without_an_outcome_suspend_the_session() -> None:
     """From then on the session is left alone: what crashed three times is not tried again."""
     world = ready()
     send(world, "m1")
-    world.tell("session", ask.Reopen(1))
-    world.tell("session", ask.Reopen(2))
-    counted = world.tell("session", ask.Reopen(2))
+    world.tell("session", children.Reopen(1))
+    world.tell("session", children.Reopen(2))
+    counted = world.tell("session", children.Reopen(2))
 
     assert counted == []
     assert world.due == [ask.EnsureAgent(ROOT)]
-    assert [kind_of(rune) for rune in world.tell("session", ask.Reopen(3))] == [
+    assert [kind_of(rune) for rune in world.tell("session", children.Reopen(3))] == [
         "session.reopened",
         "session.suspended",
     ]
@@ -108,8 +109,8 @@ def test_an_outcome_begins_the_count_of_opens_anew() -> None:
     world = ready()
     send(world, "m1")
     for epoch in (1, 2):
-        world.tell("session", ask.Reopen(epoch))
-    [again] = world.tell("session", ask.Reopen(3, outcome=True))
+        world.tell("session", children.Reopen(epoch))
+    [again] = world.tell("session", children.Reopen(3, outcome=True))
     lifecycle = world.law("session").lifecycle
     after_round = lifecycle.apply(world.session, turns.ToolsFinished(results=()))
     world.end(world.session.running[0])
@@ -123,11 +124,11 @@ def test_an_end_in_order_makes_the_next_open_no_mishap() -> None:
     """It is recorded once; opened again, nothing is counted, and what was counted stays."""
     world = ready()
     send(world, "m1")
-    world.tell("session", ask.Reopen(1))
-    rested = world.tell("session", ask.Rest())
-    again = world.tell("session", ask.Rest())
-    [clean] = world.tell("session", ask.Reopen(2))
-    [crashed] = world.tell("session", ask.Reopen(3))
+    world.tell("session", children.Reopen(1))
+    rested = world.tell("session", children.Rest())
+    again = world.tell("session", children.Rest())
+    [clean] = world.tell("session", children.Reopen(2))
+    [crashed] = world.tell("session", children.Reopen(3))
 
     assert (rested, again) == ([runes.Rested()], [])
     assert clean == runes.Reopened(unclean=1, epoch=2)
@@ -138,20 +139,20 @@ def test_whatever_happens_after_an_end_in_order_makes_it_none() -> None:
     """Somebody runs it again: if that one crashes, it counts."""
     world = ready()
     send(world, "m1")
-    world.tell("session", ask.Rest())
+    world.tell("session", children.Rest())
     send(world, "m2")
 
-    assert world.tell("session", ask.Reopen(1)) == [runes.Reopened(unclean=1, epoch=1)]
+    assert world.tell("session", children.Reopen(1)) == [runes.Reopened(unclean=1, epoch=1)]
 
 
 def test_an_end_in_order_is_recorded_only_while_there_is_a_session() -> None:
     """Before it is created and after it is closed there is nothing that could be left."""
     world = ready()
-    world.tell("session", ask.Close())
+    world.tell("session", orders.Close())
     world.settle()
 
-    assert world.tell("session", ask.Rest()) == []
-    assert world.law("session").lifecycle.decide(State(), ask.Rest()) == []
+    assert world.tell("session", children.Rest()) == []
+    assert world.law("session").lifecycle.decide(State(), children.Rest()) == []
 
 
 def test_five_restarts_since_a_turn_last_completed_suspend_the_session() -> None:
@@ -161,7 +162,7 @@ def test_five_restarts_since_a_turn_last_completed_suspend_the_session() -> None
     ends: list[type[Rune]] = [turns.Completed, *others]
     for number, end in enumerate(ends):
         send(world, f"m{number}")
-        world.tell("session", ask.NoteRestart("turn_1", "crash", 1, at=number))
+        world.tell("session", children.NoteRestart("turn_1", "crash", 1, at=number))
         world.end(world.session.running[0], end)
     send(world, "last")
 
@@ -180,7 +181,7 @@ def test_five_restarts_since_a_turn_last_completed_suspend_the_session() -> None
 
 
 def _restarted(world: World, at: int) -> list[Rune]:
-    return world.tell("session", ask.NoteRestart("turn_6", "crash", 1, at=at))
+    return world.tell("session", children.NoteRestart("turn_6", "crash", 1, at=at))
 
 
 def test_restarts_that_were_noted_before_they_were_told_apart_count_too() -> None:
@@ -193,7 +194,7 @@ def test_restarts_that_were_noted_before_they_were_told_apart_count_too() -> Non
 
     assert (state.restarts, state.restarted) == (2, note)
     assert law.due(state) == world.due
-    assert len(law.decide(state, ask.NoteRestart("turn_1", "crash", 1, at=7))) == 1
+    assert len(law.decide(state, children.NoteRestart("turn_1", "crash", 1, at=7))) == 1
 
 
 def test_what_is_queued_is_left_to_do_and_no_work_of_the_session() -> None:
@@ -215,7 +216,7 @@ def test_a_session_that_cannot_even_begin_is_suspended() -> None:
     """Three unclean opens while the root was spawning lead through active to suspended."""
     world = World()
     for epoch in (1, 2, 3):
-        world.tell("session", ask.Reopen(epoch))
+        world.tell("session", children.Reopen(epoch))
 
     assert world.is_in(Phase.SUSPENDED)
     assert world.due == []
@@ -225,13 +226,13 @@ def test_a_paused_session_that_keeps_crashing_is_left_alone() -> None:
     """It cannot be suspended from there; resumed, it is."""
     world = ready()
     send(world, "m1")
-    world.tell("session", ask.Pause())
+    world.tell("session", orders.Pause())
     for epoch in (1, 2, 3):
-        world.tell("session", ask.Reopen(epoch))
+        world.tell("session", children.Reopen(epoch))
 
     assert world.is_in(Phase.PAUSED)
     assert world.due == []
-    world.tell("session", ask.Resume())
+    world.tell("session", orders.Resume())
     assert world.is_in(Phase.SUSPENDED)
 
 
@@ -269,7 +270,7 @@ def test_messages_for_who_is_gone_are_refused_during_a_pause_too() -> None:
     """An answer that is certain does not wait."""
     world = ready()
     spawn(world)
-    world.tell("session", ask.Pause())
+    world.tell("session", orders.Pause())
     send(world, "m1", to=CHILD)
     world.tell(CHILD, Terminate("kill"))
 
@@ -320,16 +321,16 @@ def test_no_turn_begins_for_an_agent_that_is_about_to_terminate() -> None:
 @pytest.mark.parametrize(
     ("first", "then", "way_out"),
     [
-        (ask.Pause(), ask.Suspend("why"), "resume it first"),
-        (ask.Pause(), ask.Unsuspend(), "resume it first"),
-        (ask.Suspend("why"), ask.Pause(), "unsuspend it first"),
-        (ask.Suspend("why"), ask.Resume(), "unsuspend it first"),
-        (ask.Pause(), ask.Archive(), "close it first"),
-        (ask.Close(), ask.Pause(), "create another one"),
+        (orders.Pause(), ask.Suspend("why"), "resume it first"),
+        (orders.Pause(), ask.Unsuspend(), "resume it first"),
+        (ask.Suspend("why"), orders.Pause(), "unsuspend it first"),
+        (ask.Suspend("why"), orders.Resume(), "unsuspend it first"),
+        (orders.Pause(), orders.Archive(), "close it first"),
+        (orders.Close(), orders.Pause(), "create another one"),
     ],
 )
 def test_what_a_phase_does_not_allow_is_refused_with_the_way_out(
-    first: ask.HaltCommand | ask.Close, then: ask.HaltCommand | ask.Archive, way_out: str
+    first: ask.Command, then: ask.Command, way_out: str
 ) -> None:
     """Whoever asks reads what to do before they ask again."""
     world = ready()

@@ -6,18 +6,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors import children
 from actors.agent import runes as agents
 from actors.agent.runes import AgentConfig
 from actors.approval import runes as approvals
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts, Limits
 from actors.entity import Routing
-from actors.session import commands as ask
+from actors.session import commands as orders
+from actors.session import lifecycle as ask
 from actors.session import runes
-from actors.session.fold import DOUBTS
-from actors.session.lifecycle import ENTITY, LIFECYCLE, TABLE, message_entity
+from actors.session.lifecycle import (
+    DOUBTS,
+    ENTITY,
+    LIFECYCLE,
+    TABLE,
+    Phase,
+    State,
+    in_doubt,
+    message_entity,
+)
 from actors.session.runes import SessionConfig
-from actors.session.state import Phase, State, in_doubt
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
@@ -27,7 +36,7 @@ from runelog.rune import kind_of
 from tests.actors.session.world import CONVERSATION, ROOT
 
 if TYPE_CHECKING:
-    from actors.session.commands import Command
+    from actors.session.lifecycle import Command
     from runelog.rune import Rune
 
 BORN: tuple[Rune, ...] = (
@@ -108,34 +117,41 @@ COMMANDS: tuple[Command, ...] = (
     ask.Begin("m1", 1),
     ask.RefuseInputs(),
     ask.Spawn("agt_child", "clerk", "echo"),
-    ask.HandOver(ROOT),
+    orders.HandOver(ROOT),
     ask.AgentGone(ROOT, "crash"),
     ask.CloseBudget(ROOT),
-    ask.Pause(),
-    ask.Resume(),
+    orders.Pause(),
+    orders.Resume(),
     ask.Suspend("look"),
     ask.Unsuspend(),
     ask.Replenish("r1", "session", Amounts(cost=1)),
     ask.Activate("agent_ready"),
-    ask.Close(),
+    orders.Close(),
     ask.Finish(),
-    ask.Archive(),
-    ask.Reopen(7),
-    ask.NoteRestart("turn_1", "crash"),
+    orders.Archive(),
+    children.Reopen(7),
+    children.NoteRestart("turn_1", "crash"),
 )
 
 ALWAYS: set[type[Command]] = {ask.Create, ask.Begin, ask.RefuseInputs, ask.CloseBudget}
 ALWAYS |= {ask.Withdraw}
-ALWAYS |= {ask.Reopen, ask.NoteRestart, ask.Close, ask.AgentGone}
-ALIVE: set[type[Command]] = {ask.Accept, ask.Spawn, ask.HandOver, ask.Replenish}
+ALWAYS |= {children.Reopen, children.NoteRestart, orders.Close, ask.AgentGone}
+ALIVE: set[type[Command]] = {ask.Accept, ask.Spawn, orders.HandOver, ask.Replenish}
 ALLOWED: dict[Phase, set[type[Command]]] = {
     Phase.CREATED: {*ALIVE, ask.Activate},
-    Phase.ACTIVE: {*ALIVE, ask.Pause, ask.Resume, ask.Suspend, ask.Unsuspend, ask.Activate},
-    Phase.PAUSED: {*ALIVE, ask.Pause, ask.Resume},
+    Phase.ACTIVE: {
+        *ALIVE,
+        orders.Pause,
+        orders.Resume,
+        ask.Suspend,
+        ask.Unsuspend,
+        ask.Activate,
+    },
+    Phase.PAUSED: {*ALIVE, orders.Pause, orders.Resume},
     Phase.SUSPENDED: {*ALIVE, ask.Suspend, ask.Unsuspend},
     Phase.CLOSING: {ask.Finish},
-    Phase.CLOSED: {ask.Finish, ask.Archive},
-    Phase.ARCHIVED: {ask.Finish, ask.Archive},
+    Phase.CLOSED: {ask.Finish, orders.Archive},
+    Phase.ARCHIVED: {ask.Finish, orders.Archive},
 }
 """Which commands each phase answers, were it by saying that it is done; others are refused."""
 

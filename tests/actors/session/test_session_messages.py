@@ -6,11 +6,10 @@ import pytest
 
 from actors.agent.lifecycle import BecomeReady, Fail, Terminate
 from actors.agent.runes import SECOND, AgentConfig
-from actors.session import commands as ask
+from actors.session import commands as orders
+from actors.session import lifecycle as ask
 from actors.session import runes
-from actors.session.decide import MOST_WAITING
-from actors.session.lifecycle import is_open
-from actors.session.state import Phase
+from actors.session.lifecycle import MOST_WAITING, Phase, is_open
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
@@ -93,7 +92,7 @@ def test_a_message_sent_again_is_accepted_once() -> None:
     assert send(world, "m1") == []
     assert send(world, "m2") == []
     assert world.tell("session", old) == []
-    world.tell("session", ask.Close())
+    world.tell("session", orders.Close())
     assert world.tell("session", old) == []
 
 
@@ -155,7 +154,7 @@ def test_what_was_due_and_is_overtaken_leads_to_nothing() -> None:
     send(world, "m1")
     send(world, "m2")
     world.end(world.session.running[0])
-    world.tell("session", ask.Pause())
+    world.tell("session", orders.Pause())
 
     assert world.tell("session", ask.Begin("m2", 1)) == []
     assert world.tell("session", ask.Begin("m1", 1)) == []
@@ -177,7 +176,10 @@ def test_nobody_overtakes_between_two_turns() -> None:
 
 def test_messages_wait_while_nothing_may_begin() -> None:
     """Paused or suspended, it accepts; resumed, it takes them up."""
-    for hold, go in ((ask.Pause(), ask.Resume()), (ask.Suspend("look"), ask.Unsuspend())):
+    for hold, go in (
+        (orders.Pause(), orders.Resume()),
+        (ask.Suspend("look"), ask.Unsuspend()),
+    ):
         world = ready()
         world.tell("session", hold)
 
@@ -192,7 +194,7 @@ def test_messages_wait_while_nothing_may_begin() -> None:
 def test_a_closing_session_refuses_with_the_way_out() -> None:
     """Whoever is turned away is told what to do instead."""
     world = ready()
-    world.tell("session", ask.Close())
+    world.tell("session", orders.Close())
 
     with pytest.raises(Refused, match="takes no more messages; create another one"):
         send(world, "m1")
@@ -221,7 +223,7 @@ def test_messages_whose_agent_terminates_are_refused_in_the_log() -> None:
 def test_a_queue_that_is_full_says_so() -> None:
     """A sender that is too fast is told, and the state stays small."""
     world = ready()
-    world.tell("session", ask.Pause())
+    world.tell("session", orders.Pause())
     state = world.session
     for number in range(MOST_WAITING):
         send_to = runes.InputAccepted(message_id=f"m{number}", content="", to=ROOT)

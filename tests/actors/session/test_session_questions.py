@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.session import commands as ask
-from actors.session.lifecycle import is_open
+from actors import children
+from actors.session import commands as orders
+from actors.session import lifecycle as ask
+from actors.session.lifecycle import Phase, is_open
 from actors.session.runes import InputRefused, SessionConfig
-from actors.session.state import Phase
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
@@ -17,7 +18,7 @@ from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
 if TYPE_CHECKING:
     from tests.actors.session.world import World
 
-HALTS = (ask.Pause(), ask.Suspend("enough"))
+HALTS = (orders.Pause(), ask.Suspend("enough"))
 
 
 def busy(config: SessionConfig | None = None) -> World:
@@ -41,7 +42,7 @@ def waiting(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("halt", HALTS)
-def test_one_that_waits_is_refused_by_a_halt(halt: ask.Pause | ask.Suspend) -> None:
+def test_one_that_waits_is_refused_by_a_halt(halt: orders.Pause | ask.Suspend) -> None:
     """Whoever asked it runs and is to come to its end; what users have sent waits."""
     world = busy()
     send(world, "q1", to=CHILD, asked_in="turn_1")
@@ -64,7 +65,7 @@ def test_one_that_waits_in_a_session_that_is_stuck_waits_on() -> None:
     world = busy(SessionConfig(unclean_opens=2))
     send(world, "q1", to=CHILD, asked_in="turn_1")
     for epoch in (1, 2):
-        world.tell("session", ask.Reopen(epoch))
+        world.tell("session", children.Reopen(epoch))
 
     assert world.is_in(Phase.SUSPENDED)
     assert waiting(world) == ["q1"]

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors import children
 from actors.agent.lifecycle import Terminate
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Amounts
-from actors.session import commands as ask
+from actors.session import commands as orders
+from actors.session import lifecycle as ask
 from actors.session import lifecycle as session
+from actors.session.lifecycle import Phase
 from actors.session.runes import SessionConfig
-from actors.session.state import Phase
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import fold, state_hash
@@ -56,14 +58,14 @@ def pick(world: World, wish: Wish, number: int) -> Callable[[], object] | None:
     commands: dict[str, object] = {
         "send": ask.Accept(f"m{number}", "hello", number, to=who if other else ""),
         "steer": ask.Accept(f"m{number}", "stop", number, mode="steer", to=who),
-        "pause": ask.Pause(finish=bool(other % 2)),
-        "resume": ask.Resume(),
+        "pause": orders.Pause(finish=bool(other % 2)),
+        "resume": orders.Resume(),
         "spawn": ask.Spawn(who, "r", "m", (None, *EVERYBODY)[other % 5], config),
         "replenish": ask.Replenish(f"r{number}", "session", Amounts(tokens=1)),
-        "reopen": ask.Reopen(number + 1, outcome=bool(other)),
-        "rest": ask.Rest(),
+        "reopen": children.Reopen(number + 1, outcome=bool(other)),
+        "rest": children.Rest(),
         "gone": ask.AgentGone(victim, "crashed"),
-        "hand_over": ask.HandOver(who),
+        "hand_over": orders.HandOver(who),
         "unsuspend": ask.Unsuspend(),
         "suspend": ask.Suspend("look at this"),
         "new_root": ask.Spawn(f"agt_r{number}", "root", "m"),
@@ -103,7 +105,7 @@ def play(asked: list[Wish], world: World | None = None) -> World:
 def test_any_story_keeps_the_laws_and_comes_to_its_end(asked: list[Wish]) -> None:
     """Turns of an agent follow each other, folds agree, and closing answers every message once."""
     world = play(asked)
-    world.tell("session", ask.Close("done"))
+    world.tell("session", orders.Close("done"))
     world.settle()
 
     world.check()
@@ -123,7 +125,7 @@ def test_an_active_session_left_to_itself_takes_every_message_up(
 ) -> None:
     """Once nothing holds it back, each message becomes a turn or is refused, and all is quiet."""
     world = play(asked)
-    for command in (ask.Resume(), ask.Unsuspend(), ask.Spawn("agt_last", "root", "m")):
+    for command in (orders.Resume(), ask.Unsuspend(), ask.Spawn("agt_last", "root", "m")):
         with contextlib.suppress(Refused):
             world.tell("session", command)
     with contextlib.suppress(Refused):
@@ -177,7 +179,7 @@ def test_what_is_due_is_allowed_and_nothing_is_left_inward(
     world = play(asked)
     due = list(world.due)
 
-    assert not any(type(effect) in session.INTERNAL for effect in due)
+    assert not any(type(effect) in session.ENTITY.internal for effect in due)
     for effect in due:
         if isinstance(effect, ask.BeginTurn):
             [rune] = session.LIFECYCLE.decide(world.session, ask.Begin(effect.message_id, 1))

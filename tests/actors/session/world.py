@@ -14,18 +14,17 @@ from actors.agent.runes import AgentConfig
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
 from actors.entity import Entity, Routing
-from actors.session import commands as ask
+from actors.session import lifecycle as ask
 from actors.session import lifecycle as session
+from actors.session.lifecycle import State
 from actors.session.runes import InputAccepted, InputRefused, SessionConfig
-from actors.session.state import State
 from actors.turn import runes as turns
 from runelog.lifecycle import fold, state_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.session.commands import Effect
-    from actors.session.state import Phase, Running
+    from actors.session.lifecycle import Effect, Phase, Running
     from runelog.rune import Rune
 
 ROOT: Final = "agt_root"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from actors.session.lifecycle import Phase
 from actors.session.runes import Suspended
-from actors.session.state import Phase
 from runefold.testing import CrashApp, SweepOptions, sweep
 from tests.crash.core.apps import build_warm, till_of
 from tests.scenarios.plays import NAME, App, folded, is_done, until

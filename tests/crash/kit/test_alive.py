@@ -14,7 +14,7 @@ from tests.crash.kit.test_sweep import swept
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.session.state import State
+    from actors.session.lifecycle import State
     from runefold.runtime import Runtime
 
 
