@@ -263,8 +263,6 @@ class SessionActor(Root):
                 asked = [each.asked_in for each in waiting if each.message_id == message_id]
                 if self.hall.offices.door.lets_in(*asked):
                     self.carry_out(ask.Begin(message_id, self.hall.offices.clock.now()))
-            case ask.SteerTurn(turn_id):
-                self._stop_turn(turn_id, Stop("steer"))
             case ask.InterruptTurn(turn_id, reason, actor):
                 self._stop_turn(turn_id, Stop(reason, actor))
             case ask.TerminateAgent(agent_id, reason):

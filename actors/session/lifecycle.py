@@ -43,6 +43,7 @@ from actors.session.members import (
     member,
     orphans,
 )
+from actors.session.queue import Running, Waiting, next_for, turn_of
 from actors.session.runes import (
     Activated,
     Archived,
@@ -124,25 +125,6 @@ _OVER: Final = frozenset({Phase.CLOSED, Phase.ARCHIVED})
 # -- state -------------------------------------------------------------------------------------
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """A message that was accepted and has not become a turn yet."""
-
-    message_id: str
-    content: str
-    to: str
-    steer: bool
-    asked_in: str = ""
-    """The turn in which another agent asks it, if one does."""
-
-
-class Running(msgspec.Struct, frozen=True):
-    """A turn that began and has not ended yet."""
-
-    turn_id: str
-    agent_id: str
-    message_id: str
-
-
 class Pending(msgspec.Struct, frozen=True):
     """An approval that waits for a human."""
 
@@ -203,20 +185,6 @@ class State(msgspec.Struct, frozen=True):
     stats: Stats = Stats()
 
 
-def turn_of(state: State, agent_id: str) -> Running | None:
-    """Return the turn that an agent is running."""
-    for each in state.running:
-        if each.agent_id == agent_id:
-            return each
-    return None
-
-
-def next_for(state: State, agent_id: str) -> Waiting | None:
-    """Return the message that an agent takes up next: one that steers, or else the oldest."""
-    mine = [each for each in state.waiting if each.to == agent_id]
-    return next((each for each in mine if each.steer), mine[0] if mine else None)
-
-
 def can_begin(state: State, agent_id: str) -> bool:
     """Return True if an agent is free to take a message up."""
     found = member(state.members, agent_id)
@@ -224,7 +192,7 @@ def can_begin(state: State, agent_id: str) -> bool:
         found is not None
         and found.ready
         and not found.spent
-        and turn_of(state, agent_id) is None
+        and turn_of(state.running, agent_id) is None
         and not is_orphan(state.members, agent_id)
     )
 
@@ -431,14 +399,11 @@ class BeginTurn(msgspec.Struct, frozen=True):
     message_id: str
 
 
-class SteerTurn(msgspec.Struct, frozen=True):
-    """The turn has to stop, with reason `steer`: a message waits that takes it over."""
-
-    turn_id: str
-
-
 class InterruptTurn(msgspec.Struct, frozen=True):
-    """The turn has to stop. Its actor is started first if it is not there."""
+    """The turn has to stop: also, with reason `steer`, for a message that takes it over.
+
+    Its actor is started first if it is not there.
+    """
 
     turn_id: str
     reason: str
@@ -457,7 +422,6 @@ Effect: TypeAlias = (
     | EnsureChild
     | StopChild
     | BeginTurn
-    | SteerTurn
     | InterruptTurn
     | TerminateAgent
     | Activate
@@ -618,7 +582,7 @@ def _accept(state: State, command: Accept) -> list[Rune]:
 
 
 def _is_next(state: State, message: Waiting) -> bool:
-    return can_begin(state, message.to) and next_for(state, message.to) == message
+    return can_begin(state, message.to) and next_for(state.waiting, message.to) == message
 
 
 def _begin(state: State, message: Waiting, now: int) -> turns.Started:
@@ -952,13 +916,13 @@ def _by_itself(state: State) -> list[Effect]:
             if is_stuck(state):
                 # What went wrong again and again is left alone until somebody has looked.
                 return []
-            stopped = _stops(state, "pause") if _is_stops(state) else []
-            return [*_leaving(state), *stopped]
+            stops = state.phase is Phase.PAUSED and not state.finish
+            return [*_leaving(state), *(_stops(state, "pause") if stops else [])]
         case Phase.CLOSING:
             ending = [
                 TerminateAgent(each.agent_id, "session closed")
                 for each in state.members
-                if turn_of(state, each.agent_id) is None
+                if turn_of(state.running, each.agent_id) is None
             ]
             left = children.stopped(state.children, "session closed")
             return [*_stops(state, "closing"), *ending, *left]
@@ -973,10 +937,6 @@ def is_at_work(state: State) -> bool:
     return bool(state.conversation_id) and bool(_at_once(state) or _by_itself(state))
 
 
-def _is_stops(state: State) -> bool:
-    return state.phase is Phase.PAUSED and not state.finish
-
-
 def _at_once(state: State) -> list[Effect]:
     """Return what is decided in the append that made it due."""
     if state.phase in _OVER:
@@ -985,7 +945,7 @@ def _at_once(state: State) -> list[Effect]:
     if state.waiting and refusable(state):
         found.append(RefuseInputs())
     if state.gone:
-        found += [CloseBudget(each) for each in state.gone if turn_of(state, each) is None]
+        found += [CloseBudget(each) for each in state.gone if turn_of(state.running, each) is None]
     if state.phase is Phase.ACTIVE:
         return [*found, *_suspension(state)]
     match state.phase:
@@ -1039,7 +999,7 @@ def _leaving(state: State) -> list[Effect]:
     found += [
         TerminateAgent(each.agent_id, "parent closed")
         for each in state.members
-        if each.agent_id in left_behind and turn_of(state, each.agent_id) is None
+        if each.agent_id in left_behind and turn_of(state.running, each.agent_id) is None
     ]
     return found
 
@@ -1050,9 +1010,9 @@ def _stops(state: State, reason: str) -> list[Effect]:
 
 def _steers(state: State) -> list[Effect]:
     return [
-        SteerTurn(turn.turn_id)
+        InterruptTurn(turn.turn_id, "steer")
         for turn in state.running
-        if (message := next_for(state, turn.agent_id)) is not None and message.steer
+        if (message := next_for(state.waiting, turn.agent_id)) is not None and message.steer
     ]
 
 
@@ -1061,7 +1021,7 @@ def _beginnings(state: State) -> list[Effect]:
         BeginTurn(each.agent_id, message.message_id)
         for each in state.members
         if can_begin(state, each.agent_id)
-        and (message := next_for(state, each.agent_id)) is not None
+        and (message := next_for(state.waiting, each.agent_id)) is not None
     ]
 
 

@@ -21,6 +21,7 @@ from actors.redaction.flow import Flow
 from actors.session import lifecycle as session_law
 from actors.session.actor import SessionActor
 from actors.session.members import member
+from actors.session.queue import next_for
 from actors.shell import Shell
 from actors.tool import lifecycle as tool_law
 from actors.tool import runes as tools
@@ -194,10 +195,9 @@ def snapshot_ahead(patch: pytest.MonkeyPatch) -> None:
 
 def newest_first(patch: pytest.MonkeyPatch) -> None:
     """Let an agent take up the message that came last."""
-    next_for = session_law.next_for
 
-    def last(state: Any, agent_id: str) -> Any:  # noqa: ANN401 -- as given
-        return next_for(replace(state, waiting=state.waiting[::-1]), agent_id)
+    def last(waiting: Any, agent_id: str) -> Any:  # noqa: ANN401 -- as given
+        return next_for(waiting[::-1], agent_id)
 
     patch.setattr(session_law, "next_for", last)
 

@@ -102,9 +102,9 @@ def test_a_steering_message_stops_the_turn_and_goes_first() -> None:
     for message_id in ("m1", "m2"):
         send(world, message_id)
 
-    assert not any(isinstance(effect, ask.SteerTurn) for effect in world.due)
+    assert not any(isinstance(effect, ask.InterruptTurn) for effect in world.due)
     assert send(world, "s1", "steer") == ["session.input_accepted"]
-    assert ask.SteerTurn("turn_1") in world.due
+    assert ask.InterruptTurn("turn_1", "steer") in world.due
     world.settle()
     assert inputs(world) == ["m1", "s1", "m2"]
     assert [rune.trigger for rune in world.log if isinstance(rune, turns.Started)] == [
@@ -122,8 +122,8 @@ def test_a_message_steers_only_its_own_agent() -> None:
     send(world, "m2", to=CHILD)
     send(world, "s1", "steer", to=CHILD)
 
-    assert [effect for effect in world.due if isinstance(effect, ask.SteerTurn)] == [
-        ask.SteerTurn("turn_2")
+    assert [effect for effect in world.due if isinstance(effect, ask.InterruptTurn)] == [
+        ask.InterruptTurn("turn_2", "steer")
     ]
 
 

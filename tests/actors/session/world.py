@@ -1,7 +1,7 @@
 """A conversation without actors: a session, its agents and its budget, each only its law.
 
 What one of them decides is folded by all whose stream it is in, as the log would have it; what is
-due inward follows in the same append. Turns are played by hand.
+due internally follows in the same append. Turns are played by hand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from runelog.lifecycle import fold, state_hash
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.session.lifecycle import Effect, Phase, Running
+    from actors.session.lifecycle import Effect, Phase
+    from actors.session.queue import Running
     from runelog.rune import Rune
 
 ROOT: Final = "agt_root"
@@ -118,12 +119,12 @@ class World:
                     self.tell(agent_id, Fail("no model") if fail else BecomeReady())
             case ask.BeginTurn(_, message_id):
                 self.tell("session", ask.Begin(message_id, self.now))
-            case ask.SteerTurn(turn_id) | ask.InterruptTurn(turn_id):
+            case ask.InterruptTurn(turn_id):
                 self.end(running[turn_id], turns.Interrupted)
             case ask.TerminateAgent(agent_id, reason):
                 self.tell(agent_id, Terminate(reason))
             case _:
-                msg = f"{effect} is inward and should not be due any more"
+                msg = f"{effect} is internal and should not be due any more"
                 raise AssertionError(msg)
 
     def settle(self) -> None:
