@@ -230,7 +230,8 @@ class Session:
         process: str = "",
     ) -> None:
         """Say of a call in doubt that it is to run again, that it happened, or to give it up."""
-        self.do(Answer(approver, verdict, output), call_id, process=process)
+        found = output if verdict == "happened" else None
+        self.do(Answer(approver, verdict, found), call_id, process=process)
 
     def in_doubt(self) -> list[str]:
         """Return the calls whose outcome nobody knows, those included that a human is asked about.

@@ -18,13 +18,13 @@ from actors.session.requests import Send
 from runefold.control import wire
 from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands
-from runefold.control.reference import described, page
 from runefold.control.server import Control, carrier
 from runefold.runtime import Runtime
 from runefold.sessions import Session
 from runelog.errors import Refused
 from runelog.rune import Change
 from runelog.store import Runelog
+from tests.architecture.commands_page import described, page
 from tests.runefold.cli_scenes import ROOT, run
 from tests.runefold.control_app import SESSION, options, spec
 from tests.runefold.parcels import ALL, KINDS, KNOWN, PARCEL, Packed, ShipOut, Weigh
@@ -178,7 +178,7 @@ def test_a_session_has_a_typed_method_for_each_of_our_commands(
 
 
 def test_the_page_lists_every_command() -> None:
-    """It is made from them: `python -m runefold.control.reference > docs/COMMANDS.md`."""
+    """It is made from them: `python -m tests.architecture.commands_page > docs/COMMANDS.md`."""
     assert (ROOT / "docs" / "COMMANDS.md").read_text() == page(COMMANDS)
 
 

@@ -174,7 +174,7 @@ def test_a_second_word_a_late_one_and_one_for_no_call_are_refused() -> None:
     with pytest.raises(Refused, match=r"ada has answered approval apr_.* already"):
         session.deny(call_id, reason="no", approver="bob")
     for other in ("call_other", "session", "turn_1"):
-        with pytest.raises(Refused, match=f"there is no tool call {other} in conv_a"):
+        with pytest.raises(Refused, match=f"there is no call {other} in conv_a"):
             session.approve(other, approver="ada")
     assert there.kinds() == before
 

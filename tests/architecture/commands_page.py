@@ -1,4 +1,4 @@
-"""`python -m runefold.control.reference`: the page that lists every command, from their classes."""
+"""`python -m tests.architecture.commands_page`: the page of all commands, from their classes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _HEAD: Final = """\
 # Commands
 
 What users may ask of a session and of what is in it. This page is made from the commands themselves
-(`python -m runefold.control.reference`), and so are the ways to give one: in Python the methods of
-a `Session`, `session.do(COMMAND, ENTITY)` and `session.entity(KIND, ID).NAME(...)`; from another
-process `Remote(directory).do(SESSION, COMMAND, ENTITY)` of `runefold.control.client`; on the
-command line `runefold NAME`, or `runefold KIND NAME` for kinds other than session and tool. If no
-runtime has the log open, a command is recorded, and the next one acts on it; some are refused then.
+(`python -m tests.architecture.commands_page`), and so are the ways to give one: in Python the
+methods of a `Session`, `session.do(COMMAND, ENTITY)` and `session.entity(KIND, ID).NAME(...)`; from
+another process `Remote(directory).do(SESSION, COMMAND, ENTITY)` of `runefold.control.client`; on
+the command line `runefold NAME`, or `runefold KIND NAME` for kinds other than session and tool.
+If no runtime has the log open, a command is recorded, and the next one acts on it; some are refused
+then.
 """
 _OFFLINE: Final = {
     "at_once": "taken, with all that follows from it without a runtime",
