@@ -47,7 +47,7 @@ class BlobStore(Blobs, Protocol):
 
 
 def is_digest(value: str) -> bool:
-    """Tell whether `value` can be the name of a blob."""
+    """Return True if `value` can be the name of a blob."""
     return _DIGEST.fullmatch(value) is not None
 
 
@@ -185,7 +185,7 @@ class FileBlobs:
 
     @staticmethod
     def _keeps(path: Path, content: bytes) -> bool:
-        """Tell whether `path` holds `content`, durably: who wrote it may have died too early."""
+        """Return True if `path` holds `content`, durably: who wrote it may have died too early."""
         try:
             with path.open("rb") as file:
                 if file.read(len(content) + 1) != content:

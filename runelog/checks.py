@@ -1,4 +1,4 @@
-"""What is refused at the door: options that make no log, and appends that no log could take."""
+"""Arguments that are refused: options that make no log, and appends that no log could take."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def check_kinds(kinds: Collection[str] | None) -> None:
 def check_following(
     kinds: Collection[str] | None, max_behind: int | None, wait: float | None
 ) -> None:
-    """Refuse to follow in a way that nobody can."""
+    """Refuse arguments of `follow` that make no sense."""
     if max_behind is not None and max_behind < 1:
         msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
         raise Refused(msg)

@@ -116,7 +116,7 @@ class Pinned:
         self._identity = _identity(os.fstat(descriptor))
 
     def is_still_there(self) -> bool:
-        """Tell whether `path` still leads to this file, or still to none."""
+        """Return True if `path` still leads to this file, or still to none."""
         try:
             return _identity(self.path.stat()) == self._identity
         except OSError:

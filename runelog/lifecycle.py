@@ -198,7 +198,7 @@ class Lifecycle(Generic[P, S, C, E]):
         return tuple(phase for phase, row in self.table.items() if not row)
 
     def is_over(self, state: S) -> bool:
-        """Say whether the entity has come to its end."""
+        """Return True if the entity has come to its end."""
         return not self.table[state.phase]  # type: ignore[index]  # a state's phase is a P, as checked
 
     def apply(self, state: S, rune: Rune) -> S:
@@ -219,7 +219,7 @@ class Lifecycle(Generic[P, S, C, E]):
         return replace(state, phase=after)  # type: ignore[type-var]  # a Struct, as checked
 
     def allows(self, state: S, rune: Rune) -> bool:
-        """Say whether `apply` would take this rune."""
+        """Return True if `apply` would take this rune."""
         try:
             self.apply(state, rune)
         except IllegalTransition:

@@ -152,8 +152,8 @@ class Log(Protocol):
     def close(self) -> None:
         """Make everything durable and let go of the log. Closing twice does nothing.
 
-        Whatever happens the log is let go of. If appends that nobody waited for could not be
-        written, and no `flush` has said so, what befell them is raised then.
+        The log is released in any case. If appends that were not waited for could not be written,
+        and no `flush` has reported that, their error is raised.
         """
         ...
 

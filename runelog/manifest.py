@@ -268,7 +268,7 @@ class Lock:
             found = _holder(self.path.parent)
             patience = ERRANDS if found is not None and found.errand else _PATIENCE
             # A child that was just forked keeps the lock until it is told to let go, and where
-            # looking is holding, so does whoever looks whether there is a writer.
+            # looking is holding, so does a process that looks whether there is a writer.
             if time.monotonic() > begun + patience:
                 raise Held(held)
             time.sleep(_PAUSE)
@@ -281,7 +281,7 @@ class Lock:
             os.pwrite(self._fd, me, 0)
 
     def _try(self) -> bool:
-        """Open the file and lock it; tell whether it is ours now."""
+        """Open the file and lock it; return True if it is ours now."""
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -293,7 +293,7 @@ class Lock:
             )
             raise ReadOnly(msg) from error
         try:
-            # Somebody may have taken the log over, and put another file in this one's place.
+            # Another process may have taken the log over, and put another file in this one's place.
             return _lock(self._fd) and os.path.samestat(os.fstat(self._fd), self.path.stat())
         except FileNotFoundError:
             return False
@@ -320,7 +320,7 @@ class Lock:
         return found.st_dev, found.st_ino
 
     def is_beside(self, descriptor: int) -> bool:
-        """Tell whether this is held, on the same file as another one is wanted on."""
+        """Return True if this is held, on the same file as another one is wanted on."""
         return self._fd >= 0 and os.path.samestat(os.fstat(self._fd), os.fstat(descriptor))
 
     def release(self) -> None:
@@ -361,7 +361,7 @@ def _holder(directory: Path) -> Holder | None:
 
 
 def writer_alive(directory: Path) -> bool:
-    """Tell whether some process holds the log for writing right now."""
+    """Return True if some process holds the log for writing right now."""
     try:
         descriptor = os.open(directory / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -377,7 +377,7 @@ if sys.platform == "linux":
     # file means nothing to them. Unlike flock's, they can be looked at without being taken.
 
     def _lock(descriptor: int) -> bool:
-        """Lock a file for ourselves; tell whether we could."""
+        """Lock a file exclusively; return True if that worked."""
         asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, asked)
@@ -388,7 +388,7 @@ if sys.platform == "linux":
         return True
 
     def _is_locked(descriptor: int) -> bool:
-        """Tell whether somebody has locked a file."""
+        """Return True if a process has locked a file."""
         asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
         told = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
         return bool(struct.unpack(_FLOCK, told)[0] != fcntl.F_UNLCK)
@@ -396,7 +396,7 @@ if sys.platform == "linux":
 else:
 
     def _lock(descriptor: int) -> bool:
-        """Lock a file for ourselves; tell whether we could."""
+        """Lock a file exclusively; return True if that worked."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -404,7 +404,7 @@ else:
         return True
 
     def _is_locked(descriptor: int) -> bool:
-        """Tell whether somebody has locked a file: they have if we cannot."""
+        """Return True if a process has locked a file: one has if we cannot."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -305,7 +305,7 @@ class MemoryLog:
                 home.hidden = home.head
 
     def restore(self, *conversations: str) -> None:
-        """Bring archived conversations back, at new positions that nobody is given again."""
+        """Bring archived conversations back, at new positions that `read_all` skips."""
         with self._changed:
             self.commit_pending()
             homes = {name: self._readable(name) for name in sorted(conversations)}

@@ -33,7 +33,7 @@ def known_heads(catalog: Path) -> dict[str, Head]:
 def resting_heads(directory: Path, catalog: Path) -> Iterator[Head]:
     """Yield archived and erased conversations, as their files tell and then as a catalog does.
 
-    An archive that is missing is missed only as long as somebody knows of it.
+    Without the catalog, a missing archive would go unnoticed.
     """
     yield from Archives(directory / "archive").heads()
     for head in known_heads(catalog).values():

@@ -1,7 +1,7 @@
-"""The premises of a log: its directory, and everything that is in it.
+"""The directory of an open log, and everything that is in it.
 
 Knows how to tell in what state a log was left, and how a segment follows another. What is in the
-directory is described in docs/FORMAT.md; `founding` makes it.
+directory is described in docs/FORMAT.md; `create` makes it.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class LogDirectory:
 
         Ends with a change of the active segment: what comes after that needs a section of its own.
         """
-        # Opened first: whoever opens it holds the lookup's lock and may wait for a section.
+        # Opened first: the thread that opens it holds the lookup's lock and may wait for a section.
         _ = self.lookup.catalog
         with self.owner.section():
             yield
@@ -241,7 +241,7 @@ class LogDirectory:
         return [head.id for head in found if head is not None and head.state is not State.ERASED]
 
     def _sweep_half_written(self) -> None:
-        """Remove what somebody was killed over, before anything of the kind is written again."""
+        """Remove what a killed process left unfinished, before such files are written again."""
         if garbage.half_written(self.directory):
             with self.owner.section():
                 for path in garbage.half_written(self.directory):
@@ -412,10 +412,10 @@ class LogDirectory:
     def touch(self) -> None:
         """Take back what CLEAN vouches for, once, before the first write."""
         if (self.directory / "CLEAN").exists():
-            # What it says of the active segment is checked first: afterwards nobody could.
+            # What it says of the active segment is checked first: afterwards that is not possible.
             self.segments.segment(self.segments.manifest.active.number)
         if not self._touched:
-            # Also where it is gone: whoever removed it may have failed to make that durable.
+            # Also where it is gone: its removal may not be durable yet.
             manifest.drop_clean(self.directory)
             self._touched = True
         self.segments.vouch = None

@@ -1,4 +1,4 @@
-"""Keeping a log in order: archive, restore, erase, and taking in conversations from elsewhere.
+"""Maintenance: archive, restore, erase, and import of conversations from other logs.
 
 Each is prepared aside and becomes real by one replacement of the manifest, which also names what is
 left to do afterwards; opening a log finishes what a crash interrupted there.
@@ -33,12 +33,12 @@ MIN_DEAD: Final = 4_096
 
 
 class Maintenance:
-    """Moves whole conversations, while nobody appends."""
+    """Moves whole conversations, while appends are held up."""
 
     def __init__(
         self, log_directory: LogDirectory, writer: Writer, clock: Callable[[], int]
     ) -> None:
-        """Work on `premises`, holding up its `writer` meanwhile."""
+        """Work on a log directory, holding up its `writer` meanwhile."""
         self._home = log_directory
         self._writer = writer
         self._clock = clock
@@ -84,7 +84,7 @@ class Maintenance:
             self._forget(names)
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Have others look conversations up anew: what they have in mind may not be so any more."""
+        """Have caches look conversations up again: what they hold may be out of date."""
         for name in names:
             self._writer.forget(name)
             self._home.dead_spans.pop(name, None)
@@ -285,7 +285,7 @@ class Maintenance:
             assert active is not None
             self._writer.use(active, done.last)
             if pending is None:
-                # Until it knows of them, somebody could begin them a second time.
+                # Until it knows of them, an append could begin them a second time.
                 home.stamp()
                 with home.owned():
                     home.catch_up()

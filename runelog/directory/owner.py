@@ -1,4 +1,4 @@
-"""Owning a log: what changes files outside of transactions happens only while nobody else writes.
+"""Owning a log: files are changed outside of transactions only while no other process writes.
 
 A writer that was taken over may wake up at any moment. So whoever trims, seals, publishes, merges
 or sweeps first takes the mutex that every writer needs to become one, and looks whether the log is
@@ -45,8 +45,8 @@ class Owner:
     def section(self) -> Iterator[Batch | None]:
         """Hold the mutex of the active segment, and give its transaction; `Fenced` if not ours.
 
-        Without one if the segment is damaged: then nobody can become a writer. A section within a
-        section is a part of it.
+        Without one if the segment is damaged: then no process can become a writer. A section within
+        a section is a part of it.
         """
         with self._mutex:
             while not self._inside:

@@ -1,7 +1,7 @@
-"""Whether the index of a segment that was not closed cleanly, or is damaged, can be believed.
+"""Checking the index of a segment that was not closed cleanly, or is damaged, against its runes.
 
 Runes have checksums and their index has none: damaged, it could hide runes, or give them to others,
-without anybody noticing. So where that cannot be ruled out, it is held against the runes first.
+unnoticed. So where that cannot be ruled out, it is held against the runes first.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Environment:
             try:
                 return Batch(self._env.begin(), self._tables)
             except lmdb.ReadersFullError:
-                # Slots of readers that died are only given back when somebody looks for them.
+                # Slots of readers that died are only given back by a `reader_check`.
                 self._env.reader_check()
                 return Batch(self._env.begin(), self._tables)
         except lmdb.Error as error:
@@ -176,7 +176,7 @@ class Environment:
         try:
             txn.commit()
             if self._metasync and not self._shared.how.metasync:
-                # Opened by somebody in this process who asked for less.
+                # Opened in this process before, with fewer tables or a smaller map.
                 self._env.sync(True)  # noqa: FBT003 -- takes no names
         except lmdb.MapFullError:
             raise
@@ -200,7 +200,7 @@ class Environment:
         return int(self._env.info()["last_pgno"] + 1) * self._page
 
     def lacks(self, need: int) -> bool:
-        """Tell whether this file must grow to hold `need` more bytes."""
+        """Return True if this file must grow to hold `need` more bytes."""
         return self.used + need + _SPARE > self._space.allocated < self.map_size
 
     def reserve(self, need: int) -> None:
@@ -296,7 +296,7 @@ class _Shared:
             raise
 
     def make_writable(self, path: Path, how: _How) -> None:
-        """Open the file anew, as a writer does, for everyone who has it open to read."""
+        """Open the file anew, as a writer does, for all handles that have it open to read."""
         before = self.how
         self.env.close()
         try:

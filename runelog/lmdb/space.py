@@ -39,7 +39,7 @@ class Space:
             self._allocate(end, may_fail=False)
 
     def _allocate(self, end: int, *, may_fail: bool) -> bool:
-        """Have the disk hold the file up to `end`; tell whether it does."""
+        """Allocate disk space for the file up to `end`; return True if that worked."""
         start = self.allocated
         if end <= start:  # another thread was faster
             return True
@@ -97,7 +97,7 @@ def allot_locks(path: Path, size: int) -> None:
         try:
             found = os.fstat(descriptor)
             if _is_locked(descriptor):
-                # Whoever is in there knows only as many slots as the file had when they came.
+                # A process that has it open knows only the slots that were there at its open.
                 size = found.st_size
             if size and (found.st_size < size or found.st_blocks * _BLOCK < size):
                 os.posix_fallocate(descriptor, 0, size)
@@ -106,7 +106,7 @@ def allot_locks(path: Path, size: int) -> None:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Tell whether another process holds a lock on a file, without touching it."""
+    """Return True if another process holds a lock on a file, without touching it."""
     asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     with contextlib.suppress(OSError):
         told = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)

@@ -93,13 +93,13 @@ class Reader:
                 return place
 
     def _changed(self, place: _Place) -> bool:
-        """Tell whether anything may have moved since the last look."""
+        """Return True if anything may have moved since the last look."""
         self._check_open()
         self._lookup.refresh()
         return self._segments.manifest is not place.manifest
 
     def _stays(self, place: _Place) -> bool:
-        """Tell whether reading can go on; if not, the place is now where the conversation is."""
+        """Return True if reading can go on; if not, the place is now where the conversation is."""
         if not self._changed(place):
             return True
         before, now = place.head.state, self._look(place.head.id)

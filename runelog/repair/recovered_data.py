@@ -1,4 +1,4 @@
-"""Loot: all that can be read out of a damaged segment, and where what is lost must have been."""
+"""All that can be read out of a damaged segment, and where what is lost must have been."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class RecoveredData:
                 self._take_frame(position, data, name)
 
     def _take_frame(self, position: int, data: bytes, name: str) -> bool:
-        """Take what is sound of a frame, if it is one of this conversation; tell whether all is."""
+        """Take what is sound of a frame, if it is of this conversation; return True if all is."""
         try:
             parts = frame.salvage(data, name, frame.seed_of(name), position)
         except Corrupt:

@@ -2,7 +2,7 @@
 
 A damaged segment is read as far as it is sound and written anew. A rune that cannot be read has a
 tombstone in its place, so that event ids stay gap-free. The damaged file itself is kept in
-`damaged/`, before the log goes on without it: whoever can read more out of it later still can.
+`damaged/`, before the log goes on without it: a better tool may read more of it later.
 `runelog.directory.repair_archives` does the same for what lies beside the segments.
 """
 
@@ -353,7 +353,7 @@ class _Repair:
     def _recovered(self, info: SegmentInfo) -> RecoveredData:
         """Read what can be read of a damaged segment, which is kept aside; of a missing one, none.
 
-        What is said of an empty file that stands for a missing one helps nobody.
+        Problems of the empty file that stands for a missing one are left out.
         """
         path = self._path(info)
         if not path.exists():

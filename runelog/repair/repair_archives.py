@@ -1,4 +1,4 @@
-"""Mending what lies beside the segments: archives, and the blobs of large fields.
+"""Repair of the files beside the segments: archives, and the blobs of large fields.
 
 An archive is read block by block, as far as its blocks match their checksums, and written anew. A
 blob is right or it is not: a damaged one is only set aside, as nothing can be made of it. Whatever
@@ -146,7 +146,7 @@ class _Remains:
             yield entry
 
     def _is_whole(self, entry: Entry) -> bool:
-        """Tell whether all blobs of a rune are here."""
+        """Return True if all blobs of a rune are here."""
         try:
             envelope = _codec.envelope(
                 entry.body,
@@ -175,7 +175,7 @@ def _sound_blocks(path: Path) -> Iterator[Block]:
                 yield block
                 at = block.end
                 continue
-            # What a damaged block holds is anybody's bytes: if its length leads to the next one,
+            # A damaged block holds arbitrary bytes: if its length leads to the next one,
             # nothing in it is taken for a block.
             behind = at + FRAME + int.from_bytes(data[at + 8 : at + 12], "little")
             at = behind if behind == len(data) or _block(data, behind) is not None else at + 1

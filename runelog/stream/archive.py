@@ -84,7 +84,7 @@ class Archives:
                 try:
                     head = self.head(path.stem)
                 except Corrupt:
-                    # It is there, although nobody can say how long it is: reading it says why.
+                    # It is there, although its length is not known: reading it says why.
                     head = Head(path.stem, 1, 1, 0, 0, 0, State.ARCHIVED)
                 yield head
 
