@@ -12,38 +12,17 @@ import os
 import re
 import shutil
 import threading
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from runelog.codec import MAX_RUNE, Blobs, digest_of
+from runelog.codec import MAX_RUNE, digest_of
 from runelog.errors import Corrupt, Fault
 from runelog.files import make_directory, replacing, room_for, sync_directory
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-
-
-class BlobStore(Blobs, Protocol):
-    """What a log needs of the place where its large fields are kept."""
-
-    def list(self, conversation: str) -> tuple[str, ...]:
-        """Return the hashes of all blobs of a conversation, in order."""
-        ...
-
-    def items(self, conversation: str) -> Iterator[tuple[str, bytes]]:
-        """Yield every blob of a conversation with its hash, each checked, one at a time."""
-        ...
-
-    def copy(self, conversation: str, to: Blobs, into: str | None = None) -> int:
-        """Put all blobs of a conversation into `to`, as those of `into` if given; count them."""
-        ...
-
-    def drop(self, conversation: str) -> None:
-        """Remove all blobs of a conversation, durably. There need not be any."""
-        ...
 
 
 def is_digest(value: str) -> bool:
@@ -85,14 +64,6 @@ class MemoryBlobs:
         check_id(conversation, "conversation id")
         with self._lock:
             return tuple(sorted(self._kept.get(conversation, ())))
-
-    def items(self, conversation: str) -> Iterator[tuple[str, bytes]]:
-        """Yield every blob of a conversation with its hash."""
-        return ((digest, self.get(conversation, digest)) for digest in self.list(conversation))
-
-    def copy(self, conversation: str, to: Blobs, into: str | None = None) -> int:
-        """Put all blobs of a conversation into `to`, as those of `into` if given; count them."""
-        return _copy(self, conversation, to, into)
 
     def drop(self, conversation: str) -> None:
         """Remove all blobs of a conversation."""
@@ -153,14 +124,6 @@ class FileBlobs:
         except FileNotFoundError:
             return ()
 
-    def items(self, conversation: str) -> Iterator[tuple[str, bytes]]:
-        """Yield every blob of a conversation with its hash, each checked, one at a time."""
-        return ((digest, self.get(conversation, digest)) for digest in self.list(conversation))
-
-    def copy(self, conversation: str, to: Blobs, into: str | None = None) -> int:
-        """Put all blobs of a conversation into `to`, as those of `into` if given; count them."""
-        return _copy(self, conversation, to, into)
-
     def drop(self, conversation: str) -> None:
         """Remove all blobs of a conversation, durably. There need not be any."""
         folder = self._folder(conversation)
@@ -195,14 +158,6 @@ class FileBlobs:
             return False
         sync_directory(path.parent)
         return True
-
-
-def _copy(source: BlobStore, conversation: str, to: Blobs, into: str | None) -> int:
-    count = 0
-    for _, content in source.items(conversation):
-        to.put(conversation if into is None else into, content)
-        count += 1
-    return count
 
 
 def _missing(conversation: str, digest: str) -> NoReturn:

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from runelog.errors import IllegalTransition, Refused
 from runelog.rune import Rune, Tombstone, Unknown, kind_of
-from runelog.specialise import set_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -190,7 +189,6 @@ class Lifecycle(Generic[P, S, C, E]):
         barred = dict.fromkeys(runes - self.observed)
         ways = {phase: {**barred, **row} for phase, row in self.table.items()}
         object.__setattr__(self, "_ways", ways)
-        set_apart(self, ("apply",))
 
     @property
     def terminal(self) -> tuple[P, ...]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from runelog.manifest import Lock
     from runelog.rune import Appended, Change, Conversation, Envelope, Gap, Work
-    from runelog.stream.streams import Entry
+    from runelog.stream.stream_blocks import Entry
     from runelog.transfer.staging import BackedUp
 
 SEGMENT_SIZE: Final = 256 << 20

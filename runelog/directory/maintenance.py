@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from runelog.checks import check_readable
 from runelog.directory import rewrite
-from runelog.errors import Corrupt, Fault, Gone, LogFull, Refused, UnknownConversation
+from runelog.errors import Corrupt, Fault, LogFull, Refused, UnknownConversation
 from runelog.index.records import Head
 from runelog.manifest import Pending, SegmentInfo, Status
 from runelog.reader.lookup import check_absent
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from runelog.directory.log_directory import LogDirectory
     from runelog.reader.segments import Segment
-    from runelog.stream.streams import Entry
+    from runelog.stream.stream_blocks import Entry
     from runelog.writer.commit import Writer
 
 MAX_DEAD: Final = 256
@@ -48,7 +49,7 @@ class Maintenance:
         with self._writer.paused():
             heads = self._heads(conversations, "archived")
             for head in heads:
-                self._check_readable(head)
+                check_readable(head.id, head.state)
                 for work in self._home.lookup.work(head.id):
                     msg = f"{head.id} has open work, {work.entity}: let it end before archiving"
                     raise Refused(msg)
@@ -161,7 +162,7 @@ class Maintenance:
         with self._writer.paused():
             heads = self._heads(conversations, "")
             for head in heads:
-                self._check_readable(head)
+                check_readable(head.id, head.state)
             names = sorted(head.id for head in heads if head.state is State.ARCHIVED)
             if not names:
                 return
@@ -212,12 +213,6 @@ class Maintenance:
                 raise UnknownConversation(name)
             heads.append(head)
         return heads
-
-    @staticmethod
-    def _check_readable(head: Head) -> None:
-        if head.state is State.ERASED:
-            msg = f"{head.id} was erased: only its tombstone is left"
-            raise Gone(msg)
 
     def _take_out(self, op: str, drop: dict[str, State]) -> None:
         """Rewrite the segments that hold these conversations, and make the new ones real."""

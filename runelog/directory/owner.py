@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from runelog.directory.rewrite import epoch_of
 from runelog.errors import Corrupt, Fault, Fenced, LogFailed, LogFull
 from runelog.index import stamps
+from runelog.lmdb.space import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runelog.lmdb.environment import Batch
     from runelog.manifest import Lock, SegmentInfo
@@ -104,7 +104,8 @@ class Owner:
             return False
 
     def _check(self, batch: Batch | None) -> None:
-        if _identity(self._path) != self._lock_file:
+        # As long as a file is open, its number is not given to one that takes its place.
+        if identity(self._path) != self._lock_file:
             raise Fenced(_TAKEN)
         if self.epoch and batch is not None and epoch_of(batch) != self.epoch:
             raise Fenced(_TAKEN)
@@ -125,12 +126,3 @@ class Owner:
                 raise
             msg = f"a change of segments was cut short, close the log and open it again: {error!r}"
             raise LogFailed(msg) from error
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Tell a file from one that took its place: as long as it is open, its number is not reused."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

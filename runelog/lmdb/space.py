@@ -123,7 +123,7 @@ def identity(path: Path) -> tuple[int, int] | None:
     """Return what a file is, whatever it is called; None if it is not there."""
     try:
         status = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return status.st_dev, status.st_ino
 

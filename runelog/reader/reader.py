@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from runelog.checks import beginning, check_following, check_kinds, end
-from runelog.errors import Closed, Corrupt, Gone, UnknownConversation
+from runelog.checks import beginning, check_following, check_kinds, check_readable, end
+from runelog.errors import Closed, Corrupt, UnknownConversation
 from runelog.reader.fetch import Fetch
 from runelog.reader.follow import CHUNK, Follower
 from runelog.reader.lookup import UNTOLD
@@ -61,9 +61,7 @@ class Reader:
         head = self._lookup.head(conversation)
         if head is None:
             raise UnknownConversation(conversation)
-        if head.state is State.ERASED:
-            msg = f"{conversation} was erased: only its tombstone is left"
-            raise Gone(msg)
+        check_readable(conversation, head.state)
         return head
 
     def read(

@@ -21,7 +21,8 @@ from runelog.files import replacing
 from runelog.rune import LOST, Change, State, Tombstone, is_id
 from runelog.stream.block_format import FRAME, START, Block, Kind, read_block
 from runelog.stream.stream_blocks import Entry, Opening, unpack, unpack_runes, unpack_section
-from runelog.stream.streams import Source, check_stream, write_stream
+from runelog.stream.stream_check import check_stream
+from runelog.stream.streams import Source, write_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from runelog.checks import check_live
 from runelog.errors import BadStream, Corrupt, Gone, UnknownConversation
 from runelog.files import make_directory, replacing, sync_directory
-from runelog.index.records import Head, check_live
+from runelog.index.records import Head
 from runelog.rune import Envelope, State
-from runelog.stream.streams import Source, StreamReader, check_stream, entry_of, write_stream
+from runelog.stream.stream_check import check_stream
+from runelog.stream.streams import Source, StreamReader, entry_of, write_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from runelog.blobs import FileBlobs
     from runelog.codec import Codec
-    from runelog.stream.streams import Entry, Section
+    from runelog.stream.stream_blocks import Entry, Section
 
 _SUFFIX: Final = ".runes"
 _ERASED: Final = ".erased"
@@ -142,12 +144,16 @@ class LayeredBlobs:
         self._archives = archives
         self._head = head
 
+    def _check(self, conversation: str) -> None:
+        if (head := self._head(conversation)) is not None:
+            check_live(head.id, head.state)
+
     def put(self, conversation: str, content: bytes) -> str:
         """Store `content` durably and return its hash, for one that can be appended to."""
-        check_live(self._head(conversation))
+        self._check(conversation)
         digest = self._files.put(conversation, content)
         try:
-            check_live(self._head(conversation))
+            self._check(conversation)
         except Gone:
             # Erased since we looked, for ever: nothing of it may come back.
             self._files.drop(conversation)

@@ -54,24 +54,10 @@ from runelog.stream.stream_blocks import (
     unpack_runes,
     unpack_section,
 )
-from runelog.stream.stream_check import check_stream, spooled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Self
-
-__all__ = [
-    "Entry",
-    "Header",
-    "Section",
-    "Source",
-    "StreamReader",
-    "Totals",
-    "check_stream",
-    "entry_of",
-    "spooled",
-    "write_stream",
-]
 
 _PLAIN = b"\x99"
 """How a stored rune begins that names no blobs."""

@@ -21,7 +21,7 @@ from runelog.errors import BadStream, Corrupt
 from runelog.files import room_for
 from runelog.lmdb import space
 from runelog.rune import is_id
-from runelog.stream.streams import check_stream
+from runelog.stream.stream_check import check_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

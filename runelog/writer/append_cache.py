@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
+from runelog.checks import check_live
 from runelog.errors import WrongVersion
-from runelog.index.records import check_live
 from runelog.rune import State
 from runelog.writer.segment_writer import CachedConversation, EarlierSegments
 
@@ -53,7 +53,7 @@ class AppendCache:
             cached = self._cache[conversation] = CachedConversation(conversation, record)
             self._clear()
         if cached.record is not None and cached.record.state is not _LIVE:
-            check_live(cached.record)
+            check_live(cached.id, cached.record.state)
         return cached
 
     def _clear(self) -> None:

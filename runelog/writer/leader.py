@@ -338,11 +338,11 @@ class Leader:
             self._holds -= 1
             self._idle.wake_all()
 
-    def roll(self, need: int = 0) -> None:
+    def roll(self) -> None:
         """Commit what is queued and begin the next segment."""
         with self._lock, self._drained():
             self._check()
-            self._roll(need)
+            self._roll(0)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
