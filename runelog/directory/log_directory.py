@@ -99,7 +99,7 @@ class LogDirectory:
             self._clean = clean
             self.segments.vouch = self._vouch
         elif not held:
-            self._walk()
+            self._check_in_child()
         self._check_manifest()
         self.untidy = self._clean is None
         if not self.readonly:
@@ -151,7 +151,7 @@ class LogDirectory:
         clean = manifest.read_clean(self.directory)
         return clean.active if clean is not None else None
 
-    def _walk(self) -> None:
+    def _check_in_child(self) -> None:
         """Let a child process read the active segment and the catalog: it may die of that."""
         now = self.segments.manifest
         catalog = self._catalog_path(now.catalog)

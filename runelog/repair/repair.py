@@ -44,7 +44,7 @@ from runelog.lmdb.salvage import SalvageView
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo, Status
 from runelog.reader.lookup import heads_in, last_time
 from runelog.repair.find_segments import Expected, expected_events, find_segments
-from runelog.repair.recovered_data import RecoveredData, Rescued
+from runelog.repair.recovered_data import RecoveredData, RecoveredRune
 from runelog.repair.repair_archives import lost_body, repair_archives, repair_blobs
 from runelog.rune import LOST, State
 from runelog.stream.archive import Archives
@@ -128,7 +128,7 @@ class _Repair:
         damaged = {info.number for info in found.segments if not self._is_sound(info)}
         self._look_at_the_catalog(found)
         rebuilt = bool(damaged or self._done.notes)
-        self._mend_beside(found)
+        self._repair_beside(found)
         if not rebuilt:
             return self._done
         if damaged:
@@ -172,7 +172,7 @@ class _Repair:
         sync_directory(self._directory / "segments")
         return self._done
 
-    def _mend_beside(self, found: Manifest) -> None:
+    def _repair_beside(self, found: Manifest) -> None:
         """Mend archives and blobs, which are files of their own."""
         heads = known_heads(self._directory / f"catalog.{found.catalog}.mdb")
         archives = repair_archives(self._directory, heads)
@@ -369,7 +369,7 @@ class _Repair:
         self,
         env: Environment,
         catalog: Catalog,
-        runes: list[Rescued],
+        runes: list[RecoveredRune],
         holes: list[Hole],
         recovered: RecoveredData,
     ) -> None:
@@ -391,7 +391,7 @@ class _Repair:
                     batch.put("work", key, encode_work(key, is_open=is_open, deadline=deadline))
 
     def _item(
-        self, cache: dict[str, CachedConversation], catalog: Catalog, run: list[Rescued]
+        self, cache: dict[str, CachedConversation], catalog: Catalog, run: list[RecoveredRune]
     ) -> PendingAppend:
         first = run[0]
         cached = cache.get(first.conversation)
@@ -431,9 +431,9 @@ def _since(found: Manifest, damaged: SegmentInfo) -> int:
     )
 
 
-def _runs(runes: list[Rescued]) -> Iterator[list[Rescued]]:
+def _runs(runes: list[RecoveredRune]) -> Iterator[list[RecoveredRune]]:
     """Group runes that can share an append: consecutive, of one conversation and time."""
-    run: list[Rescued] = []
+    run: list[RecoveredRune] = []
     for rune in runes:
         if run and not (
             rune.position == run[-1].position + 1

@@ -149,13 +149,7 @@ class _Remains:
     def _is_whole(self, entry: Entry) -> bool:
         """Return True if all blobs of a rune are here."""
         try:
-            envelope = _codec.envelope(
-                entry.body,
-                conversation=self._conversation,
-                event_id=entry.event_id,
-                position=entry.position,
-                time=entry.time,
-            )
+            envelope = entry.envelope(_codec, self._conversation)
         except Corrupt:
             return False
         held = self.blobs.list(self._conversation) if envelope.blobs else ()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runelog.blobs import FileBlobs
     from runelog.codec import Codec
-    from runelog.stream.stream_blocks import Entry, Section
+    from runelog.stream.stream_blocks import Section
 
 _SUFFIX: Final = ".runes"
 _ERASED: Final = ".erased"
@@ -94,7 +94,7 @@ class Archives:
         """Yield the runes of an archived conversation."""
         with self.opened(conversation) as reader:
             for entry in reader.read(conversation, after, until):
-                yield self._envelope(conversation, entry)
+                yield entry.envelope(self.codec, conversation)
 
     def checked(
         self, conversation: str, progress: Callable[[int], None] | None = None
@@ -107,16 +107,7 @@ class Archives:
         with self.path(conversation).open("rb") as file:
             check_stream(file, progress)
             for entry in StreamReader(file).read(conversation):
-                yield self._envelope(conversation, entry)
-
-    def _envelope(self, conversation: str, entry: Entry) -> Envelope:
-        return self.codec.envelope(
-            entry.body,
-            conversation=conversation,
-            event_id=entry.event_id,
-            position=entry.position,
-            time=entry.time,
-        )
+                yield entry.envelope(self.codec, conversation)
 
     @contextlib.contextmanager
     def opened(self, conversation: str) -> Iterator[StreamReader]:

@@ -219,13 +219,7 @@ class _Checker:
             # Nothing can be nested deeper than it has bytes that may open a list or a map.
             if len(body) - len(body.translate(None, _CONTAINERS)) > MAX_DEPTH:
                 check_depth(body, MAX_DEPTH + 1)
-            envelope = self._codec.envelope(
-                body,
-                conversation=conversation,
-                event_id=entry.event_id,
-                position=entry.position,
-                time=entry.time,
-            )
+            envelope = entry.envelope(self._codec, conversation)
             fields = _builtins(envelope.body)
             kind = envelope.kind
             _check_ids(envelope)

@@ -161,13 +161,7 @@ class _Writer:
         body = entry.body
         if self._secret and body[:1] == _PLAIN:
             return entry
-        envelope = self._codec.envelope(
-            body,
-            conversation=source.conversation,
-            event_id=entry.event_id,
-            position=entry.position,
-            time=entry.time,
-        )
+        envelope = entry.envelope(self._codec, source.conversation)
         if not self._secret and envelope.visibility is Visibility.SECRET:
             return entry._replace(body=tombstone(envelope, "secret"))
         for _, digest, _ in envelope.blobs:
