@@ -138,7 +138,7 @@ class FileBlobs:
         return self.root / check_id(conversation, "conversation id")
 
     def _have(self, conversation: str, folder: Path) -> None:
-        """Have the conversation's directory, durably: a crash may have left it unsynced."""
+        """Make the conversation's directory, durably: a crash may have left it unsynced."""
         with self._lock:
             if conversation in self._named and folder.is_dir():
                 return

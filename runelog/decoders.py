@@ -55,7 +55,7 @@ def from_json(kind: type[T]) -> Callable[[bytes], T]:
 
 
 def get_to_know(kind: Any) -> None:  # noqa: ANN401 -- any type there is
-    """Have values of a type converted by any thread from now on; `TypeError` if there is no way.
+    """Prepare a type for conversion by any thread; `TypeError` if that is impossible.
 
     >>> get_to_know(list[int])
     >>> msgspec.convert([1, 2], list[int])

@@ -123,7 +123,7 @@ class Pinned:
             return self._identity is None
 
     def close(self) -> None:
-        """Let go of the file. It is not compared any more: another may have its number now."""
+        """Close the file. It is not compared any more: another may have its number now."""
         if self._close is not None:
             self._close()
 
@@ -142,6 +142,6 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """Have a private directory, and its name durable in its parent."""
+    """Make a private directory, durably, if there is none."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     sync_directory(directory.parent)

@@ -6,8 +6,7 @@ state is what it is. All of it is pure: no clock, no ids, no log, so that the sa
 same state, live or replayed.
 
 The table alone moves the phase. `evolve` sees the state as it was before the rune and leaves its
-phase alone; the machinery then puts it where the table says. Nobody has to say twice where a rune
-leads.
+phase alone; the machinery then puts it where the table says. So where a rune leads is said once.
 """
 
 from __future__ import annotations
@@ -283,7 +282,7 @@ def _targets(target: Target[P]) -> tuple[P, ...]:
 
 
 def _complaints(lifecycle: Lifecycle[P, S, C, E]) -> Iterator[str]:
-    """Say every way in which a lifecycle contradicts itself."""
+    """Yield every way in which a lifecycle contradicts itself."""
     state = lifecycle.initial
     if not isinstance(state, msgspec.Struct) or not state.__struct_config__.frozen:
         yield f"its state {type(state).__name__} is not a frozen msgspec.Struct"

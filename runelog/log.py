@@ -47,8 +47,8 @@ class Log(Protocol):
     def flush(self, conversation: str | None = None) -> None:
         """Wait until everything appended so far is durable; raise what kept any of it from that.
 
-        Of a `conversation` that is named, only its own appends are asked after. Until somebody is
-        told that an append was lost, by this or by the next append, nothing goes behind it.
+        If a `conversation` is named, only its own appends are waited for. After an append was lost,
+        nothing follows it until this or the next append has raised its error.
         """
         ...
 

@@ -237,14 +237,14 @@ class Holder(msgspec.Struct, frozen=True):
     """Whether it lets go by itself soon."""
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return it in words."""
         what = f" ({self.command})" if self.command else ""
         since = f" since {time.strftime(_MOMENT, time.gmtime(self.since))}" if self.since else ""
         return f"process {self.pid}{what} on {self.host}{since}"
 
 
 class Lock:
-    """The right to write to a log: held by one process at a time, let go of when it dies."""
+    """The right to write to a log: held by one process at a time, released when it dies."""
 
     def __init__(self, directory: Path) -> None:
         """Name the directory; `acquire` takes the lock."""
@@ -302,7 +302,7 @@ class Lock:
             raise
 
     def _held(self) -> str:
-        """Say who holds the lock that we did not get."""
+        """Return the message that names the holder of the lock."""
         if any(lock.is_beside(self._fd) for lock in _locks if lock is not self):
             return (
                 f"{self.path.parent} is open for writing in this very process already: use that "
@@ -324,7 +324,7 @@ class Lock:
         return self._fd >= 0 and os.path.samestat(os.fstat(self._fd), os.fstat(descriptor))
 
     def release(self) -> None:
-        """Let go. The file stays: deleting it would let two processes hold locks on two files."""
+        """Release it. The file stays: without it two processes could hold locks on two files."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):  # the name of one that holds it no more
                 os.ftruncate(self._fd, 0)
@@ -349,7 +349,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def holder(directory: Path) -> str:
-    """Say who holds the log for writing, as LOCK names it."""
+    """Return who holds the log for writing, as LOCK names it."""
     return str(_holder(directory) or "another process")
 
 

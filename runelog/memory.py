@@ -110,7 +110,7 @@ class MemoryLog:
         """Do nothing: there is no cache."""
 
     def commit_pending(self) -> None:
-        """Let readers see what was appended and held back until now."""
+        """Make pending appends visible to readers."""
         with self._changed:
             self._check_open()
             self._store.commit()

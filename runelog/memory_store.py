@@ -108,7 +108,7 @@ class MemoryStore:
         return stored
 
     def commit(self) -> None:
-        """Let readers see what is pending."""
+        """Make what is pending visible to readers."""
         for home, stored, changes in self._pending:
             time = stored[0].time
             home.times = (home.times[0] if home.head else time, time)

@@ -33,7 +33,7 @@ def set_aside(directory: Path, path: Path, name: str = "") -> Path:
 
 
 def keep_aside(directory: Path, path: Path) -> None:
-    """Have a damaged file in `damaged/` as well, durably, so that the one at `path` may go.
+    """Link or copy a damaged file to `damaged/`, durably, so that the one at `path` may go.
 
     Before anything takes its place: the next writer removes files that MANIFEST does not name.
     """

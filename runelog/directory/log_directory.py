@@ -152,7 +152,7 @@ class LogDirectory:
         return clean.active if clean is not None else None
 
     def _check_in_child(self) -> None:
-        """Let a child process read the active segment and the catalog: it may die of that."""
+        """Check the active segment and the catalog in a child process, which may die of it."""
         now = self.segments.manifest
         catalog = self._catalog_path(now.catalog)
         fault, beside = check_files(
@@ -179,7 +179,7 @@ class LogDirectory:
             yield
 
     def stamp(self) -> None:
-        """Have the active segment say which manifest was published last.
+        """Write the revision of the last published manifest into the active segment.
 
         Before the catalog changes: should an older manifest come back then, it is noticed.
         """
@@ -333,7 +333,7 @@ class LogDirectory:
             raise
 
     def catch_up(self) -> None:
-        """Have the catalog know every sealed segment."""
+        """Merge every sealed segment into the catalog."""
         self._catch_up(self.lookup.catalog)
 
     def _catch_up(self, catalog: Catalog) -> None:

@@ -1,8 +1,8 @@
 """Owning a log: files are changed outside of transactions only while no other process writes.
 
-A writer that was taken over may wake up at any moment. So whoever trims, seals, publishes, merges
-or sweeps first takes the mutex that every writer needs to become one, and looks whether the log is
-still its own.
+A writer that was taken over may wake up at any moment. So before it trims, seals, publishes,
+merges or sweeps, a handle takes the mutex that every writer needs to become one, and checks that
+the log is still its own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Owner:
             yield None
 
     def _stamp(self, batch: Batch, active: SegmentInfo) -> None:
-        """Have the active segment say which revision of the manifest was published last.
+        """Write the revision of the last published manifest into the active segment.
 
         Without room for that it says so after the next section.
         """

@@ -210,7 +210,7 @@ class Catalog:
                     batch.put(table, key, value)
 
     def _reserve(self, count: int, size: int) -> None:
-        """Have room for a transaction of `count` entries, of `size` bytes in all.
+        """Reserve room for a transaction of `count` entries, of `size` bytes in all.
 
         Every page on the way to an entry is copied, but none of them twice.
         """

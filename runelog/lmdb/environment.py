@@ -204,7 +204,7 @@ class Environment:
         return self.used + need + _SPARE > self._space.allocated < self.map_size
 
     def reserve(self, need: int) -> None:
-        """See to it that the disk holds `need` more bytes for this file; `LogFull` if it cannot."""
+        """Allocate disk space for `need` more bytes of this file; `LogFull` if there is none."""
         if self.lacks(need):
             self._space.reserve(min(self.used + need + _SPARE, self.map_size), self.map_size)
 
@@ -341,7 +341,7 @@ def _share(user: Environment, how: _How) -> _Shared:
 
 
 def _make_writable(shared: _Shared, path: Path, how: _How) -> None:
-    """Let a writer share what a reader in this process opened: LMDB opens it for one of them."""
+    """Open a file that readers in this process have open for writing too: LMDB opens it once."""
     with _gate.alone() as nobody_reads:
         if not nobody_reads:
             msg = f"{path.name} is being read in this process: try again later"

@@ -70,7 +70,7 @@ def _header(descriptor: int) -> tuple[tuple[Meta, Meta], str]:
 
 
 def _problem(file: File) -> str:
-    """Say why a file may not be mapped, nothing if it may."""
+    """Return why a file may not be mapped; empty if it may."""
     for slot, meta in enumerate(file.metas):
         if meta.fault:
             return f"({file.size:,} bytes) has a damaged header: meta page {slot} {meta.fault}"
@@ -144,7 +144,7 @@ class SalvageView:
         return newer
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.page.cache_clear()
         self._file.close()
 

@@ -33,7 +33,7 @@ class Space:
         self.allocated = os.fstat(self._descriptor).st_size
 
     def reserve(self, end: int, limit: int) -> None:
-        """Have the disk hold the file up to `end`, and some more if it can; `LogFull` if not."""
+        """Allocate the file up to `end`, and some more if possible; `LogFull` if not."""
         goal = min(max(end, self.allocated + CHUNK), limit)
         if not self._allocate(goal, may_fail=goal > end):
             self._allocate(end, may_fail=False)
@@ -66,12 +66,12 @@ class Space:
         self.allocated = used
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 def allot(path: Path, size: int) -> None:
-    """Have the disk hold at least the first `size` bytes of a file that is there."""
+    """Allocate at least the first `size` bytes of an existing file."""
     with room_for(path.name):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -81,7 +81,7 @@ def allot(path: Path, size: int) -> None:
 
 
 def allot_locks(path: Path, size: int) -> None:
-    """Have the disk hold a file of LMDB's locks, made if there is none; `LogFull` if it cannot.
+    """Allocate LMDB's lock file, and create it if needed; `LogFull` if there is no room.
 
     LMDB makes such a file without any blocks and writes to it through a mapping: on a full disk,
     that ends the process. May be called only while this process does not have the environment open:

@@ -71,7 +71,7 @@ class Segment:
 
     @functools.cached_property
     def _doubt(self) -> str:
-        """Say why nothing that a damaged file does not hold can be taken for not being there."""
+        """Return why entries that a damaged file lacks may have been there."""
         assert self.salvage is not None
         if self.salvage.stale:
             return "its last commit may be out of reach"

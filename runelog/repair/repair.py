@@ -238,7 +238,7 @@ class _Repair:
         return True
 
     def _look_at_the_catalog(self, found: Manifest) -> None:
-        """Have the catalog rebuilt if it is not sound."""
+        """Rebuild the catalog if it is not sound."""
         path = self._directory / f"catalog.{found.catalog}.mdb"
         try:
             if self._clean is None:

@@ -280,7 +280,7 @@ class Copier:
             raise
 
     def _check_copies(self, now: Manifest) -> None:
-        """Have a child process read every entry of what was copied while it was written to."""
+        """Check the copies of files that are written to in a child process, every entry."""
         files = [
             (self._place.incoming / name, tables)
             for name, tables in zip(_written(now), (TABLES, CATALOG_TABLES), strict=True)

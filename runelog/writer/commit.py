@@ -107,7 +107,7 @@ class Writer(Leader):
                 self._flushing.remove(place)
 
     def _check_lost(self, conversation: str) -> None:
-        """Tell of an append that was lost before this one goes behind it as if it were there."""
+        """Raise the error of a lost append, before this one follows it as if it were there."""
         lost = self.take_lost(conversation)
         if lost is not None:
             raise lost
@@ -194,7 +194,7 @@ class Writer(Leader):
             raise
 
     def _start(self, item: PendingAppend) -> None:
-        """See to it that an append that is waited for is committed, with all that are queued."""
+        """Have an append that is waited for committed, with all that are queued."""
         item.awaited = True
         item.leads = not self._is_interruptible()
         if item.leads and not self._leading:

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
             ...
 
         def announce(self, position: int, items: list[PendingAppend]) -> None:
-            """Tell those who follow what is committed, everything up to `position` now."""
+            """Deliver what is committed to followers, everything up to `position` now."""
             ...
 
         def fail(self, failure: Exception) -> None:
-            """Tell them that nothing more will be."""
+            """Tell followers that nothing more will be committed."""
             ...
 
 
@@ -161,7 +161,7 @@ class Leader:
             return view.get("runes", PLACE.pack(items[-1].position)) is not None
 
     def _push(self) -> None:
-        """Have what is queued committed, by this thread unless it may be interrupted."""
+        """Commit what is queued; by the log's own thread if this one may be interrupted."""
         if self._is_interruptible():
             self._urge()
             self._idle.wait()
@@ -173,7 +173,7 @@ class Leader:
         return threading.get_ident() == self._main
 
     def _urge(self) -> None:
-        """Have the log's own thread commit now."""
+        """Wake the log's own thread to commit now."""
         if self._flusher is None:
             self._start_flusher()
         self._urgent = True
@@ -269,7 +269,7 @@ class Leader:
             raise Fenced(msg)
 
     def _reserve(self, need: int) -> None:
-        """Have disk space for `need` bytes; `LogFull` if there is none.
+        """Reserve disk space for `need` bytes; `LogFull` if there is none.
 
         A file that must grow for that grows within a transaction: another writer may have taken it
         over, and vouched for its length.
@@ -283,7 +283,7 @@ class Leader:
 
     @contextlib.contextmanager
     def _alone(self, doing: str) -> Iterator[None]:
-        """Let go of the lock for a while with nothing queued or under way.
+        """Release the lock for a while, with nothing queued or under way.
 
         No append is admitted meanwhile: to reserve room in a segment that is being sealed changes
         it after its digest and, once it is closed, changes whichever file has its descriptor.
