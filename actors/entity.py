@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from runelog.rune import Rune
-from runelog.specialise import set_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,10 +81,6 @@ class Entity:
     """Effects that touch the outside world: the log is settled before they begin."""
     pieces: frozenset[type[Rune]] = frozenset()
     """Runes that come in streams: they are followed, and an operator is not told of each."""
-
-    def __post_init__(self) -> None:
-        """Have what every decision comes through for this kind alone."""
-        set_apart(self, ("cascaded", "laid_out"))
 
     @property
     def name(self) -> str:

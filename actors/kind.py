@@ -134,7 +134,6 @@ class Kind(Entity):
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself; give the actor its kind."""
-        super().__post_init__()
         law = self.lifecycle
         if not self.births:
             object.__setattr__(self, "births", self.runes[:1])

@@ -21,7 +21,6 @@ from actors.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
 from actors.ref import ASK_TIMEOUT, Ref, dead_letter, tell_watcher
 from actors.report import log
 from runelog.errors import Refused
-from runelog.specialise import set_class_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,11 +94,6 @@ class Process(pykka.Actor):
         "name",
         "ref",
     )
-
-    def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401 -- whatever a base takes
-        """Specialise what is called all the time for this class of actor: `runelog.specialise`."""
-        super().__init_subclass__(**options)
-        set_class_apart(cls, Process)
 
     def __init__(self, name: str, lane: Lane, *, mailbox: int = MAILBOX) -> None:
         """Begin before its start; `launch` starts it."""

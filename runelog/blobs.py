@@ -12,42 +12,21 @@ import os
 import re
 import shutil
 import threading
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from runelog.codec import MAX_RUNE, Blobs, digest_of
+from runelog.codec import MAX_RUNE, digest_of
 from runelog.errors import Corrupt, Fault
 from runelog.files import make_directory, replacing, room_for, sync_directory
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class BlobStore(Blobs, Protocol):
-    """What a log needs of the place where its large fields are kept."""
-
-    def list(self, conversation: str) -> tuple[str, ...]:
-        """Return the hashes of all blobs of a conversation, in order."""
-        ...
-
-    def items(self, conversation: str) -> Iterator[tuple[str, bytes]]:
-        """Yield every blob of a conversation with its hash, each checked, one at a time."""
-        ...
-
-    def copy(self, conversation: str, to: Blobs, into: str | None = None) -> int:
-        """Put all blobs of a conversation into `to`, as those of `into` if given; count them."""
-        ...
-
-    def drop(self, conversation: str) -> None:
-        """Remove all blobs of a conversation, durably. There need not be any."""
-        ...
-
-
 def is_digest(value: str) -> bool:
-    """Tell whether `value` can be the name of a blob."""
+    """Return True if `value` can be the name of a blob."""
     return _DIGEST.fullmatch(value) is not None
 
 
@@ -85,14 +64,6 @@ class MemoryBlobs:
         check_id(conversation, "conversation id")
         with self._lock:
             return tuple(sorted(self._kept.get(conversation, ())))
-
-    def items(self, conversation: str) -> Iterator[tuple[str, bytes]]:
-        """Yield every blob of a conversation with its hash."""
-        return ((digest, self.get(conversation, digest)) for digest in self.list(conversation))
-
-    def copy(self, conversation: str, to: Blobs, into: str | None = None) -> int:
-        """Put all blobs of a conversation into `to`, as those of `into` if given; count them."""
-        return _copy(self, conversation, to, into)
 
     def drop(self, conversation: str) -> None:
         """Remove all blobs of a conversation."""
@@ -153,14 +124,6 @@ class FileBlobs:
         except FileNotFoundError:
             return ()
 
-    def items(self, conversation: str) -> Iterator[tuple[str, bytes]]:
-        """Yield every blob of a conversation with its hash, each checked, one at a time."""
-        return ((digest, self.get(conversation, digest)) for digest in self.list(conversation))
-
-    def copy(self, conversation: str, to: Blobs, into: str | None = None) -> int:
-        """Put all blobs of a conversation into `to`, as those of `into` if given; count them."""
-        return _copy(self, conversation, to, into)
-
     def drop(self, conversation: str) -> None:
         """Remove all blobs of a conversation, durably. There need not be any."""
         folder = self._folder(conversation)
@@ -175,7 +138,7 @@ class FileBlobs:
         return self.root / check_id(conversation, "conversation id")
 
     def _have(self, conversation: str, folder: Path) -> None:
-        """Have the conversation's directory, durably: a crash may have left it unsynced."""
+        """Make the conversation's directory, durably: a crash may have left it unsynced."""
         with self._lock:
             if conversation in self._named and folder.is_dir():
                 return
@@ -185,7 +148,7 @@ class FileBlobs:
 
     @staticmethod
     def _keeps(path: Path, content: bytes) -> bool:
-        """Tell whether `path` holds `content`, durably: who wrote it may have died too early."""
+        """Return True if `path` holds `content`, durably: who wrote it may have died too early."""
         try:
             with path.open("rb") as file:
                 if file.read(len(content) + 1) != content:
@@ -195,14 +158,6 @@ class FileBlobs:
             return False
         sync_directory(path.parent)
         return True
-
-
-def _copy(source: BlobStore, conversation: str, to: Blobs, into: str | None) -> int:
-    count = 0
-    for _, content in source.items(conversation):
-        to.put(conversation if into is None else into, content)
-        count += 1
-    return count
 
 
 def _missing(conversation: str, digest: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What is refused at the door: options that make no log, and appends that no log could take."""
+"""Arguments that are refused: options that make no log, and appends that no log could take."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from threading import TIMEOUT_MAX
 from typing import Final
 
 from runelog.codec import Codec
-from runelog.errors import Refused
-from runelog.rune import Change, Visibility, check_id, known_ids
+from runelog.errors import Cold, Gone, Refused
+from runelog.rune import Change, State, Visibility, check_id, known_ids
 
 MAX_NUMBER: Final = (1 << 63) - 1
 """The largest version, event id or time there is: what eight bytes hold, with a sign."""
@@ -176,7 +176,7 @@ def check_kinds(kinds: Collection[str] | None) -> None:
 def check_following(
     kinds: Collection[str] | None, max_behind: int | None, wait: float | None
 ) -> None:
-    """Refuse to follow in a way that nobody can."""
+    """Refuse arguments of `follow` that make no sense."""
     if max_behind is not None and max_behind < 1:
         msg = f"max_behind is {max_behind}: a reader must be allowed at least one rune"
         raise Refused(msg)
@@ -203,3 +203,18 @@ def end(until: int | None, head: int) -> int:
 def _no_cursor(given: object) -> Refused:
     # Where it is looked up it would be taken for damage.
     return Refused(f"{given!r:.40} is no cursor: give a whole number, as runes and gaps have it")
+
+
+def check_readable(conversation: str, state: State) -> None:
+    """Refuse to read a conversation that was erased."""
+    if state is State.ERASED:
+        msg = f"{conversation} was erased: only its tombstone is left"
+        raise Gone(msg)
+
+
+def check_live(conversation: str, state: State) -> None:
+    """Refuse to append to a conversation that was erased or archived."""
+    check_readable(conversation, state)
+    if state is State.ARCHIVED:
+        msg = f"{conversation} is archived: restore it before appending to it"
+        raise Cold(msg)

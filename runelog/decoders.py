@@ -1,8 +1,8 @@
 """Decoders, made one at a time.
 
 msgspec finds out what a type is made of when something is first read as one, and another thread
-that reads one meanwhile ends the process with a segmentation fault. So whoever reads a type has its
-decoder made here; one that is made may be used by all threads.
+that reads one meanwhile ends the process with a segmentation fault. So decoders are made here, one
+at a time; one that is made may be used by all threads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Bench:
         self.renew()
 
     def renew(self) -> None:
-        """Begin free: in a child, whoever was at it stayed behind."""
+        """Begin free: in a forked child, the thread that held it does not exist."""
         self.lock = threading.RLock()
 
 
@@ -55,7 +55,7 @@ def from_json(kind: type[T]) -> Callable[[bytes], T]:
 
 
 def get_to_know(kind: Any) -> None:  # noqa: ANN401 -- any type there is
-    """Have values of a type converted by any thread from now on; `TypeError` if there is no way.
+    """Prepare a type for conversion by any thread; `TypeError` if that is impossible.
 
     >>> get_to_know(list[int])
     >>> msgspec.convert([1, 2], list[int])

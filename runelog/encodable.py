@@ -131,7 +131,7 @@ def check_encodable(rune: Rune, payload: bytes) -> None:
     """Refuse what could be stored but not read again.
 
     Fields are not checked when a rune is made: one that is not of its type would be found out only
-    by whoever reads it.
+    by every reader.
     """
     # Deep only if it has many containers, which is quick to see.
     room = len(payload) - MAX_DEPTH

@@ -137,7 +137,7 @@ class Corrupt(RunefoldError, AssertionError):
     def __init__(
         self, message: str, *, conversation: str | None = None, event_id: int | None = None
     ) -> None:
-        """Say what is damaged.
+        """Name what is damaged.
 
         `runefold log verify` tells how far it goes, `repair` sets it aside.
         """

@@ -116,14 +116,14 @@ class Pinned:
         self._identity = _identity(os.fstat(descriptor))
 
     def is_still_there(self) -> bool:
-        """Tell whether `path` still leads to this file, or still to none."""
+        """Return True if `path` still leads to this file, or still to none."""
         try:
             return _identity(self.path.stat()) == self._identity
         except OSError:
             return self._identity is None
 
     def close(self) -> None:
-        """Let go of the file. It is not compared any more: another may have its number now."""
+        """Close the file. It is not compared any more: another may have its number now."""
         if self._close is not None:
             self._close()
 
@@ -142,6 +142,6 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """Have a private directory, and its name durable in its parent."""
+    """Make a private directory, durably, if there is none."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     sync_directory(directory.parent)

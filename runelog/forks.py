@@ -61,10 +61,10 @@ class Home:
 
 
 class Gate:
-    """Whoever begins a transaction comes in here; a fork waits until nobody is in."""
+    """Entered by each transaction; a fork waits until no thread is inside."""
 
     def __init__(self) -> None:
-        """Begin open, with nobody inside."""
+        """Begin open, with no thread inside."""
         self._reset()
 
     def _reset(self) -> None:
@@ -97,7 +97,7 @@ class Gate:
             self._inside[me] = depth - 1
 
     def before(self) -> bool:
-        """Let nobody in, and wait for those who are in; tell whether all came out.
+        """Close the gate and wait for the threads inside; return True if all came out.
 
         The thread that calls this may be in.
         """
@@ -113,7 +113,7 @@ class Gate:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:
-        """Have nobody else inside, as in a fork; tell whether that is so."""
+        """Keep all others out, as in a fork; return True if that worked."""
         try:
             yield self.before()
         finally:

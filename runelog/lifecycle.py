@@ -6,8 +6,7 @@ state is what it is. All of it is pure: no clock, no ids, no log, so that the sa
 same state, live or replayed.
 
 The table alone moves the phase. `evolve` sees the state as it was before the rune and leaves its
-phase alone; the machinery then puts it where the table says. Nobody has to say twice where a rune
-leads.
+phase alone; the machinery then puts it where the table says. So where a rune leads is said once.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from msgspec.structs import replace
 
 from runelog.errors import IllegalTransition, Refused
 from runelog.rune import Rune, Tombstone, Unknown, kind_of
-from runelog.specialise import set_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -198,7 +196,6 @@ class Lifecycle(Generic[P, S, C, E]):
         object.__setattr__(self, "_ways", ways)
         limits = {each.phase: each.seconds for each in self.timeouts}
         object.__setattr__(self, "_limits", limits)
-        set_apart(self, ("apply",))
 
     @property
     def terminal(self) -> tuple[P, ...]:
@@ -206,7 +203,7 @@ class Lifecycle(Generic[P, S, C, E]):
         return tuple(phase for phase, row in self.table.items() if not row)
 
     def is_over(self, state: S) -> bool:
-        """Say whether the entity has come to its end."""
+        """Return True if the entity has come to its end."""
         return not self.table[state.phase]  # type: ignore[index]  # a state's phase is a P, as checked
 
     def apply(self, state: S, rune: Rune) -> S:
@@ -254,7 +251,7 @@ class Lifecycle(Generic[P, S, C, E]):
         return replace(rune, deadline=now + round(seconds * 1_000_000_000))
 
     def allows(self, state: S, rune: Rune) -> bool:
-        """Say whether `apply` would take this rune."""
+        """Return True if `apply` would take this rune."""
         try:
             self.apply(state, rune)
         except IllegalTransition:
@@ -321,7 +318,7 @@ def targets(target: Target[P]) -> tuple[P, ...]:
 
 
 def _complaints(lifecycle: Lifecycle[P, S, C, E]) -> Iterator[str]:
-    """Say every way in which a lifecycle contradicts itself."""
+    """Yield every way in which a lifecycle contradicts itself."""
     state = lifecycle.initial
     if not isinstance(state, msgspec.Struct) or not state.__struct_config__.frozen:
         yield f"its state {type(state).__name__} is not a frozen msgspec.Struct"

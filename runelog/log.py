@@ -47,8 +47,8 @@ class Log(Protocol):
     def flush(self, conversation: str | None = None) -> None:
         """Wait until everything appended so far is durable; raise what kept any of it from that.
 
-        Of a `conversation` that is named, only its own appends are asked after. Until somebody is
-        told that an append was lost, by this or by the next append, nothing goes behind it.
+        If a `conversation` is named, only its own appends are waited for. After an append was lost,
+        nothing follows it until this or the next append has raised its error.
         """
         ...
 
@@ -152,8 +152,8 @@ class Log(Protocol):
     def close(self) -> None:
         """Make everything durable and let go of the log. Closing twice does nothing.
 
-        Whatever happens the log is let go of. If appends that nobody waited for could not be
-        written, and no `flush` has said so, what befell them is raised then.
+        The log is released in any case. If appends that were not waited for could not be written,
+        and no `flush` has reported that, their error is raised.
         """
         ...
 

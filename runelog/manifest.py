@@ -237,14 +237,14 @@ class Holder(msgspec.Struct, frozen=True):
     """Whether it lets go by itself soon."""
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return it in words."""
         what = f" ({self.command})" if self.command else ""
         since = f" since {time.strftime(_MOMENT, time.gmtime(self.since))}" if self.since else ""
         return f"process {self.pid}{what} on {self.host}{since}"
 
 
 class Lock:
-    """The right to write to a log: held by one process at a time, let go of when it dies."""
+    """The right to write to a log: held by one process at a time, released when it dies."""
 
     def __init__(self, directory: Path) -> None:
         """Name the directory; `acquire` takes the lock."""
@@ -268,7 +268,7 @@ class Lock:
             found = _holder(self.path.parent)
             patience = ERRANDS if found is not None and found.errand else _PATIENCE
             # A child that was just forked keeps the lock until it is told to let go, and where
-            # looking is holding, so does whoever looks whether there is a writer.
+            # looking is holding, so does a process that looks whether there is a writer.
             if time.monotonic() > begun + patience:
                 raise Held(held)
             time.sleep(_PAUSE)
@@ -281,7 +281,7 @@ class Lock:
             os.pwrite(self._fd, me, 0)
 
     def _try(self) -> bool:
-        """Open the file and lock it; tell whether it is ours now."""
+        """Open the file and lock it; return True if it is ours now."""
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -293,7 +293,7 @@ class Lock:
             )
             raise ReadOnly(msg) from error
         try:
-            # Somebody may have taken the log over, and put another file in this one's place.
+            # Another process may have taken the log over, and put another file in this one's place.
             return _lock(self._fd) and os.path.samestat(os.fstat(self._fd), self.path.stat())
         except FileNotFoundError:
             return False
@@ -302,7 +302,7 @@ class Lock:
             raise
 
     def _held(self) -> str:
-        """Say who holds the lock that we did not get."""
+        """Return the message that names the holder of the lock."""
         if any(lock.is_beside(self._fd) for lock in _locks if lock is not self):
             return (
                 f"{self.path.parent} is open for writing in this very process already: use that "
@@ -320,11 +320,11 @@ class Lock:
         return found.st_dev, found.st_ino
 
     def is_beside(self, descriptor: int) -> bool:
-        """Tell whether this is held, on the same file as another one is wanted on."""
+        """Return True if this is held, on the same file as another one is wanted on."""
         return self._fd >= 0 and os.path.samestat(os.fstat(self._fd), os.fstat(descriptor))
 
     def release(self) -> None:
-        """Let go. The file stays: deleting it would let two processes hold locks on two files."""
+        """Release it. The file stays: without it two processes could hold locks on two files."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):  # the name of one that holds it no more
                 os.ftruncate(self._fd, 0)
@@ -349,7 +349,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def holder(directory: Path) -> str:
-    """Say who holds the log for writing, as LOCK names it."""
+    """Return who holds the log for writing, as LOCK names it."""
     return str(_holder(directory) or "another process")
 
 
@@ -361,7 +361,7 @@ def _holder(directory: Path) -> Holder | None:
 
 
 def writer_alive(directory: Path) -> bool:
-    """Tell whether some process holds the log for writing right now."""
+    """Return True if some process holds the log for writing right now."""
     try:
         descriptor = os.open(directory / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -377,7 +377,7 @@ if sys.platform == "linux":
     # file means nothing to them. Unlike flock's, they can be looked at without being taken.
 
     def _lock(descriptor: int) -> bool:
-        """Lock a file for ourselves; tell whether we could."""
+        """Lock a file exclusively; return True if that worked."""
         asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, asked)
@@ -388,7 +388,7 @@ if sys.platform == "linux":
         return True
 
     def _is_locked(descriptor: int) -> bool:
-        """Tell whether somebody has locked a file."""
+        """Return True if a process has locked a file."""
         asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
         told = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
         return bool(struct.unpack(_FLOCK, told)[0] != fcntl.F_UNLCK)
@@ -396,7 +396,7 @@ if sys.platform == "linux":
 else:
 
     def _lock(descriptor: int) -> bool:
-        """Lock a file for ourselves; tell whether we could."""
+        """Lock a file exclusively; return True if that worked."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -404,7 +404,7 @@ else:
         return True
 
     def _is_locked(descriptor: int) -> bool:
-        """Tell whether somebody has locked a file: they have if we cannot."""
+        """Return True if a process has locked a file: one has if we cannot."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -17,11 +17,13 @@ from runelog.checks import (
     check_append,
     check_following,
     check_kinds,
+    check_live,
+    check_readable,
     check_timeout,
     end,
 )
 from runelog.codec import Codec
-from runelog.errors import Closed, Cold, Gone, Refused, UnknownConversation, WrongVersion
+from runelog.errors import Closed, Refused, UnknownConversation, WrongVersion
 from runelog.memory_store import CHUNK, Home, MemoryStore
 from runelog.rune import SYSTEM, Appended, Conversation, Envelope, Gap, State, Work
 
@@ -86,7 +88,7 @@ class MemoryLog:
             check_append(conversation, changes)
             check_timeout(timeout)  # nothing queues here
             home = self._store.homes.get(conversation) or Home(conversation)
-            _check_live(home)
+            check_live(home.id, home.state)
             for change in changes:
                 expected, actual = change.expected_version, home.version(change.entity, MAX_NUMBER)
                 if expected is not None and expected != actual:
@@ -108,7 +110,7 @@ class MemoryLog:
         """Do nothing: there is no cache."""
 
     def commit_pending(self) -> None:
-        """Let readers see what was appended and held back until now."""
+        """Make pending appends visible to readers."""
         with self._changed:
             self._check_open()
             self._store.commit()
@@ -152,7 +154,7 @@ class MemoryLog:
         for start in range(0, len(event_ids), CHUNK):
             with self._changed:
                 self._check_open()
-                _check_readable(home)
+                check_readable(home.id, home.state)
                 chunk = [home.runes[at - 1] for at in event_ids[start : start + CHUNK]]
             for envelope in map(self._envelope, chunk):
                 if kinds is None or envelope.kind in kinds:
@@ -165,7 +167,7 @@ class MemoryLog:
             home = self._store.homes.get(conversation)
             if home is None:
                 return 0
-            _check_readable(home)
+            check_readable(home.id, home.state)
             return home.version(entity, home.head)
 
     def read_all(self, after: int = 0) -> Iterator[Envelope | Gap]:
@@ -233,7 +235,7 @@ class MemoryLog:
         """Return how far a cursor can go: in a conversation, or in the whole log."""
         if home is None:
             return self._store.committed
-        _check_readable(home)
+        check_readable(home.id, home.state)
         return home.head
 
     def _next(
@@ -296,7 +298,7 @@ class MemoryLog:
         with self._changed:
             homes = self._to_put_away(conversations, "archived")
             for home in homes:
-                _check_readable(home)
+                check_readable(home.id, home.state)
                 for entity in sorted(home.work):
                     msg = f"{home.id} has open work, {entity}: let it end before archiving"
                     raise Refused(msg)
@@ -305,7 +307,7 @@ class MemoryLog:
                 home.hidden = home.head
 
     def restore(self, *conversations: str) -> None:
-        """Bring archived conversations back, at new positions that nobody is given again."""
+        """Bring archived conversations back, at new positions that `read_all` skips."""
         with self._changed:
             self.commit_pending()
             homes = {name: self._readable(name) for name in sorted(conversations)}
@@ -362,21 +364,8 @@ class MemoryLog:
 
     def _readable(self, conversation: str) -> Home:
         home = self._known(conversation)
-        _check_readable(home)
+        check_readable(home.id, home.state)
         return home
-
-
-def _check_readable(home: Home) -> None:
-    if home.state is State.ERASED:
-        msg = f"{home.id} was erased: only its tombstone is left"
-        raise Gone(msg)
-
-
-def _check_live(home: Home) -> None:
-    _check_readable(home)
-    if home.state is State.ARCHIVED:
-        msg = f"{home.id} is archived: restore it before appending to it"
-        raise Cold(msg)
 
 
 class _Patience:

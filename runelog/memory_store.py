@@ -38,7 +38,7 @@ class Home:
     __slots__ = ("head", "hidden", "id", "runes", "size", "state", "streams", "times", "work")
 
     def __init__(self, conversation: str) -> None:
-        """Begin a conversation that nobody can see yet."""
+        """Begin a conversation that readers do not see yet."""
         self.id = conversation
         self.state = State.LIVE
         self.runes: list[Stored] = []
@@ -58,7 +58,7 @@ class Home:
 
     @property
     def known(self) -> bool:
-        """Tell whether readers may know of it: there is, or there was, something committed."""
+        """Return True if readers may know of it: there is, or there was, something committed."""
         return self.head > 0 or self.state is State.ERASED
 
     def gap(self, position: int) -> Gap:
@@ -108,7 +108,7 @@ class MemoryStore:
         return stored
 
     def commit(self) -> None:
-        """Let readers see what is pending."""
+        """Make what is pending visible to readers."""
         for home, stored, changes in self._pending:
             time = stored[0].time
             home.times = (home.times[0] if home.head else time, time)
@@ -136,7 +136,7 @@ class MemoryStore:
         del self._order[self.committed :]
 
     def restore(self, home: Home) -> None:
-        """Give the runes of an archived conversation new positions, where nobody is given them."""
+        """Give the runes of an archived conversation new positions, which `stretch` skips."""
         home.state = State.LIVE
         for at, rune in enumerate(home.runes):
             self._order.append(None)

@@ -55,7 +55,7 @@ def replay(
     begun = None if snapshots is None else reader.resume(snapshots)
     runes, state, event_id, version = begun or (reader.runes(0), lifecycle.initial, 0, 0)
     while True:
-        # Up to the next round number: whoever replays then keeps the same ones.
+        # Up to the next round number: every replay then keeps the same ones.
         step = None if save_every is None else save_every - version % save_every
         counted = _Counted(itertools.islice(runes, step))
         state = fold(lifecycle, counted, state)

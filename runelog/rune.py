@@ -30,7 +30,7 @@ known_ids: set[str] = set()
 
 
 def is_id(value: object) -> bool:
-    """Tell whether `value` may be an id."""
+    """Return True if `value` may be an id."""
     if not isinstance(value, str):
         return False
     if value in known_ids:

@@ -1,7 +1,7 @@
 """The runelog on disk: `Runelog`, the `Log` that survives `kill -9` and power cuts.
 
 This module opens and closes logs and wires their parts together: `commit` writes, `reader` reads,
-`lookup` finds, `keeper` archives and erases. docs/FORMAT.md describes what is in the directory.
+`lookup` finds, `maintenance` archives and erases. docs/FORMAT.md describes the files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from runelog.manifest import Lock
     from runelog.rune import Appended, Change, Conversation, Envelope, Gap, Work
-    from runelog.stream.streams import Entry
+    from runelog.stream.stream_blocks import Entry
     from runelog.transfer.staging import BackedUp
 
 SEGMENT_SIZE: Final = 256 << 20
@@ -293,7 +293,7 @@ class Runelog:
         )
 
     def _while_open(self, found: Iterator[_T]) -> Iterator[_T]:
-        """Yield what is found; as long as somebody reads, this log is not dropped.
+        """Yield what is found; an iterator keeps the log from being garbage-collected.
 
         A child that goes on with what was begun before the fork is told so, and waits for no lock.
         """
@@ -385,8 +385,8 @@ class Runelog:
     def close(self) -> None:
         """Make everything durable and let go of the log. Closing twice does nothing.
 
-        Whatever happens the log is let go of. If appends that nobody waited for could not be
-        written, and no `flush` has said so, what befell them is raised then.
+        The log is released in any case. If appends that were not waited for could not be written,
+        and no `flush` has reported that, their error is raised.
         """
         if self._pid != os.getpid():
             # Before anything else: another thread may have held the guard when we were forked.

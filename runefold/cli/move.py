@@ -16,7 +16,7 @@ from runelog.errors import NotALog, Refused
 from runelog.files import replacing
 from runelog.rune import State
 from runelog.store import Runelog
-from runelog.stream.streams import check_stream, spooled
+from runelog.stream.stream_check import check_stream, spooled
 from runelog.transfer.export_import import export, take_in
 
 STDIO: Final = "-"

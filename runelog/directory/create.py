@@ -1,4 +1,4 @@
-"""How a log is founded: who may become its writer, and what an empty one consists of."""
+"""Creating a log: becoming its writer, and the files of an empty one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def acquire(directory: Path, *, create: bool, take_over: bool, errand: str = "")
                 "name an empty directory, or one that does not exist yet"
             )
             raise NotALog(msg)
-        take_over = False  # whoever is making it may do so still
+        take_over = False  # another process may still be making it
         try:
             make_directory(directory)
         except OSError as error:

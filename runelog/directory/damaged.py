@@ -33,9 +33,9 @@ def set_aside(directory: Path, path: Path, name: str = "") -> Path:
 
 
 def keep_aside(directory: Path, path: Path) -> None:
-    """Have a damaged file in `damaged/` as well, durably, so that the one at `path` may go.
+    """Link or copy a damaged file to `damaged/`, durably, so that the one at `path` may go.
 
-    Before anything takes its place: whoever opens the log next removes files that nobody names.
+    Before anything takes its place: the next writer removes files that MANIFEST does not name.
     """
     aside = directory / "damaged"
     target = aside / path.name

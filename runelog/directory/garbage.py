@@ -195,7 +195,7 @@ def _missing(view: SalvageView, read: Read, erased: Collection[str]) -> str:
 
 
 def half_written(directory: Path) -> list[Path]:
-    """Return the archives, blobs and copies of damaged files that somebody was killed over.
+    """Return the archives, blobs and copies of damaged files that a killed process left unfinished.
 
     What is just being written looks the same: to be asked only while nothing is.
     """
@@ -206,7 +206,7 @@ def half_written(directory: Path) -> list[Path]:
 def traces(directory: Path, conversation: str) -> list[Path]:
     """Return the files, whole or in part, that a conversation's runes or blobs are still in.
 
-    Its archives, and what a repair set aside that is of nobody else. Segments are of many.
+    Its archives, and files of its own that a repair set aside. Segments hold many conversations.
     """
     own = re.compile(rf"{re.escape(conversation)}\.(runes|[0-9a-f]{{64}})(\..+)?")
     return [
@@ -238,7 +238,7 @@ def archived(directory: Path) -> list[str]:
 
 
 def is_live(lookup: Lookup, name: str) -> bool:
-    """Tell whether a conversation needs no archive: all its runes are in sound segments."""
+    """Return True if a conversation needs no archive: all its runes are in sound segments."""
     head = lookup.head(name)
     if head is None or head.state is not State.LIVE:
         return False

@@ -33,7 +33,7 @@ def known_heads(catalog: Path) -> dict[str, Head]:
 def resting_heads(directory: Path, catalog: Path) -> Iterator[Head]:
     """Yield archived and erased conversations, as their files tell and then as a catalog does.
 
-    An archive that is missing is missed only as long as somebody knows of it.
+    Without the catalog, a missing archive would go unnoticed.
     """
     yield from Archives(directory / "archive").heads()
     for head in known_heads(catalog).values():
@@ -44,7 +44,7 @@ def resting_heads(directory: Path, catalog: Path) -> Iterator[Head]:
 def settle_resting(
     catalog: Catalog, resting: Iterable[Head], active: Mapping[str, Head], dead: Collection[str]
 ) -> None:
-    """Have a catalog that was made from the segments know archived and erased conversations.
+    """Add archived and erased conversations to a catalog that was built from the segments.
 
     `active` tells what the active segment holds, which is not in the catalog. Where segments hold
     the runes as well, those count, unless they are `dead` or the archive has more of them.
@@ -69,7 +69,7 @@ def settle_resting(
 
 
 def settle_missing(catalog: Catalog, dropped: Iterable[Head], active: Mapping[str, Head]) -> None:
-    """Have a catalog know conversations that segments say were archived, and nothing else tells of.
+    """Add conversations to a catalog that only segments say were archived.
 
     Their archives are missing, as in a copy: that must show, and not be forgotten.
     """

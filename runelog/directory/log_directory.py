@@ -1,7 +1,7 @@
-"""The premises of a log: its directory, and everything that is in it.
+"""The directory of an open log, and everything that is in it.
 
 Knows how to tell in what state a log was left, and how a segment follows another. What is in the
-directory is described in docs/FORMAT.md; `founding` makes it.
+directory is described in docs/FORMAT.md; `create` makes it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class LogDirectory:
             self._clean = clean
             self.segments.vouch = self._vouch
         elif not held:
-            self._walk()
+            self._check_in_child()
         self._check_manifest()
         self.untidy = self._clean is None
         if not self.readonly:
@@ -151,8 +151,8 @@ class LogDirectory:
         clean = manifest.read_clean(self.directory)
         return clean.active if clean is not None else None
 
-    def _walk(self) -> None:
-        """Let a child process read the active segment and the catalog: it may die of that."""
+    def _check_in_child(self) -> None:
+        """Check the active segment and the catalog in a child process, which may die of it."""
         now = self.segments.manifest
         catalog = self._catalog_path(now.catalog)
         fault, beside = check_files(
@@ -173,13 +173,13 @@ class LogDirectory:
 
         Ends with a change of the active segment: what comes after that needs a section of its own.
         """
-        # Opened first: whoever opens it holds the lookup's lock and may wait for a section.
+        # Opened first: the thread that opens it holds the lookup's lock and may wait for a section.
         _ = self.lookup.catalog
         with self.owner.section():
             yield
 
     def stamp(self) -> None:
-        """Have the active segment say which manifest was published last.
+        """Write the revision of the last published manifest into the active segment.
 
         Before the catalog changes: should an older manifest come back then, it is noticed.
         """
@@ -241,7 +241,7 @@ class LogDirectory:
         return [head.id for head in found if head is not None and head.state is not State.ERASED]
 
     def _sweep_half_written(self) -> None:
-        """Remove what somebody was killed over, before anything of the kind is written again."""
+        """Remove what a killed process left unfinished, before such files are written again."""
         if garbage.half_written(self.directory):
             with self.owner.section():
                 for path in garbage.half_written(self.directory):
@@ -333,7 +333,7 @@ class LogDirectory:
             raise
 
     def catch_up(self) -> None:
-        """Have the catalog know every sealed segment."""
+        """Merge every sealed segment into the catalog."""
         self._catch_up(self.lookup.catalog)
 
     def _catch_up(self, catalog: Catalog) -> None:
@@ -412,10 +412,10 @@ class LogDirectory:
     def touch(self) -> None:
         """Take back what CLEAN vouches for, once, before the first write."""
         if (self.directory / "CLEAN").exists():
-            # What it says of the active segment is checked first: afterwards nobody could.
+            # What it says of the active segment is checked first: afterwards that is not possible.
             self.segments.segment(self.segments.manifest.active.number)
         if not self._touched:
-            # Also where it is gone: whoever removed it may have failed to make that durable.
+            # Also where it is gone: its removal may not be durable yet.
             manifest.drop_clean(self.directory)
             self._touched = True
         self.segments.vouch = None

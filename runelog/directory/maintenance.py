@@ -1,4 +1,4 @@
-"""Keeping a log in order: archive, restore, erase, and taking in conversations from elsewhere.
+"""Maintenance: archive, restore, erase, and import of conversations from other logs.
 
 Each is prepared aside and becomes real by one replacement of the manifest, which also names what is
 left to do afterwards; opening a log finishes what a crash interrupted there.
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from runelog.checks import check_readable
 from runelog.directory import rewrite
-from runelog.errors import Corrupt, Fault, Gone, LogFull, Refused, UnknownConversation
+from runelog.errors import Corrupt, Fault, LogFull, Refused, UnknownConversation
 from runelog.index.records import Head
 from runelog.manifest import Pending, SegmentInfo, Status
 from runelog.reader.lookup import check_absent
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from runelog.directory.log_directory import LogDirectory
     from runelog.reader.segments import Segment
-    from runelog.stream.streams import Entry
+    from runelog.stream.stream_blocks import Entry
     from runelog.writer.commit import Writer
 
 MAX_DEAD: Final = 256
@@ -33,12 +34,12 @@ MIN_DEAD: Final = 4_096
 
 
 class Maintenance:
-    """Moves whole conversations, while nobody appends."""
+    """Moves whole conversations, while appends are held up."""
 
     def __init__(
         self, log_directory: LogDirectory, writer: Writer, clock: Callable[[], int]
     ) -> None:
-        """Work on `premises`, holding up its `writer` meanwhile."""
+        """Work on a log directory, holding up its `writer` meanwhile."""
         self._home = log_directory
         self._writer = writer
         self._clock = clock
@@ -48,7 +49,7 @@ class Maintenance:
         with self._writer.paused():
             heads = self._heads(conversations, "archived")
             for head in heads:
-                self._check_readable(head)
+                check_readable(head.id, head.state)
                 for work in self._home.lookup.work(head.id):
                     msg = f"{head.id} has open work, {work.entity}: let it end before archiving"
                     raise Refused(msg)
@@ -84,7 +85,7 @@ class Maintenance:
             self._forget(names)
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Have others look conversations up anew: what they have in mind may not be so any more."""
+        """Have caches look conversations up again: what they hold may be out of date."""
         for name in names:
             self._writer.forget(name)
             self._home.dead_spans.pop(name, None)
@@ -161,7 +162,7 @@ class Maintenance:
         with self._writer.paused():
             heads = self._heads(conversations, "")
             for head in heads:
-                self._check_readable(head)
+                check_readable(head.id, head.state)
             names = sorted(head.id for head in heads if head.state is State.ARCHIVED)
             if not names:
                 return
@@ -212,12 +213,6 @@ class Maintenance:
                 raise UnknownConversation(name)
             heads.append(head)
         return heads
-
-    @staticmethod
-    def _check_readable(head: Head) -> None:
-        if head.state is State.ERASED:
-            msg = f"{head.id} was erased: only its tombstone is left"
-            raise Gone(msg)
 
     def _take_out(self, op: str, drop: dict[str, State]) -> None:
         """Rewrite the segments that hold these conversations, and make the new ones real."""
@@ -285,7 +280,7 @@ class Maintenance:
             assert active is not None
             self._writer.use(active, done.last)
             if pending is None:
-                # Until it knows of them, somebody could begin them a second time.
+                # Until it knows of them, an append could begin them a second time.
                 home.stamp()
                 with home.owned():
                     home.catch_up()

@@ -1,8 +1,8 @@
-"""Owning a log: what changes files outside of transactions happens only while nobody else writes.
+"""Owning a log: files are changed outside of transactions only while no other process writes.
 
-A writer that was taken over may wake up at any moment. So whoever trims, seals, publishes, merges
-or sweeps first takes the mutex that every writer needs to become one, and looks whether the log is
-still its own.
+A writer that was taken over may wake up at any moment. So before it trims, seals, publishes,
+merges or sweeps, a handle takes the mutex that every writer needs to become one, and checks that
+the log is still its own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from runelog.directory.rewrite import epoch_of
 from runelog.errors import Corrupt, Fault, Fenced, LogFailed, LogFull
 from runelog.index import stamps
+from runelog.lmdb.space import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runelog.lmdb.environment import Batch
     from runelog.manifest import Lock, SegmentInfo
@@ -45,8 +45,8 @@ class Owner:
     def section(self) -> Iterator[Batch | None]:
         """Hold the mutex of the active segment, and give its transaction; `Fenced` if not ours.
 
-        Without one if the segment is damaged: then nobody can become a writer. A section within a
-        section is a part of it.
+        Without one if the segment is damaged: then no process can become a writer. A section within
+        a section is a part of it.
         """
         with self._mutex:
             while not self._inside:
@@ -72,7 +72,7 @@ class Owner:
             yield None
 
     def _stamp(self, batch: Batch, active: SegmentInfo) -> None:
-        """Have the active segment say which revision of the manifest was published last.
+        """Write the revision of the last published manifest into the active segment.
 
         Without room for that it says so after the next section.
         """
@@ -104,7 +104,8 @@ class Owner:
             return False
 
     def _check(self, batch: Batch | None) -> None:
-        if _identity(self._path) != self._lock_file:
+        # As long as a file is open, its number is not given to one that takes its place.
+        if identity(self._path) != self._lock_file:
             raise Fenced(_TAKEN)
         if self.epoch and batch is not None and epoch_of(batch) != self.epoch:
             raise Fenced(_TAKEN)
@@ -125,12 +126,3 @@ class Owner:
                 raise
             msg = f"a change of segments was cut short, close the log and open it again: {error!r}"
             raise LogFailed(msg) from error
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Tell a file from one that took its place: as long as it is open, its number is not reused."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

@@ -1,4 +1,4 @@
-"""What an open log holds, let go of when it is closed, or when nobody has it any more."""
+"""What an open log holds: released when it is closed, or when it is garbage-collected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runelog.writer.commit import Writer
 
 _PATIENCE: Final = 1.0
-"""How many seconds whoever drops an open log waits until that has let go of everything."""
+"""How many seconds the garbage collection of an open log waits until all is released."""
 
 
 class Resources:
@@ -28,14 +28,14 @@ class Resources:
         self.pid = os.getpid()
 
     def let_go(self) -> None:
-        """Unmap and close everything; somebody else may write now."""
+        """Unmap and close everything; another process may write from now on."""
         self.log_directory.close()
         if self.lock is not None:
             self.lock.release()
 
 
 def dropped(resources: Resources) -> None:
-    """Let go of a log that nobody has any more and nobody closed."""
+    """Release a log that was garbage-collected without being closed."""
     if resources.pid != os.getpid():
         return
     over = threading.Lock()
@@ -57,7 +57,7 @@ def dropped(resources: Resources) -> None:
             stacklevel=2,
         )
     finally:
-        # Whoever dropped it may hold a lock that is needed here. So it is done by another thread,
-        # and waited for a little, but not for ever.
+        # The thread that dropped it may hold a lock that is needed here. So another thread does it,
+        # and this one waits for it a little, but not for ever.
         _thread.start_new_thread(let_go, ())
         over.acquire(timeout=_PATIENCE)

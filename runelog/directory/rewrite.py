@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from runelog.lmdb.environment import Batch
     from runelog.lmdb.tables import Tables
     from runelog.rune import State
-    from runelog.stream.streams import Entry
+    from runelog.stream.stream_blocks import Entry
 
 _BATCH: Final = 1_024
 _ITEM: Final = 256

@@ -2,7 +2,7 @@
 
 It tells for every conversation its head, the segments that hold it, the versions of its entities
 and its open work. Only sealing a segment, archiving and erasing write to it; what happens in the
-active segment is laid over it by whoever reads. It can be rebuilt from the segments at any time.
+active segment is laid over it by `lookup`. It can be rebuilt from the segments at any time.
 Every value ends with a checksum: a crash leaves nothing else that could tell whether it is right.
 """
 
@@ -150,7 +150,7 @@ class Catalog:
             start = found[-1][0] + b"\0"
 
     def is_open(self, conversation: str, entity: str) -> bool:
-        """Tell whether an entity was open when the last segment was sealed."""
+        """Return True if an entity was open when the last segment was sealed."""
         with self.env.view() as view:
             return view.get("work", _scoped(conversation) + entity.encode()) is not None
 
@@ -210,7 +210,7 @@ class Catalog:
                     batch.put(table, key, value)
 
     def _reserve(self, count: int, size: int) -> None:
-        """Have room for a transaction of `count` entries, of `size` bytes in all.
+        """Reserve room for a transaction of `count` entries, of `size` bytes in all.
 
         Every page on the way to an entry is copied, but none of them twice.
         """

@@ -1,7 +1,7 @@
-"""Trying a file in a process that may die of it, or wait for ever.
+"""Trying a file in a child process, which may die of it or wait for ever.
 
-LMDB trusts its file: a damaged one can end whoever opens it. And it waits for whoever writes, with
-no end to it. So a child process goes first, and what becomes of it is the answer.
+LMDB trusts its file: a damaged one can end the process that opens it. And LMDB waits for another
+writer without a time-out. So a child process goes first, and what becomes of it is the answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BYTES_PER_SECOND: Final = 2 << 20
 # Without `site` and what the environment may add: quicker, and nothing but our own code runs there.
 _FLAGS: Final = ("-I", "-S", "-c")
 _FROM_OUTSIDE: Final = {signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM}
-"""Somebody else, or a machine out of memory, ends a process like that. The file is not to blame."""
+"""Signals from a user, or from a machine that is out of memory. The file is not to blame."""
 _CHILD: Final = (
     "import sys; end = 2 + 2 * int(sys.argv[1]); sys.path[:] = sys.argv[end:]; "
     "from runelog.index.child_check import main; main(sys.argv[2:end:2], sys.argv[3:end:2])"
@@ -94,10 +94,10 @@ def _verdicts(
 
 
 def may_write(one: Path, other: Path, timeout: float) -> bool:
-    """Tell whether a child process could write to two files, one after the other, within a time.
+    """Return True if a child process could write to two files in turn, in time.
 
     It cannot while another process is in the middle of that. Whatever else may be wrong with the
-    files, nobody is waited for then.
+    files, there is no writer to wait for then.
     """
     try:
         subprocess.run(  # noqa: S603 -- starts this same Python with our own code

@@ -63,7 +63,7 @@ def finding(path: Path, tables: Sequence[str]) -> Finding | None:
 
 
 def try_to_write(path: str) -> None:
-    """Begin to write to a file, and leave it at that: returns once nobody else does."""
+    """Begin a write transaction on a file and abort it: returns once no other is under way."""
     file = Path(path)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     env = Environment(file, map_size=file.stat().st_size, tables=())

@@ -1,7 +1,7 @@
-"""Whether the index of a segment that was not closed cleanly, or is damaged, can be believed.
+"""Checking the index of a segment that was not closed cleanly, or is damaged, against its runes.
 
 Runes have checksums and their index has none: damaged, it could hide runes, or give them to others,
-without anybody noticing. So where that cannot be ruled out, it is held against the runes first.
+unnoticed. So where that cannot be ruled out, it is held against the runes first.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class IndexCheck:
         return trail
 
     def contradicts_heads(self, view: Tables) -> str:
-        """Say how names and heads contradict each other or the runes; nothing if they do not."""
+        """Return how names and heads contradict each other or the runes; empty if not."""
         decoded = {key: decode_head(key, stored) for key, stored in entries(view, "heads")}
         # Those that were taken out have left their head, and nothing else.
         heads = {key: head for key, head in decoded.items() if head.state is State.LIVE}
@@ -157,7 +157,7 @@ class IndexCheck:
         return ""
 
     def contradicts_postings(self, view: Tables) -> str:
-        """Say how postings contradict the runes, all of which were read; nothing if not."""
+        """Return how postings contradict the runes, all of which were read; empty if not."""
         left = dict(self._trails)
         for table in ("events", "streams"):
             for prefix, chunks in groupby(entries(view, table), _prefix):
@@ -187,7 +187,7 @@ def _prefix(entry: tuple[bytes, bytes]) -> bytes:
 
 
 def contradiction(view: Tables) -> str:
-    """Say how names and heads contradict each other or the runes; nothing if they do not.
+    """Return how names and heads contradict each other or the runes; empty if not.
 
     What cannot be read contradicts nothing: reading it raises.
     """

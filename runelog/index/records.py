@@ -16,7 +16,7 @@ from zlib import crc32
 
 import msgspec
 
-from runelog.errors import Cold, Corrupt, Gone
+from runelog.errors import Corrupt
 from runelog.rune import State
 
 if TYPE_CHECKING:
@@ -252,13 +252,3 @@ def decode_hole(key: bytes, stored: bytes) -> Hole:
     except (struct.error, ValueError) as error:
         msg = "an entry of the table of holes cannot be decoded"
         raise Corrupt(msg) from error
-
-
-def check_live(head: Head | None) -> None:
-    """Refuse a conversation that cannot be appended to; one that is not there yet can."""
-    if head is not None and head.state is State.ERASED:
-        msg = f"{head.id} was erased: only its tombstone is left"
-        raise Gone(msg)
-    if head is not None and head.state is State.ARCHIVED:
-        msg = f"{head.id} is archived: restore it before appending to it"
-        raise Cold(msg)

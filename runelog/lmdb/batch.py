@@ -21,7 +21,7 @@ class Batch:
 
     def __init__(
         self,
-        txn: Any,  # noqa: ANN401 -- its type is lmdb's, which only `segment` knows
+        txn: Any,  # noqa: ANN401 -- its type is lmdb's, which only `environment` imports
         tables: Mapping[str, object],
     ) -> None:
         """Wrap an open transaction; its environment ends it."""
@@ -109,7 +109,7 @@ class Batch:
         self._txn.delete(key, db=self._tables[table])
 
     def end(self) -> Any:  # noqa: ANN401 -- as above
-        """Hand the transaction back: whoever still has this must not keep the environment."""
+        """Release the transaction, so that a leftover reference does not keep the environment."""
         txn = self._txn
         del self._txn, self._tables
         return txn

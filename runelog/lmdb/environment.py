@@ -97,7 +97,7 @@ class Environment:
             try:
                 return Batch(self._env.begin(), self._tables)
             except lmdb.ReadersFullError:
-                # Slots of readers that died are only given back when somebody looks for them.
+                # Slots of readers that died are only given back by a `reader_check`.
                 self._env.reader_check()
                 return Batch(self._env.begin(), self._tables)
         except lmdb.Error as error:
@@ -176,7 +176,7 @@ class Environment:
         try:
             txn.commit()
             if self._metasync and not self._shared.how.metasync:
-                # Opened by somebody in this process who asked for less.
+                # Opened in this process before, with fewer tables or a smaller map.
                 self._env.sync(True)  # noqa: FBT003 -- takes no names
         except lmdb.MapFullError:
             raise
@@ -200,11 +200,11 @@ class Environment:
         return int(self._env.info()["last_pgno"] + 1) * self._page
 
     def lacks(self, need: int) -> bool:
-        """Tell whether this file must grow to hold `need` more bytes."""
+        """Return True if this file must grow to hold `need` more bytes."""
         return self.used + need + _SPARE > self._space.allocated < self.map_size
 
     def reserve(self, need: int) -> None:
-        """See to it that the disk holds `need` more bytes for this file; `LogFull` if it cannot."""
+        """Allocate disk space for `need` more bytes of this file; `LogFull` if there is none."""
         if self.lacks(need):
             self._space.reserve(min(self.used + need + _SPARE, self.map_size), self.map_size)
 
@@ -296,7 +296,7 @@ class _Shared:
             raise
 
     def make_writable(self, path: Path, how: _How) -> None:
-        """Open the file anew, as a writer does, for everyone who has it open to read."""
+        """Open the file anew, as a writer does, for all handles that have it open to read."""
         before = self.how
         self.env.close()
         try:
@@ -341,7 +341,7 @@ def _share(user: Environment, how: _How) -> _Shared:
 
 
 def _make_writable(shared: _Shared, path: Path, how: _How) -> None:
-    """Let a writer share what a reader in this process opened: LMDB opens it for one of them."""
+    """Open a file that readers in this process have open for writing too: LMDB opens it once."""
     with _gate.alone() as nobody_reads:
         if not nobody_reads:
             msg = f"{path.name} is being read in this process: try again later"

@@ -97,7 +97,7 @@ class Meta(NamedTuple):
         return cls(free.pad, free, tables, last_page, commit, fault)
 
     def contradicts(self, other: Meta) -> str:
-        """Say how two meta pages, each sound by itself, cannot be of one file."""
+        """Return why two meta pages, each sound by itself, cannot be of one file."""
         if self.page_size != other.page_size:
             return f"its pages are of {self.page_size} or of {other.page_size} bytes"
         if abs(self.commit - other.commit) != 1 and (self.commit or other.commit):

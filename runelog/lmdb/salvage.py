@@ -70,7 +70,7 @@ def _header(descriptor: int) -> tuple[tuple[Meta, Meta], str]:
 
 
 def _problem(file: File) -> str:
-    """Say why a file may not be mapped, nothing if it may."""
+    """Return why a file may not be mapped; empty if it may."""
     for slot, meta in enumerate(file.metas):
         if meta.fault:
             return f"({file.size:,} bytes) has a damaged header: meta page {slot} {meta.fault}"
@@ -85,7 +85,7 @@ def _problem(file: File) -> str:
 
 
 class SalvageView:
-    """A file's tables as far as they are sound: a `segment.View` that survives any bytes.
+    """A file's tables as far as they are sound: a `Tables` that survives any bytes.
 
     `get`, `floor` and `scan` raise `Corrupt` where damage leaves the answer open; `salvage` gives
     whatever can be read. Damage is seen in structure only: whether keys and values are those that
@@ -144,7 +144,7 @@ class SalvageView:
         return newer
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.page.cache_clear()
         self._file.close()
 
@@ -243,7 +243,7 @@ class SalvageView:
         return newer.commit
 
     def complete(self, table: str) -> bool:
-        """Say whether all of a table can be read, and has as many entries as it says."""
+        """Return True if all of a table can be read, and has as many entries as it says."""
         return table in self._survey.tables and not self._survey.lost[table]
 
     def check(self) -> list[str]:
@@ -278,7 +278,7 @@ class SalvageView:
     def copies(self, keys: Container[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Yield what pages that nothing leads to any more have under some keys, newer ones first.
 
-        Whoever writes copies a page and changes the copy, so that older ones stay for a while.
+        LMDB copies a page and changes the copy, so that older ones stay for a while.
         """
         claimed = bytearray(self._survey.claimed)
         for number in self._unclaimed(self._survey):
@@ -348,7 +348,7 @@ class SalvageView:
         number = 2
         while (number := taken.find(0, number, end)) >= 0:
             numbers.append(number)
-            # The inside of a large value is anybody's bytes, and could be made to look like a page.
+            # A large value holds arbitrary bytes, which could be made to look like a page.
             behind = number + max(1, self._file.overflow(number))
             inside = taken.find(1, number, behind)
             number = inside if inside >= 0 else behind

@@ -33,13 +33,13 @@ class Space:
         self.allocated = os.fstat(self._descriptor).st_size
 
     def reserve(self, end: int, limit: int) -> None:
-        """Have the disk hold the file up to `end`, and some more if it can; `LogFull` if not."""
+        """Allocate the file up to `end`, and some more if possible; `LogFull` if not."""
         goal = min(max(end, self.allocated + CHUNK), limit)
         if not self._allocate(goal, may_fail=goal > end):
             self._allocate(end, may_fail=False)
 
     def _allocate(self, end: int, *, may_fail: bool) -> bool:
-        """Have the disk hold the file up to `end`; tell whether it does."""
+        """Allocate disk space for the file up to `end`; return True if that worked."""
         start = self.allocated
         if end <= start:  # another thread was faster
             return True
@@ -66,12 +66,12 @@ class Space:
         self.allocated = used
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 def allot(path: Path, size: int) -> None:
-    """Have the disk hold at least the first `size` bytes of a file that is there."""
+    """Allocate at least the first `size` bytes of an existing file."""
     with room_for(path.name):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -81,7 +81,7 @@ def allot(path: Path, size: int) -> None:
 
 
 def allot_locks(path: Path, size: int) -> None:
-    """Have the disk hold a file of LMDB's locks, made if there is none; `LogFull` if it cannot.
+    """Allocate LMDB's lock file, and create it if needed; `LogFull` if there is no room.
 
     LMDB makes such a file without any blocks and writes to it through a mapping: on a full disk,
     that ends the process. May be called only while this process does not have the environment open:
@@ -97,7 +97,7 @@ def allot_locks(path: Path, size: int) -> None:
         try:
             found = os.fstat(descriptor)
             if _is_locked(descriptor):
-                # Whoever is in there knows only as many slots as the file had when they came.
+                # A process that has it open knows only the slots that were there at its open.
                 size = found.st_size
             if size and (found.st_size < size or found.st_blocks * _BLOCK < size):
                 os.posix_fallocate(descriptor, 0, size)
@@ -106,7 +106,7 @@ def allot_locks(path: Path, size: int) -> None:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Tell whether another process holds a lock on a file, without touching it."""
+    """Return True if another process holds a lock on a file, without touching it."""
     asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     with contextlib.suppress(OSError):
         told = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
@@ -123,7 +123,7 @@ def identity(path: Path) -> tuple[int, int] | None:
     """Return what a file is, whatever it is called; None if it is not there."""
     try:
         status = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return status.st_dev, status.st_ino
 

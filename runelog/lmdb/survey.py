@@ -35,7 +35,7 @@ class Survey:
         self.doubt: dict[str, str] = {}
         """Tables of which no entry can be trusted to be there or not to be there, and why."""
         self.claimed = bytearray(file.pages)
-        """For each page, who owns it; 0 for nobody."""
+        """For each page, the table that owns it; 0 for none."""
         self.free: set[int] = set()
         self._file = file
         self._rivals: set[int] = set()

@@ -1,6 +1,6 @@
-"""What can be asked of the tables of an environment, however it is read.
+"""The `Tables` protocol: reading the tables of an environment.
 
-`segment` answers through LMDB, `salvage` by reading a damaged file page by page.
+`environment` implements it with LMDB, `salvage` by reading a damaged file page by page.
 """
 
 from __future__ import annotations

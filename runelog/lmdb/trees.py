@@ -56,7 +56,7 @@ class Damage(NamedTuple):
     """Who else claims the page."""
 
     def holds(self, key: bytes) -> bool:
-        """Say whether `key` lies in the stretch."""
+        """Return True if `key` lies in the stretch."""
         return self.low <= key and (self.high is None or key < self.high)
 
 
@@ -156,7 +156,7 @@ class File:
         return value
 
     def swapped(self, older: Meta, newer: Meta) -> bool:
-        """Say whether the file shows that of two commits the one that says so is not the newer one.
+        """Return True if the file shows that `newer` is in fact the older of two commits.
 
         A commit frees the page on which the one before it listed its tables, and lists that last.
         When LMDB fails to write a meta page it leaves one behind that has the roots of the failed

@@ -33,7 +33,7 @@ class Fetch:
     """Takes what the index of a segment names out of it, and checks that it is that."""
 
     def __init__(self, segments: Segments, codec: Codec) -> None:
-        """Read segments of `volumes`."""
+        """Read from `segments`."""
         self._segments = segments
         self._codec = codec
 

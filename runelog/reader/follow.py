@@ -1,8 +1,8 @@
 """Following a log: what there is from a cursor on, and then what is yet to come.
 
 A follower reads from the log at its own pace, so little is kept for it in memory however slow it
-is. Once it has read all there is, it hears from the writer of its own process what is committed
-(`hearing`); after what one of another process commits it looks.
+is. Once it has read all there is, it receives what the writer of its own process commits
+(`subscriptions`); what a writer in another process commits it polls for.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Lookup:
 
     @contextlib.contextmanager
     def _asked(self) -> Iterator[Catalog]:
-        """Give the catalog to ask; it stays open that long, whoever closes the log meanwhile."""
+        """Give the catalog to ask; it stays open within the block, even if the log is closed."""
         with self._lock:
             held = self._current()
             held.users += 1
@@ -117,7 +117,7 @@ class Lookup:
             held.catalog.close()
 
     def close(self) -> None:
-        """Close the catalog, as soon as nobody asks it."""
+        """Close the catalog as soon as no thread uses it."""
         with self._lock:
             self._closed = True
             self._let_go()
@@ -215,7 +215,7 @@ class Lookup:
         return max((span.last for span in self._sealed_stream(conversation, entity, 0)), default=0)
 
     def was_open(self, conversation: str, entity: str) -> bool:
-        """Tell whether the catalog says that an entity has work left."""
+        """Return True if the catalog says that an entity has work left."""
         with self._asked() as catalog:
             return catalog.is_open(conversation, entity)
 
@@ -229,7 +229,7 @@ class Lookup:
             head = None if number is None else _named(view, conversation, NUMBER.pack(number))
         own = [] if head is None else [Span(active, head.since, head.head)]
         if after > 0 and head is not None and head.since <= after + 1 and not segment.damaged:
-            sealed = []  # as with whoever follows: what is new is in the active one
+            sealed = []  # as for followers: what is new is in the active one
         else:
             with self._asked() as catalog:
                 sealed = catalog.spans(conversation, after)

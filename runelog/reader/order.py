@@ -102,7 +102,7 @@ class Order:
         return at, Gap(at, at + frame.count(data) - 1, "", name) if name in dead else data
 
     def _why_gone(self, conversation: str | None) -> str:
-        """Say why runes are not in their segment: what became of their conversation since."""
+        """Return why runes are not in their segment: what became of their conversation since."""
         if conversation is None:
             return "damaged"
         head = self._lookup.head(conversation)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from runelog.checks import beginning, check_following, check_kinds, end
-from runelog.errors import Closed, Corrupt, Gone, UnknownConversation
+from runelog.checks import beginning, check_following, check_kinds, check_readable, end
+from runelog.errors import Closed, Corrupt, UnknownConversation
 from runelog.reader.fetch import Fetch
 from runelog.reader.follow import CHUNK, Follower
 from runelog.reader.lookup import UNTOLD
@@ -61,9 +61,7 @@ class Reader:
         head = self._lookup.head(conversation)
         if head is None:
             raise UnknownConversation(conversation)
-        if head.state is State.ERASED:
-            msg = f"{conversation} was erased: only its tombstone is left"
-            raise Gone(msg)
+        check_readable(conversation, head.state)
         return head
 
     def read(
@@ -93,13 +91,13 @@ class Reader:
                 return place
 
     def _changed(self, place: _Place) -> bool:
-        """Tell whether anything may have moved since the last look."""
+        """Return True if anything may have moved since the last look."""
         self._check_open()
         self._lookup.refresh()
         return self._segments.manifest is not place.manifest
 
     def _stays(self, place: _Place) -> bool:
-        """Tell whether reading can go on; if not, the place is now where the conversation is."""
+        """Return True if reading can go on; if not, the place is now where the conversation is."""
         if not self._changed(place):
             return True
         before, now = place.head.state, self._look(place.head.id)

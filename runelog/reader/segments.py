@@ -56,7 +56,7 @@ class Segment:
 
     @property
     def damaged(self) -> bool:
-        """Tell whether this file can only be read with care."""
+        """Return True if this file can only be read with care."""
         return self.env is None
 
     def view(self) -> AbstractContextManager[Tables]:
@@ -71,7 +71,7 @@ class Segment:
 
     @functools.cached_property
     def _doubt(self) -> str:
-        """Say why nothing that a damaged file does not hold can be taken for not being there."""
+        """Return why entries that a damaged file lacks may have been there."""
         assert self.salvage is not None
         if self.salvage.stale:
             return "its last commit may be out of reach"
@@ -246,7 +246,7 @@ class Segments:
                     raise
 
     def is_damaged(self, number: int) -> bool:
-        """Tell whether a segment can only be read with care, opened and checked if need be."""
+        """Return True if a segment can only be read with care, opened and checked if need be."""
         with self._lock:
             return self._current(number).damaged
 
@@ -307,7 +307,7 @@ class Segments:
         return None
 
     def _matches(self, info: SegmentInfo) -> bool:
-        """Tell whether a segment's file is what it was when it was sealed or closed."""
+        """Return True if a segment's file is what it was when it was sealed or closed."""
         path = self.path(info)
         if info.status is not Status.ACTIVE:
             return space.digest(path) == (info.digest, info.size)
@@ -328,9 +328,9 @@ class Segments:
                 return
 
     def close(self) -> None:
-        """Unmap everything that nobody is reading.
+        """Unmap every segment that no thread is reading.
 
-        What somebody reads is unmapped when they are done.
+        The others are unmapped when their readers are done.
         """
         with self._lock:
             self._closed = True

@@ -76,7 +76,7 @@ def find_segments(directory: Path, error: Exception, old: Manifest | None = None
 
 
 def _arranged(infos: list[SegmentInfo]) -> list[SegmentInfo]:
-    """Have segments follow each other: a damaged one is what lies between those that are sound."""
+    """Make segments follow each other: a damaged one fills the gap between sound ones."""
     found: list[SegmentInfo] = []
     for at, info in enumerate(infos):
         first, last = info.first, info.last
@@ -222,7 +222,7 @@ class Expected(NamedTuple):
 
 
 def expected_events(directory: Path, found: Manifest, damaged: set[int]) -> Expected:
-    """Tell what must have been in damaged segments.
+    """Return what must have been in damaged segments.
 
     The catalog knows, if it can be read; and where a conversation goes on in a later segment, what
     came before must have been in an earlier one.

@@ -1,4 +1,4 @@
-"""Whose a frame is when the segment's own list of names cannot tell.
+"""Finding the conversation of a frame when the segment's own list of names cannot tell.
 
 The checksum of a rune starts from its conversation's id. Run backwards it gives what it started
 from, and with that the id, if it is one of those that anything else in the log speaks of.

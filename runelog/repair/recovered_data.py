@@ -1,4 +1,4 @@
-"""Loot: all that can be read out of a damaged segment, and where what is lost must have been."""
+"""All that can be read out of a damaged segment, and where what is lost must have been."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runelog.manifest import SegmentInfo
 
 
-class Rescued(NamedTuple):
+class RecoveredRune(NamedTuple):
     """A rune that was read out of a damaged segment, or what stands for one that could not be."""
 
     position: int
@@ -45,7 +45,7 @@ class RecoveredData:
         self._most = size // 24
         self._last = info.last or info.first + self._most
         self._first = info.first
-        self.runes: dict[int, Rescued] = {}
+        self.runes: dict[int, RecoveredRune] = {}
         self.holes: dict[int, Hole] = {}
         self.work: dict[tuple[str, bytes], tuple[bool, int | None]] = {}
         self.heads: dict[int, Head] = {}
@@ -126,7 +126,7 @@ class RecoveredData:
                 self._take_frame(position, data, name)
 
     def _take_frame(self, position: int, data: bytes, name: str) -> bool:
-        """Take what is sound of a frame, if it is one of this conversation; tell whether all is."""
+        """Take what is sound of a frame, if it is of this conversation; return True if all is."""
         try:
             parts = frame.salvage(data, name, frame.seed_of(name), position)
         except Corrupt:
@@ -134,13 +134,13 @@ class RecoveredData:
         for offset, body in enumerate(parts.bodies):
             at = position + offset
             if body is not None and self._first <= at <= self._last:
-                rune = Rescued(at, name, parts.first + offset, parts.time, body)
+                rune = RecoveredRune(at, name, parts.first + offset, parts.time, body)
                 self.runes.setdefault(at, rune)
         return None not in parts.bodies
 
     def complete(
         self, info: SegmentInfo, before: dict[str, int], ends: dict[str, int], since: int
-    ) -> tuple[list[Rescued], list[Hole]]:
+    ) -> tuple[list[RecoveredRune], list[Hole]]:
         """Return what was rescued, in order, and the positions that nothing is known of.
 
         A stand-in takes the place of each lost rune. `before` tells where conversations ended
@@ -236,14 +236,14 @@ def _place(
 
 def _stand_ins(
     placed: list[tuple[int, str, int]], times: list[tuple[int, int]], since: int
-) -> Iterator[Rescued]:
+) -> Iterator[RecoveredRune]:
     """Yield lost runes with the time of the last one that is known before them, else `since`."""
     index, time = 0, times[0][1] if times else since
     for position, name, event_id in sorted(placed):
         while index < len(times) and times[index][0] < position:
             time = times[index][1]
             index += 1
-        yield Rescued(position, name, event_id, time, None)
+        yield RecoveredRune(position, name, event_id, time, None)
 
 
 def _holes(positions: list[int]) -> Iterator[Hole]:

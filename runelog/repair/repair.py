@@ -2,7 +2,7 @@
 
 A damaged segment is read as far as it is sound and written anew. A rune that cannot be read has a
 tombstone in its place, so that event ids stay gap-free. The damaged file itself is kept in
-`damaged/`, before the log goes on without it: whoever can read more out of it later still can.
+`damaged/`, before the log goes on without it: a better tool may read more of it later.
 `runelog.directory.repair_archives` does the same for what lies beside the segments.
 """
 
@@ -44,7 +44,7 @@ from runelog.lmdb.salvage import SalvageView
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo, Status
 from runelog.reader.lookup import heads_in, last_time
 from runelog.repair.find_segments import Expected, expected_events, find_segments
-from runelog.repair.recovered_data import RecoveredData, Rescued
+from runelog.repair.recovered_data import RecoveredData, RecoveredRune
 from runelog.repair.repair_archives import lost_body, repair_archives, repair_blobs
 from runelog.rune import LOST, State
 from runelog.stream.archive import Archives
@@ -128,7 +128,7 @@ class _Repair:
         damaged = {info.number for info in found.segments if not self._is_sound(info)}
         self._look_at_the_catalog(found)
         rebuilt = bool(damaged or self._done.notes)
-        self._mend_beside(found)
+        self._repair_beside(found)
         if not rebuilt:
             return self._done
         if damaged:
@@ -172,7 +172,7 @@ class _Repair:
         sync_directory(self._directory / "segments")
         return self._done
 
-    def _mend_beside(self, found: Manifest) -> None:
+    def _repair_beside(self, found: Manifest) -> None:
         """Mend archives and blobs, which are files of their own."""
         heads = known_heads(self._directory / f"catalog.{found.catalog}.mdb")
         archives = repair_archives(self._directory, heads)
@@ -238,7 +238,7 @@ class _Repair:
         return True
 
     def _look_at_the_catalog(self, found: Manifest) -> None:
-        """Have the catalog rebuilt if it is not sound."""
+        """Rebuild the catalog if it is not sound."""
         path = self._directory / f"catalog.{found.catalog}.mdb"
         try:
             if self._clean is None:
@@ -353,7 +353,7 @@ class _Repair:
     def _recovered(self, info: SegmentInfo) -> RecoveredData:
         """Read what can be read of a damaged segment, which is kept aside; of a missing one, none.
 
-        What is said of an empty file that stands for a missing one helps nobody.
+        Problems of the empty file that stands for a missing one are left out.
         """
         path = self._path(info)
         if not path.exists():
@@ -369,7 +369,7 @@ class _Repair:
         self,
         env: Environment,
         catalog: Catalog,
-        runes: list[Rescued],
+        runes: list[RecoveredRune],
         holes: list[Hole],
         recovered: RecoveredData,
     ) -> None:
@@ -391,7 +391,7 @@ class _Repair:
                     batch.put("work", key, encode_work(key, is_open=is_open, deadline=deadline))
 
     def _item(
-        self, cache: dict[str, CachedConversation], catalog: Catalog, run: list[Rescued]
+        self, cache: dict[str, CachedConversation], catalog: Catalog, run: list[RecoveredRune]
     ) -> PendingAppend:
         first = run[0]
         cached = cache.get(first.conversation)
@@ -431,9 +431,9 @@ def _since(found: Manifest, damaged: SegmentInfo) -> int:
     )
 
 
-def _runs(runes: list[Rescued]) -> Iterator[list[Rescued]]:
+def _runs(runes: list[RecoveredRune]) -> Iterator[list[RecoveredRune]]:
     """Group runes that can share an append: consecutive, of one conversation and time."""
-    run: list[Rescued] = []
+    run: list[RecoveredRune] = []
     for rune in runes:
         if run and not (
             rune.position == run[-1].position + 1

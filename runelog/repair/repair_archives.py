@@ -1,4 +1,4 @@
-"""Mending what lies beside the segments: archives, and the blobs of large fields.
+"""Repair of the files beside the segments: archives, and the blobs of large fields.
 
 An archive is read block by block, as far as its blocks match their checksums, and written anew. A
 blob is right or it is not: a damaged one is only set aside, as nothing can be made of it. Whatever
@@ -21,7 +21,8 @@ from runelog.files import replacing
 from runelog.rune import LOST, Change, State, Tombstone, is_id
 from runelog.stream.block_format import FRAME, START, Block, Kind, read_block
 from runelog.stream.stream_blocks import Entry, Opening, unpack, unpack_runes, unpack_section
-from runelog.stream.streams import Source, check_stream, write_stream
+from runelog.stream.stream_check import check_stream
+from runelog.stream.streams import Source, write_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,15 +147,9 @@ class _Remains:
             yield entry
 
     def _is_whole(self, entry: Entry) -> bool:
-        """Tell whether all blobs of a rune are here."""
+        """Return True if all blobs of a rune are here."""
         try:
-            envelope = _codec.envelope(
-                entry.body,
-                conversation=self._conversation,
-                event_id=entry.event_id,
-                position=entry.position,
-                time=entry.time,
-            )
+            envelope = entry.envelope(_codec, self._conversation)
         except Corrupt:
             return False
         held = self.blobs.list(self._conversation) if envelope.blobs else ()
@@ -175,7 +170,7 @@ def _sound_blocks(path: Path) -> Iterator[Block]:
                 yield block
                 at = block.end
                 continue
-            # What a damaged block holds is anybody's bytes: if its length leads to the next one,
+            # A damaged block holds arbitrary bytes: if its length leads to the next one,
             # nothing in it is taken for a block.
             behind = at + FRAME + int.from_bytes(data[at + 8 : at + 12], "little")
             at = behind if behind == len(data) or _block(data, behind) is not None else at + 1

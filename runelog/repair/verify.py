@@ -73,7 +73,7 @@ class Report(msgspec.Struct):
 
     @property
     def ok(self) -> bool:
-        """Tell whether nothing is wrong; a snapshot that cannot be used is only worth a warning."""
+        """Return True if nothing is wrong; an unusable snapshot is only a warning."""
         return all(problem.severity == "warn" for problem in self.problems)
 
 

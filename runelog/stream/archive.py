@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from runelog.checks import check_live
 from runelog.errors import BadStream, Corrupt, Gone, UnknownConversation
 from runelog.files import make_directory, replacing, sync_directory
-from runelog.index.records import Head, check_live
+from runelog.index.records import Head
 from runelog.rune import Envelope, State
-from runelog.stream.streams import Source, StreamReader, check_stream, entry_of, write_stream
+from runelog.stream.stream_check import check_stream
+from runelog.stream.streams import Source, StreamReader, entry_of, write_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from runelog.blobs import FileBlobs
     from runelog.codec import Codec
-    from runelog.stream.streams import Entry, Section
+    from runelog.stream.stream_blocks import Section
 
 _SUFFIX: Final = ".runes"
 _ERASED: Final = ".erased"
@@ -84,7 +86,7 @@ class Archives:
                 try:
                     head = self.head(path.stem)
                 except Corrupt:
-                    # It is there, although nobody can say how long it is: reading it says why.
+                    # It is there, although its length is not known: reading it says why.
                     head = Head(path.stem, 1, 1, 0, 0, 0, State.ARCHIVED)
                 yield head
 
@@ -92,7 +94,7 @@ class Archives:
         """Yield the runes of an archived conversation."""
         with self.opened(conversation) as reader:
             for entry in reader.read(conversation, after, until):
-                yield self._envelope(conversation, entry)
+                yield entry.envelope(self.codec, conversation)
 
     def checked(
         self, conversation: str, progress: Callable[[int], None] | None = None
@@ -105,16 +107,7 @@ class Archives:
         with self.path(conversation).open("rb") as file:
             check_stream(file, progress)
             for entry in StreamReader(file).read(conversation):
-                yield self._envelope(conversation, entry)
-
-    def _envelope(self, conversation: str, entry: Entry) -> Envelope:
-        return self.codec.envelope(
-            entry.body,
-            conversation=conversation,
-            event_id=entry.event_id,
-            position=entry.position,
-            time=entry.time,
-        )
+                yield entry.envelope(self.codec, conversation)
 
     @contextlib.contextmanager
     def opened(self, conversation: str) -> Iterator[StreamReader]:
@@ -142,12 +135,16 @@ class LayeredBlobs:
         self._archives = archives
         self._head = head
 
+    def _check(self, conversation: str) -> None:
+        if (head := self._head(conversation)) is not None:
+            check_live(head.id, head.state)
+
     def put(self, conversation: str, content: bytes) -> str:
         """Store `content` durably and return its hash, for one that can be appended to."""
-        check_live(self._head(conversation))
+        self._check(conversation)
         digest = self._files.put(conversation, content)
         try:
-            check_live(self._head(conversation))
+            self._check(conversation)
         except Gone:
             # Erased since we looked, for ever: nothing of it may come back.
             self._files.drop(conversation)

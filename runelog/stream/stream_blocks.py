@@ -23,11 +23,13 @@ import msgspec
 from runelog.checks import MAX_NUMBER
 from runelog.decoders import from_msgpack
 from runelog.errors import BadId
-from runelog.rune import check_id
+from runelog.rune import Envelope, check_id
 from runelog.stream.block_format import Block, bad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from runelog.codec import Codec
 
 TARGET: Final = 256 << 10
 """Bytes of bodies in a block: enough to compress well, little to read for one rune."""
@@ -52,6 +54,16 @@ class Entry(NamedTuple):
     position: int
     time: int
     body: bytes
+
+    def envelope(self, codec: Codec, conversation: str) -> Envelope:
+        """Return the rune as a reader of `conversation` is given it."""
+        return codec.envelope(
+            self.body,
+            conversation=conversation,
+            event_id=self.event_id,
+            position=self.position,
+            time=self.time,
+        )
 
     @property
     def content(self) -> tuple[int, int, bytes]:

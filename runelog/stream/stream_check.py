@@ -219,13 +219,7 @@ class _Checker:
             # Nothing can be nested deeper than it has bytes that may open a list or a map.
             if len(body) - len(body.translate(None, _CONTAINERS)) > MAX_DEPTH:
                 check_depth(body, MAX_DEPTH + 1)
-            envelope = self._codec.envelope(
-                body,
-                conversation=conversation,
-                event_id=entry.event_id,
-                position=entry.position,
-                time=entry.time,
-            )
+            envelope = entry.envelope(self._codec, conversation)
             fields = _builtins(envelope.body)
             kind = envelope.kind
             _check_ids(envelope)
@@ -278,7 +272,7 @@ def _check_ids(envelope: Envelope) -> None:
 def _fits(
     held: _Held, kind: str, fields: object, path: tuple[str | int, ...], *, text: bool
 ) -> bool:
-    """Tell whether a blob can be put back where its rune says: a place left empty for it."""
+    """Return True if a blob can be put back where its rune says: a place left empty for it."""
     if not path:
         return held.kind == kind and not text
     for key in path:
@@ -292,7 +286,7 @@ def _fits(
 
 
 def _is_text(content: bytes) -> bool:
-    """Tell whether `content` is UTF-8, without making one long string of it."""
+    """Return True if `content` is UTF-8, without making one long string of it."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for at in range(0, len(content), _CHUNK):

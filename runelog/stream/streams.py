@@ -54,24 +54,10 @@ from runelog.stream.stream_blocks import (
     unpack_runes,
     unpack_section,
 )
-from runelog.stream.stream_check import check_stream, spooled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Self
-
-__all__ = [
-    "Entry",
-    "Header",
-    "Section",
-    "Source",
-    "StreamReader",
-    "Totals",
-    "check_stream",
-    "entry_of",
-    "spooled",
-    "write_stream",
-]
 
 _PLAIN = b"\x99"
 """How a stored rune begins that names no blobs."""
@@ -175,13 +161,7 @@ class _Writer:
         body = entry.body
         if self._secret and body[:1] == _PLAIN:
             return entry
-        envelope = self._codec.envelope(
-            body,
-            conversation=source.conversation,
-            event_id=entry.event_id,
-            position=entry.position,
-            time=entry.time,
-        )
+        envelope = entry.envelope(self._codec, source.conversation)
         if not self._secret and envelope.visibility is Visibility.SECRET:
             return entry._replace(body=tombstone(envelope, "secret"))
         for _, digest, _ in envelope.blobs:

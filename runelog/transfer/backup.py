@@ -131,7 +131,7 @@ class Copier:
                     self.staging.take(name, moment.wanted[name], file)
         except _Changed:
             return None
-        self._walk(now)
+        self._check_copies(now)
         self.wanted = {*moment.wanted, *_written(now)}
         self.staging.settle(self.wanted)
         for name in moment.wanted.keys() - self.staging.staged.keys():
@@ -279,8 +279,8 @@ class Copier:
                 return False
             raise
 
-    def _walk(self, now: Manifest) -> None:
-        """Have a child process read every entry of what was copied while it was written to."""
+    def _check_copies(self, now: Manifest) -> None:
+        """Check the copies of files that are written to in a child process, every entry."""
         files = [
             (self._place.incoming / name, tables)
             for name, tables in zip(_written(now), (TABLES, CATALOG_TABLES), strict=True)

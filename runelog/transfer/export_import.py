@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, BinaryIO
 from runelog.errors import Refused
 from runelog.reader.lookup import check_absent
 from runelog.rune import State
-from runelog.stream.streams import (
-    Source,
-    StreamReader,
-    Totals,
-    check_stream,
-    entry_of,
-    spooled,
-    write_stream,
-)
+from runelog.stream.stream_check import check_stream, spooled
+from runelog.stream.streams import Source, StreamReader, entry_of, write_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from runelog.log import Log
     from runelog.store import Runelog
+    from runelog.stream.block_format import Totals
 
 
 def export(

@@ -21,7 +21,7 @@ from runelog.errors import BadStream, Corrupt
 from runelog.files import room_for
 from runelog.lmdb import space
 from runelog.rune import is_id
-from runelog.stream.streams import check_stream
+from runelog.stream.stream_check import check_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -265,7 +265,7 @@ class Staging:
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
-        """Tell of nothing while the block lasts, and of all that was done in it afterwards."""
+        """Hold back progress while the block lasts, and report it afterwards."""
         self._untold = 0
         try:
             yield
@@ -274,7 +274,7 @@ class Staging:
         self.tell(held)
 
     def tell(self, count: int) -> None:
-        """Tell of bytes that are done."""
+        """Report bytes that are done."""
         if self._untold is not None:
             self._untold += count
         elif self._progress is not None and count:

@@ -1,12 +1,12 @@
-"""What the writer keeps in mind of the conversations it appends to."""
+"""The writer's cache of the conversations that were appended to lately."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
+from runelog.checks import check_live
 from runelog.errors import WrongVersion
-from runelog.index.records import check_live
 from runelog.rune import State
 from runelog.writer.segment_writer import CachedConversation, EarlierSegments
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from runelog.rune import Change
 
 MAX_CONVERSATIONS: Final = 2_048
-"""How many conversations are kept in mind; the index is asked again for others."""
+"""At most this many conversations are cached; others are looked up in the index."""
 MAX_STREAMS: Final = 32_768
-"""How many streams of all of them together; a stream takes some 600 bytes."""
+"""At most this many streams are cached in all; one takes some 600 bytes."""
 _LIVE: Final = State.LIVE
 
 
@@ -32,17 +32,17 @@ class Index(EarlierSegments, Protocol):
 
 
 class AppendCache:
-    """One desk for each conversation that was appended to lately. The writer's lock guards them."""
+    """Caches the conversations that were appended to lately. The writer's lock guards it."""
 
     def __init__(self, index: Index) -> None:
-        """Look up in `index` what is not in mind."""
+        """Look up in `index` what is not cached."""
         self._index = index
         self._cache: OrderedDict[str, CachedConversation] = OrderedDict()
         self._streams = 0
-        """How many streams are kept in mind, at the most: those that were dropped since count."""
+        """At most this many streams are cached: some may have been dropped since."""
 
     def take(self, conversation: str) -> CachedConversation:
-        """Return the desk of a conversation that can be appended to."""
+        """Return a conversation; refuse one that cannot be appended to."""
         if conversation in self._cache:
             cached = self._cache[conversation]
             self._cache.move_to_end(conversation)
@@ -53,7 +53,7 @@ class AppendCache:
             cached = self._cache[conversation] = CachedConversation(conversation, record)
             self._clear()
         if cached.record is not None and cached.record.state is not _LIVE:
-            check_live(cached.record)
+            check_live(cached.id, cached.record.state)
         return cached
 
     def _clear(self) -> None:
@@ -64,7 +64,7 @@ class AppendCache:
             del self._cache[conversation]
 
     def check_versions(self, cached: CachedConversation, changes: Sequence[Change]) -> None:
-        """Have the version of every entity that changes in mind, all of them as expected."""
+        """Cache the version of every entity that changes; raise if one is not as expected."""
         versions = cached.versions
         for change in changes:
             entity, expected = change.entity, change.expected_version
@@ -83,7 +83,7 @@ class AppendCache:
         return 0 if cached.is_new(entity) else self._index.version(cached.id, entity)
 
     def _forget_oldest(self, in_use: CachedConversation) -> None:
-        """Keep half as many streams in mind, those of the conversations appended to last."""
+        """Keep half as many streams, those of the conversations appended to last."""
         kept = 0
         for cached in [*reversed(self._cache.values())]:
             idle = cached is not in_use and not cached.pending
@@ -94,7 +94,7 @@ class AppendCache:
         self._streams = kept
 
     def rest(self, conversation: str) -> None:
-        """Keep little in mind of a conversation that is not appended to for a while."""
+        """Keep little of a conversation that is not appended to for a while."""
         cached = self._cache.get(conversation)
         if cached is not None and not cached.pending:
             cached.rest()

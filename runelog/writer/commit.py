@@ -79,7 +79,7 @@ class Writer(Leader):
             raise lost
 
     def take_lost(self, conversation: str | None = None) -> Exception | None:
-        """Return what befell appends that nobody waited for, to tell somebody, once."""
+        """Return the error of appends that were not waited for, once."""
         if conversation is not None:
             lost = self._lost.pop(conversation, None)
         else:
@@ -107,7 +107,7 @@ class Writer(Leader):
                 self._flushing.remove(place)
 
     def _check_lost(self, conversation: str) -> None:
-        """Tell of an append that was lost before this one goes behind it as if it were there."""
+        """Raise the error of a lost append, before this one follows it as if it were there."""
         lost = self.take_lost(conversation)
         if lost is not None:
             raise lost
@@ -149,17 +149,17 @@ class Writer(Leader):
         self._idle.wait(left)
 
     def _check_versions(self, cached: CachedConversation, changes: Sequence[Change]) -> None:
-        """Have in mind the versions of the streams that change, all of them as expected."""
+        """Cache the versions of the streams that change; raise if one is not as expected."""
         try:
             self._cache.check_versions(cached, changes)
         except WrongVersion:
-            # Whoever missed runes is told to fold them: they must be there to be read.
+            # A caller that missed runes will read and fold them: they must be committed by then.
             if cached.pending:
                 self._flush()
             raise
 
     def _next_is_no_better(self, item: PendingAppend, limit: float) -> bool:
-        """Tell whether the segment is as good as empty and has room all the same."""
+        """Return True if the segment is as good as empty and has room all the same."""
         return self._used < limit / 16 and self._used + item.cost < self._env.map_size * 0.9
 
     def _enter(self, item: PendingAppend, cached: CachedConversation) -> None:
@@ -194,7 +194,7 @@ class Writer(Leader):
             raise
 
     def _start(self, item: PendingAppend) -> None:
-        """See to it that an append that is waited for is committed, with all that are queued."""
+        """Have an append that is waited for committed, with all that are queued."""
         item.awaited = True
         item.leads = not self._is_interruptible()
         if item.leads and not self._leading:
@@ -208,7 +208,7 @@ class Writer(Leader):
             self._gathered.notify()
 
     def _settle(self, item: PendingAppend) -> None:
-        """Wait until the append is on disk, committing it if nobody else does."""
+        """Wait until the append is on disk; commit it if no other thread does."""
         while not item.done:
             assert item.gate is not None
             try:
@@ -225,7 +225,7 @@ class Writer(Leader):
             raise type(item.error)(*item.error.args) from item.error
 
     def _abandon(self, item: PendingAppend) -> None:
-        """Note that nobody waits for an append any more, and let somebody else commit it."""
+        """Stop waiting for an append, and let another thread commit it."""
         item.awaited = False
         item.gate = None
         if not self._leading:

@@ -1,4 +1,4 @@
-"""The line of appends that wait to be written, and what those ring who keep others waiting."""
+"""The queue of appends that wait to be committed, and a condition for waiting threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_ITEMS: Final = 4_096
 MAX_BYTES: Final = 64 << 20
-"""Back-pressure: beyond this, whoever appends has to wait."""
+"""Back-pressure: beyond this, appends have to wait."""
 _PAGE: Final = 4_096
 
 
@@ -58,7 +58,7 @@ class PendingAppend:
         self.cost = self.size + (self.size >> 2) + _PAGE * (3 + len(touched))
         self.work = work
         self.awaited = False
-        """Whether somebody waits for it."""
+        """Whether a thread waits for it."""
         self.leads = True
         """Whether the thread that waits for it may commit for others."""
         self.gate: threading.Lock | None = None
@@ -71,13 +71,13 @@ class PendingAppend:
         """The version of each stream it touches, before it, as far as that is known."""
 
     def finish(self) -> None:
-        """Say that the append is on disk, or that it failed, to whoever waits for it."""
+        """Tell the waiting thread, if any, that the append is on disk or failed."""
         self.done = True
         if self.gate is not None:
             self.wake()
 
     def wake(self) -> None:
-        """Wake whoever waits for this append; it may have been woken and be on its way."""
+        """Wake the thread that waits for this append; it may have been woken before."""
         if self.gate is not None and self.gate.locked():
             self.gate.release()
 
@@ -120,7 +120,7 @@ def encoded(codec: Codec, conversation: str, changes: Sequence[Change]) -> Pendi
 
 
 class LazyCondition(threading.Condition):
-    """A condition to wait for that costs nothing as long as nobody does."""
+    """A condition whose notification costs nothing while no thread waits."""
 
     waiting = 0
 
@@ -133,35 +133,35 @@ class LazyCondition(threading.Condition):
             self.waiting -= 1
 
     def wake_all(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting threads."""
         if self.waiting:
             self.notify_all()
 
 
 class CommitQueue:
-    """First come, first served. The writer's lock guards it."""
+    """Appends in the order they came. The writer's lock guards it."""
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
+        """Begin empty."""
         self.items: deque[PendingAppend] = deque()
         self.cost = 0
-        """What all that are waiting or being served may cost in disk space, at the most."""
+        """The most disk space that all queued and uncommitted appends may take."""
         self.since = 0.0
-        """When the first that is waiting came."""
+        """When the first queued append came."""
         self._bytes = 0
 
     def __len__(self) -> int:
-        """Return how many are waiting."""
+        """Return how many appends are queued."""
         return len(self.items)
 
     def is_full(self, item: PendingAppend) -> bool:
-        """Tell whether one more would be too much."""
+        """Return True if there is no room for this append."""
         return bool(self.items) and (
             self._bytes + item.size > MAX_BYTES or len(self.items) >= MAX_ITEMS
         )
 
     def join(self, item: PendingAppend) -> None:
-        """Come last."""
+        """Add an append at the end."""
         if not self.items:
             self.since = time.monotonic()
         self.items.append(item)
@@ -169,19 +169,19 @@ class CommitQueue:
         self.cost += item.cost
 
     def take(self) -> list[PendingAppend]:
-        """Take all that are waiting, to serve them."""
+        """Take all queued appends, to commit them."""
         items = list(self.items)
         self.items.clear()
         self._bytes = 0
         return items
 
     def put_back(self, items: list[PendingAppend]) -> None:
-        """Let those who were taken and not served come first again."""
+        """Put appends that were taken and not committed back at the front."""
         self.items.extendleft(reversed(items))
         self._bytes += sum(item.size for item in items)
 
     def served(self, items: list[PendingAppend]) -> int:
-        """Note that these do not cost anything any more; tell how many were or are waited for."""
+        """Release the cost of these; return how many of them and of the queued are waited for."""
         awaited = 0
         for item in items:
             self.cost -= item.cost
@@ -191,7 +191,7 @@ class CommitQueue:
         return awaited
 
     def first_waiting(self) -> PendingAppend | None:
-        """Return the first that somebody waits for who may commit it."""
+        """Return the first append whose waiting thread may commit it."""
         for item in self.items:
             if item.awaited and item.leads:
                 return item

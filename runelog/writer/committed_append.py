@@ -1,6 +1,6 @@
-"""An append that was just committed, as those who follow the log are told of it.
+"""An append that was just committed, as it is delivered to subscribers.
 
-What they do not want is left out before it is decoded: a rune's kind shows in its bytes.
+Runes of other kinds than asked for are left out undecoded: a rune's kind shows in its bytes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from runelog.writer.commit_queue import PendingAppend
 
 SEARCHED: Final = 16 << 10
-"""What is longer is not searched for its kinds by those who commit."""
+"""Longer appends are not searched for kinds by the committing thread."""
 _KIND: Final = msgspec.msgpack.encode("kind")
 Marks: TypeAlias = re.Pattern[bytes]
-"""What runes of some kinds are told by, at a glance."""
+"""A pattern that is found in the bytes of every rune of some kinds."""
 
 
 class CommittedAppend:
-    """An append that was just committed; decoded once, for all who follow all of it."""
+    """An append that was just committed; decoded once for all subscribers to all kinds."""
 
     __slots__ = (
         "_bodies",
@@ -42,7 +42,7 @@ class CommittedAppend:
     )
 
     def __init__(self, item: PendingAppend, codec: Codec) -> None:
-        """Tell of `item`, which is on disk."""
+        """Wrap `item`, which is on disk."""
         self.conversation = item.cached.id
         self.event_id = item.first
         self.position = item.position
@@ -54,7 +54,7 @@ class CommittedAppend:
         self._codec = codec
         self._found: list[Envelope] | None = None
         self._picked: tuple[Marks, list[int]] | None = None
-        """Which of its runes may be wanted, as somebody asked last."""
+        """The runes that the last asked marks were found in."""
 
     def envelopes(self, marks: Marks | None, start: int, stop: int) -> list[Envelope]:
         """Return its runes from `start` to before `stop`, as they would be read from the log.
@@ -95,7 +95,7 @@ class CommittedAppend:
         return picked[1]
 
     def may_have(self, marks: Marks | None) -> bool:
-        """Tell whether there may be a rune with one of these marks."""
+        """Return True if there may be a rune with one of these marks."""
         return marks is None or self.size > SEARCHED or bool(self._pick(marks))
 
 

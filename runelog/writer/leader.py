@@ -1,8 +1,8 @@
-"""Committing what is queued, for everyone: one transaction, one sync.
+"""Group commit: all queued appends in one transaction with one sync.
 
-Whoever waits for durability and finds nobody committing leads: it commits everything queued. A
-single thread therefore never waits for another, and many threads share the cost. Appends that
-nobody waits for are committed by a thread of the log's own a few milliseconds later.
+A thread that waits for durability while no other commits is the leader: it commits everything
+queued. A single thread therefore never waits for another, and many threads share the cost. Appends
+that no thread waits for are committed by a thread of the log's own a few milliseconds later.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
             ...
 
         def announce(self, position: int, items: list[PendingAppend]) -> None:
-            """Tell those who follow what is committed, everything up to `position` now."""
+            """Deliver what is committed to followers, everything up to `position` now."""
             ...
 
         def fail(self, failure: Exception) -> None:
-            """Tell them that nothing more will be."""
+            """Tell followers that nothing more will be committed."""
             ...
 
 
 FLUSH_AFTER: Final = 0.01
-"""How long an append that nobody waits for may stay in memory; well under the promised 20 ms."""
+"""How long an append that is not waited for may stay in memory; the promise is 20 ms."""
 AHEAD: Final = 4 << 20
-"""How many bytes a commit sees to it that there is room for, beyond its own."""
+"""How many bytes a commit reserves beyond its own."""
 AWAKE: Final = 0.5
 """How many seconds after the last append the log's own thread still looks by itself."""
 MIN_CROWD: Final = 4
@@ -55,7 +55,7 @@ MAX_GATHER: Final = 0.001
 
 
 class Leader:
-    """Commits the line of appends, and stands still where segments are changed."""
+    """Commits the queue of appends, and pauses while segments are changed."""
 
     def __init__(self, home: Home, armed: ActiveSegment) -> None:
         """Go on writing where `armed` says the log ends."""
@@ -77,15 +77,15 @@ class Leader:
         self._committed = armed.position
         self._leading = False
         self._holds = 0
-        """How many want everything written and nobody admitted: to roll, to keep, to close."""
+        """How many callers keep new appends out: to roll, to do maintenance, to close."""
         self._maintenance = 0
-        """The thread that keeps the log in order now."""
+        """The thread that is doing maintenance now."""
         self._cache = AppendCache(home)
         self._failure: Exception | None = None
         self._lost: dict[str, Exception] = {}
-        """What befell appends that nobody waited for, by conversation, until somebody is told."""
+        """Errors of appends that were not waited for, by conversation, until they are reported."""
         self._flushing: list[tuple[int, threading.Lock]] = []
-        """Who waits for everything up to a position, each behind a gate of its own."""
+        """The threads that wait for everything up to a position, each with a lock of its own."""
         self._closing = False
         self._flusher: threading.Thread | None = None
         self._urgent = False
@@ -103,7 +103,7 @@ class Leader:
     # -- committing ---------------------------------------------------------------------------
 
     def _lead(self) -> None:
-        """Commit what is queued, for everyone. Holds the lock, and lets go of it meanwhile."""
+        """Commit what is queued. Called with the lock held, which is released meanwhile."""
         if MIN_CROWD <= self._crowd > len(self._queue.items):
             self._gather()
         items = self._queue.take()
@@ -133,7 +133,7 @@ class Leader:
                 self._turn_away(outcome, items)
             elif outcome is not None:
                 self._fail(outcome, items)
-            else:  # interrupted in the middle, and undone: somebody else commits these
+            else:  # interrupted in the middle, and undone: another thread commits these
                 self._undo(items)
                 self._queue.put_back(items)
             self._hand_over()
@@ -154,14 +154,14 @@ class Leader:
         self._write(items)
 
     def _is_there(self, items: list[PendingAppend]) -> bool:
-        """Tell whether a commit that was interrupted, by Ctrl-C as a rule, has happened."""
+        """Return True if a commit that was interrupted, by Ctrl-C as a rule, has happened."""
         if not items:
             return False
         with self._env.view() as view:
             return view.get("runes", PLACE.pack(items[-1].position)) is not None
 
     def _push(self) -> None:
-        """Have what is queued committed, by this thread unless it may be interrupted."""
+        """Commit what is queued; by the log's own thread if this one may be interrupted."""
         if self._is_interruptible():
             self._urge()
             self._idle.wait()
@@ -173,14 +173,14 @@ class Leader:
         return threading.get_ident() == self._main
 
     def _urge(self) -> None:
-        """Have the log's own thread commit now."""
+        """Wake the log's own thread to commit now."""
         if self._flusher is None:
             self._start_flusher()
         self._urgent = True
         self._stale.notify()
 
     def _gather(self) -> None:
-        """Give those who were just served a moment to come again, and to share this sync.
+        """Wait a moment for threads that were just served to append again and share this sync.
 
         Without it, many threads fall into two camps that wait for each other's commits.
         """
@@ -199,7 +199,7 @@ class Leader:
     def _finish(self, items: list[PendingAppend]) -> None:
         self._used = self._env.used
         if items:
-            # First, so that whoever is told that it is done finds the log's position behind it.
+            # First, so that a thread that is told of its append finds the log's position behind it.
             self._committed = items[-1].position + len(items[-1].bodies) - 1
             self._home.announce(self._committed, items)
         for item in items:
@@ -208,13 +208,13 @@ class Leader:
         self._crowd = self._queue.served(items)
 
     def _fail(self, failure: Exception, items: list[PendingAppend]) -> None:
-        """Nothing is acknowledged any more; what was being committed has an unknown outcome."""
+        """Fail the log: what was being committed has an unknown outcome, nothing more is taken."""
         self._failure = failure
         self._home.fail(failure)
         self._give_up(failure, [*items, *self._queue.take()])
 
     def _give_up(self, error: Exception, items: list[PendingAppend]) -> None:
-        """Tell those who wait for these appends; who does not wait is told when they flush."""
+        """Give waiting threads the error; the others get it from `flush`."""
         for item in items:
             if not item.awaited:
                 self._lost[item.cached.id] = error
@@ -222,7 +222,7 @@ class Leader:
             item.finish()
 
     def _turn_away(self, full: LogFull, items: list[PendingAppend]) -> None:
-        """Take back what was queued and found no room: none of it was written."""
+        """Refuse all queued appends, as the disk is full: none of them was written."""
         self._undo(items)
         turned = [*items, *self._queue.take()]
         self._give_up(full, turned)
@@ -231,7 +231,7 @@ class Leader:
         self._cache.forget_all()
 
     def _hand_over(self) -> None:
-        """Wake whoever goes on: those waiting for room, and one of those waiting for a commit."""
+        """Wake the threads waiting for room, and one of those waiting for a commit."""
         self._idle.wake_all()
         if not self._queue.items and not self._flushing:
             return
@@ -241,7 +241,7 @@ class Leader:
         if waiting is not None:
             waiting.wake()
         elif self._queue.items:
-            # Whoever waits longest commits next, if anybody waits.
+            # The thread that waits longest commits next, if there is one.
             next_up = [gate for upto, gate in self._flushing if upto > self._committed][:1]
             served += next_up
             if not next_up:
@@ -255,7 +255,7 @@ class Leader:
             self._check_epoch(batch)
             if self._env.lacks(AHEAD):
                 with contextlib.suppress(LogFull):
-                    # Ahead of time, so that nobody who appends meanwhile has to wait for it.
+                    # Ahead of time, so that no append has to wait for it.
                     self._env.reserve(AHEAD)
                 self._env.reserve(0)
             write_appends(batch, self._home, items)
@@ -269,7 +269,7 @@ class Leader:
             raise Fenced(msg)
 
     def _reserve(self, need: int) -> None:
-        """Have disk space for `need` bytes; `LogFull` if there is none.
+        """Reserve disk space for `need` bytes; `LogFull` if there is none.
 
         A file that must grow for that grows within a transaction: another writer may have taken it
         over, and vouched for its length.
@@ -283,10 +283,10 @@ class Leader:
 
     @contextlib.contextmanager
     def _alone(self, doing: str) -> Iterator[None]:
-        """Let go of the lock for a while with nothing queued or under way.
+        """Release the lock for a while, with nothing queued or under way.
 
-        Nobody is admitted meanwhile: to reserve room in a segment that is being sealed changes it
-        behind its digest and, once it is closed, changes whichever file has its descriptor.
+        No append is admitted meanwhile: to reserve room in a segment that is being sealed changes
+        it after its digest and, once it is closed, changes whichever file has its descriptor.
         """
         self._leading = True
         self._holds += 1
@@ -325,7 +325,7 @@ class Leader:
 
     @contextlib.contextmanager
     def _drained(self) -> Iterator[None]:
-        """Admit nobody, and have everything written. Holds the lock."""
+        """Admit no appends, and have all queued ones written. Called with the lock held."""
         self._holds += 1
         try:
             while (self._queue.items or self._leading) and self._failure is None:
@@ -338,15 +338,15 @@ class Leader:
             self._holds -= 1
             self._idle.wake_all()
 
-    def roll(self, need: int = 0) -> None:
+    def roll(self) -> None:
         """Commit what is queued and begin the next segment."""
         with self._lock, self._drained():
             self._check()
-            self._roll(need)
+            self._roll(0)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Keep everybody from committing while segments are rewritten."""
+        """Keep all threads from committing while segments are rewritten."""
         with self._lock, self._drained():
             self._check()
             with self._alone("writing segments anew"):
@@ -363,7 +363,7 @@ class Leader:
             self._cache.rest(conversation)
 
     def _start_flusher(self) -> None:
-        """See to it that the log's own thread is there, and awake."""
+        """Start or wake the log's own thread."""
         if self._asleep:
             self._stale.notify()
         if self._flusher is None:
@@ -376,7 +376,7 @@ class Leader:
         with self._lock:
             while not self._closing:
                 if not self._queue.items:
-                    # For a while it looks again by itself: then nobody has to wake it.
+                    # For a while it looks again by itself: then no thread has to wake it.
                     self._asleep = time.monotonic() - self._queue.since > AWAKE
                     self._stale.wait(None if self._asleep else FLUSH_AFTER / 2)
                     self._asleep = False

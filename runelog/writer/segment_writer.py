@@ -42,7 +42,7 @@ class EarlierSegments(Protocol):
         ...
 
     def was_open(self, conversation: str, entity: str) -> bool:
-        """Tell whether the catalog says that an entity has work left."""
+        """Return True if the catalog says that an entity has work left."""
         ...
 
 
@@ -58,7 +58,7 @@ class ActiveSegment(NamedTuple):
 
 
 class CachedConversation:
-    """What the writer keeps in mind of a conversation it appends to."""
+    """What the writer caches of a conversation it appends to."""
 
     __slots__ = (
         "complete",
@@ -108,7 +108,7 @@ class CachedConversation:
         self.tails.clear()
 
     def finished(self) -> None:
-        """Note that one append is on disk, and keep no more in mind than is of use."""
+        """Note that one append is on disk, and shrink the cache if it is too large."""
         self.pending -= 1
         if len(self.tails) > MAX_ENTITIES:
             self.tails.clear()
@@ -116,7 +116,7 @@ class CachedConversation:
             self._forget_versions()
 
     def rest(self) -> None:
-        """Keep no more in mind than which streams there are. Nothing may be pending.
+        """Keep only which streams there are. Nothing may be pending.
 
         What stays was there before. Anything new, however small, would lie between what is about to
         be freed, and Python could not give the memory around it back.

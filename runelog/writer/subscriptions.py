@@ -1,8 +1,8 @@
-"""Hearing what is committed: what the writer of a log tells those of its process who follow it.
+"""Subscriptions: the writer of a log delivers commits to the followers in its own process.
 
-Whoever follows has an ear. It hears the appends of its conversation, or of all, as they are
-committed, so they need not be read back. It keeps a few of them only: one whose owner is slow goes
-deaf, and what it has missed is in the log.
+A follower has a `Subscriber`, which receives the appends of one conversation, or of all, as they
+are committed, so that they need not be read back. It keeps only a few of them: if its owner is
+slow it lags, and the owner reads what it missed from the log.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ POLL: Final = 0.01
 """How often a follower looks whether a writer in another process has committed something."""
 MAX_RUNES: Final = 1_024
 MAX_BYTES: Final = 1 << 20
-"""How much an ear keeps, at the most, for an owner that is busy; the last appends are kept too."""
+"""How much a subscriber keeps at most for a busy owner, and `RecentAppends` for new ones."""
 MAX_LATEST: Final = 256
-"""How many of the last appends are kept, at the most, for those who begin to follow."""
+"""How many of the last appends are kept at most for new followers."""
 
 
 class Subscriber:
-    """What one follower has heard, and not taken yet: whole appends, none of them left out."""
+    """What one follower has received and not taken yet: whole appends, without a gap."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Subscriber:
         *,
         stays: bool = True,
     ) -> None:
-        """Listen to one conversation or to all; wake the owner for some kinds of runes or all.
+        """Subscribe to one conversation or to all; wake the owner for some kinds of runes or all.
 
-        One that does not stay only asks for the latest, and is never told anything.
+        With `stays` false it only takes the recent appends, and nothing is delivered later.
         """
         self.conversation = conversation
         self._stays = stays
@@ -63,16 +63,16 @@ class Subscriber:
 
     @property
     def lagging(self) -> bool:
-        """Whether something may be in the log of which nothing was heard."""
-        # Nobody tells a child what its parent commits.
+        """Whether the log may have more than was received."""
+        # A forked child receives nothing of what its parent commits.
         return self._lagging or not self._stays or self._subscriptions.home.is_left
 
     # -- the owner ----------------------------------------------------------------------------
 
     def subscribe(self, cursor: int) -> bool:
-        """Hear everything from now on, and what came behind `cursor` if that is remembered.
+        """Receive everything from now on, and what came behind `cursor` if that is still kept.
 
-        Tell whether it is; if not, it is for the owner to read.
+        Return True if it is; if not, the owner has to read it.
         """
         with self._subscriptions.lock:
             if self._stays:
@@ -85,7 +85,7 @@ class Subscriber:
             return latest is not None and not self._lagging and not self._subscriptions.home.is_left
 
     def last(self, cursor: int) -> int:
-        """Return how far there is something, heard or known of; `cursor` if nothing is behind."""
+        """Return how far there is something, received or known; `cursor` if there is nothing."""
         with self._subscriptions.lock:
             heard = self._received
             while heard and self._end(heard[0]) <= cursor:
@@ -97,9 +97,9 @@ class Subscriber:
             return max(reached, self._end(heard[-1])) if heard else reached
 
     def take(self, cursor: int, stop: int) -> list[Envelope] | None:
-        """Return what was heard behind `cursor` and up to `stop`; None if some of it was not.
+        """Return what was received behind `cursor` up to `stop`; None if some of it was not.
 
-        What the owner does not want is left out, as far as that shows at a glance.
+        Most runes of kinds that the owner does not want are left out.
         """
         with self._subscriptions.lock:
             self.last(cursor)
@@ -136,7 +136,7 @@ class Subscriber:
             return self._cursor
 
     def leave(self) -> None:
-        """Hear no more."""
+        """Unsubscribe."""
         self._lagging = True
         if self._stays:
             self._subscriptions.left.append(self)
@@ -144,7 +144,7 @@ class Subscriber:
     # -- the writer, with the lock ------------------------------------------------------------
 
     def deliver(self, told: CommittedAppend) -> None:
-        """Take note of an append, and wake the owner if it may want that."""
+        """Keep an append, and wake the owner if it may want it."""
         if self._lagging:
             return
         if self.waits and not self._wants(told) and self._start(told) <= self._cursor + 1:
@@ -158,7 +158,7 @@ class Subscriber:
         self.wake()
 
     def fall_behind(self) -> None:
-        """Forget everything: the owner has to look in the log."""
+        """Drop everything: the owner has to read the log."""
         self._lagging = True
         self._received.clear()
         self._runes = self._bytes = self.known = 0
@@ -185,7 +185,7 @@ class Subscriber:
 
 
 class RecentAppends:
-    """The last appends that were committed, for those who come just now.
+    """The last appends that were committed, for followers that begin just now.
 
     Of a conversation that is not at rest, none of them is left out.
     """
@@ -220,7 +220,7 @@ class RecentAppends:
             self._size = sum(item.size for item in self._items)
 
     def has(self, conversation: str) -> bool:
-        """Tell whether there is one of this conversation."""
+        """Return True if there is one of this conversation."""
         return any(item.cached.id == conversation for item in reversed(self._items))
 
     def behind(self, conversation: str | None, cursor: int) -> list[CommittedAppend] | None:
@@ -242,18 +242,18 @@ class RecentAppends:
 
 
 class Subscriptions:
-    """How far the log is committed, as its writer tells."""
+    """The subscribers of a log, and how far its writer has committed."""
 
     def __init__(self, codec: Codec) -> None:
         """Begin without a writer in this process."""
         self.lock = threading.RLock()
         self.position = -1
-        """The last committed position as told by our own writer; -1 while there is none."""
+        """The position up to which our own writer has committed; -1 while there is none."""
         self.closed = False
         self.failure: Exception | None = None
         """Why our own writer will commit nothing more."""
         self.left: deque[Subscriber] = deque()
-        """Ears that hear no more. They only say so: who drops a follower may hold any lock."""
+        """Subscribers that left. They only say so: the thread that drops one may hold any lock."""
         self.latest = RecentAppends(codec)
         self._subscribers: dict[str | None, dict[Subscriber, None]] = {}
         self.home = Home(
@@ -261,9 +261,9 @@ class Subscriptions:
         )
 
     def announce(self, position: int, items: Sequence[PendingAppend] | None = None) -> None:
-        """Say that everything up to `position` is committed, last of all these `items`.
+        """Deliver `items`, the last appends that are committed, everything up to `position` now.
 
-        If none are given, something else has changed, and whoever follows has to look.
+        If none are given, something else has changed, and followers have to read the log.
         """
         with self.lock:
             self.position = position
@@ -290,7 +290,7 @@ class Subscriptions:
             self.latest.rest(conversation)
 
     def stir(self) -> None:
-        """Have everybody look in the log again: what was heard may not be so any more."""
+        """Have all followers read the log again: what was delivered may be out of date."""
         with self.lock:
             self.latest.forget()
             for subscriber in self.listening:
@@ -298,26 +298,26 @@ class Subscriptions:
                 subscriber.wake()
 
     def fail(self, failure: Exception) -> None:
-        """Say that nothing more is committed here, and why."""
+        """Tell followers that nothing more is committed here, and why."""
         with self.lock:
             self.failure = failure
             self.stir()
 
     def close(self) -> None:
-        """Wake those who follow: there is nothing more to come."""
+        """Wake the followers: there is nothing more to come."""
         with self.lock:
             self.closed = True
             self.stir()
 
     def join(self, subscriber: Subscriber) -> None:
-        """Tell an ear of all that is committed from now on."""
+        """Deliver all that is committed from now on."""
         with self.lock:
             self._sweep()
             self._subscribers.setdefault(subscriber.conversation, {})[subscriber] = None
 
     @property
     def listening(self) -> list[Subscriber]:
-        """Those who are told what is committed."""
+        """The subscribers that are delivered to."""
         with self.lock:
             self._sweep()
             return [
@@ -327,7 +327,7 @@ class Subscriptions:
             ]
 
     def is_live(self, conversation: str) -> bool:
-        """Tell whether a conversation is known to be there, as it was just appended to."""
+        """Return True if a conversation is known to be there, as it was just appended to."""
         with self.lock:
             return not self.closed and self.latest.has(conversation)
 

@@ -19,14 +19,8 @@ from runelog.memory import MemoryLog
 from runelog.rune import Change, Tombstone, Visibility
 from runelog.stream.block_format import Block, Kind
 from runelog.stream.stream_blocks import TARGET, Entry, pack_runes, unpack_runes
-from runelog.stream.streams import (
-    Source,
-    StreamReader,
-    check_stream,
-    entry_of,
-    spooled,
-    write_stream,
-)
+from runelog.stream.stream_check import check_stream, spooled
+from runelog.stream.streams import Source, StreamReader, entry_of, write_stream
 from tests.runelog.streams import Filed, Said, bodies, entries, said, sample, written
 
 if TYPE_CHECKING:

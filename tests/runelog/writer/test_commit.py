@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from runelog.stream.stream_blocks import Entry
+
 
 PATIENCE = 60.0
 
@@ -320,7 +322,7 @@ def test_the_thread_that_keeps_the_log_is_told_not_to_append(tmp_path: Path) -> 
             except Refused as error:
                 refused.append(error)
 
-        from runelog.stream.streams import Entry, entry_of  # noqa: PLC0415 -- only here
+        from runelog.stream.streams import entry_of  # noqa: PLC0415 -- only here
 
         entries: list[Entry] = [entry_of(envelope) for envelope in log.read("conv_a")]
         log.take_in([("conv_b", entries)], 100, progress)
