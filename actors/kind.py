@@ -52,6 +52,20 @@ def _phase(state: Any) -> str:  # noqa: ANN401 -- as above
     return str(state.phase.value)
 
 
+LONGEST_SUMMARY: Final = 160
+"""Characters of a summary; more of it is cut off."""
+
+
+def in_a_line(*parts: str) -> str:
+    """Join what there is of the parts of a summary to one line that fits into a list.
+
+    >>> in_a_line("it  writes", "", "awaiting_human")
+    'it writes, awaiting_human'
+    """
+    shown = " ".join(", ".join(part for part in parts if part).split())
+    return shown if len(shown) <= LONGEST_SUMMARY else shown[: LONGEST_SUMMARY - 1] + "…"
+
+
 ERRORS: Final = frozenset({"error", "failed", "error_result", "timeout_result", "unknown_result"})
 """Phases that users hear of, whichever machine is in them."""
 
