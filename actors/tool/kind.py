@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.kind import Kind, in_a_line
+from actors.kind import Kind, in_a_line, without_ids
 from actors.tool import runes
 from actors.tool.actor import ToolActor, near
 from actors.tool.audits import Tools
@@ -30,7 +30,7 @@ def outcome(state: State) -> dict[str, Any]:
     """Return what was called and how it came out."""
     return {
         "tool": state.call.tool_name,
-        "arguments": state.call.arguments,
+        "arguments": without_ids(state.call.arguments),
         "phase": state.phase.value,
         "status": state.status,
     }

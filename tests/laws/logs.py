@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from actors.catalogue import KINDS
 from actors.clock import SECOND
 from actors.errors import Dead, Unanswered
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from actors.kind import Kind
     from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
+    from runefold.testing.stage import FragileLog
     from runelog.log import Log
     from runelog.rune import Envelope, Rune
     from tests.scenarios.app import Scenario
@@ -164,15 +163,15 @@ def streams_of(log: Log) -> Iterator[Stream]:
 # -- what is played --------------------------------------------------------------------------------
 
 
-def staged(scenario: Scenario, *, cut_at: int | None = None, cut_after: bool = True) -> Log:
-    """Play a scenario on one thread, cut off at an append if one is named; return its log."""
+def staged(scenario: Scenario, *, cut_at: int | None = None) -> FragileLog:
+    """Play a scenario on one thread, cut off after an append if one is named; return its log."""
     with tempfile.TemporaryDirectory() as place:
         till = Till(Path(place))
         stage = Stage(providers=PROVIDERS, tools=tools(till), idle_after=scenario.idle_after)
-        stage.log.cut_at, stage.log.cut_after = cut_at, cut_after
+        stage.log.cut_at, stage.log.cut_after = cut_at, True
         try:
             scenario.play(stage.runtime, till)
-        except (PowerCut, Unanswered):
+        except (PowerCut, Dead, Unanswered):
             if not stage.log.is_cut:
                 raise
         if stage.log.is_cut:
@@ -230,11 +229,6 @@ def without_a_model() -> Log:
     stage.run()
     stage.log.flush()
     return stage.log
-
-
-def size(value: object) -> int:
-    """Return how many bytes a state takes."""
-    return len(msgspec.msgpack.encode(value))
 
 
 def envelopes(log: Log) -> Iterator[Envelope]:

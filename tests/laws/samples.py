@@ -54,7 +54,7 @@ def _is_one_of_few(hint: Any) -> bool:  # noqa: ANN401 -- whatever an annotation
     return typing.get_origin(hint) is Literal or (isinstance(hint, type) and issubclass(hint, Enum))
 
 
-def values(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401 -- as above
+def values(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401, PLR0911 -- as above; one for each form
     """Return values that an annotation allows."""
     origin, given = typing.get_origin(hint), typing.get_args(hint)
     if hint in _PLAIN:
