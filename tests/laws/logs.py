@@ -29,7 +29,7 @@ from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, Till, tools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from actors.kind import Kind
     from actors.model.provider import Request
@@ -142,22 +142,23 @@ def _logs() -> Iterator[Log]:
     yield without_a_model()
 
 
-def streams_of(log: Log) -> Iterator[Stream]:
-    """Yield what each entity of a log folds."""
-    for each in log.conversations():
-        if each.state is Standing.ERASED:
-            continue
-        found: dict[str, list[Rune]] = {}
-        kinds: dict[str, Kind] = {}
-        for envelope in log.read(each.id):
-            rune = envelope.payload
-            for entity in dict.fromkeys((envelope.owner, *envelope.observers)):
-                found.setdefault(entity, []).append(rune)
-            if envelope.owner not in kinds:
-                # An entity begins with its birth: `KeyError` if no kind that is listed has it.
-                kinds[envelope.owner] = KINDS.births[type(rune)]
-        for entity, kind in kinds.items():
-            yield Stream(each.id, entity, kind, tuple(found[entity]))
+def streams_of(log: Log) -> list[Stream]:
+    """Return what each entity of a log folds."""
+    return streams_in(envelopes(log))
+
+
+def streams_in(found: Iterable[Envelope]) -> list[Stream]:
+    """Return what each entity folds that some runes, in their order, belong to."""
+    runes: dict[tuple[str, str], list[Rune]] = {}
+    kinds: dict[tuple[str, str], Kind] = {}
+    for envelope in found:
+        name, owner, rune = envelope.conversation, envelope.owner, envelope.payload
+        for entity in dict.fromkeys((owner, *envelope.observers)):
+            runes.setdefault((name, entity), []).append(rune)
+        if (name, owner) not in kinds:
+            # An entity begins with its birth: `KeyError` if no kind that is listed has it.
+            kinds[name, owner] = KINDS.births[type(rune)]
+    return [Stream(*key, kind, tuple(runes[key])) for key, kind in kinds.items()]
 
 
 # -- what is played --------------------------------------------------------------------------------
