@@ -7,8 +7,11 @@ bring machines of their own through the same door.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+import msgspec
 
 from actors.command import Commands
 from actors.entity import Entity
@@ -66,6 +69,20 @@ def _phase(state: Any) -> str:  # noqa: ANN401 -- as above
     return str(state.phase.value)
 
 
+LONGEST_SUMMARY: Final = 160
+"""Characters of a summary; more of it is cut off."""
+
+
+def in_a_line(*parts: str) -> str:
+    """Join what there is of the parts of a summary to one line that fits into a list.
+
+    >>> in_a_line("it  writes", "", "awaiting_human")
+    'it writes, awaiting_human'
+    """
+    shown = " ".join(", ".join(part for part in parts if part).split())
+    return shown if len(shown) <= LONGEST_SUMMARY else shown[: LONGEST_SUMMARY - 1] + "…"
+
+
 ERRORS: Final = frozenset({"error", "failed", "error_result", "timeout_result", "unknown_result"})
 """Phases that users hear of, whichever machine is in them."""
 
@@ -73,6 +90,18 @@ ERRORS: Final = frozenset({"error", "failed", "error_result", "timeout_result", 
 def _on_error(phase: StrEnum) -> str:
     """Tell users of errors, and operators of the rest."""
     return "user" if phase.value in ERRORS else "internal"
+
+
+_ID = re.compile(r"\b([a-z]+)_[0-9a-f]{16}\b")
+
+
+def without_ids(value: object) -> str:
+    """Return a value as JSON with only the prefixes of the ids in it: those of each run are new.
+
+    >>> without_ids({"to": "agt_0123456789abcdef"})
+    '{"to":"agt"}'
+    """
+    return _ID.sub(r"\1", msgspec.json.encode(value, order="deterministic").decode())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.agent import runes
 from actors.agent.actor import AgentActor
 from actors.agent.lifecycle import ENTITY
 from actors.agent.requests import COMMANDS
-from actors.kind import Kind
+from actors.kind import Kind, in_a_line
+
+if TYPE_CHECKING:
+    from actors.agent.lifecycle import State
+
+
+def summary(state: State) -> str:
+    """Return its role and its phase."""
+    return in_a_line(state.role, state.phase.value)
+
+
+def outcome(state: State) -> dict[str, Any]:
+    """Return who it is and how its turns ended; what they used depends on how they were cut off."""
+    stats = state.stats
+    return {
+        "role": state.role,
+        "model": state.model,
+        "is_root": state.parent_id is None,
+        "config": state.config,
+        "phase": state.phase.value,
+        "spent": state.spent,
+        "turns": (stats.turns, stats.completed, stats.interrupted, stats.failed),
+    }
+
 
 KIND: Final = Kind.of(
     ENTITY,
@@ -18,5 +41,7 @@ KIND: Final = Kind.of(
     runes=(runes.Spawning, runes.Ready, runes.Failed, runes.Terminated, runes.Equipped),
     actor=AgentActor,
     commands=COMMANDS,
+    summary=summary,
+    outcome=outcome,
     stuck={"spawning": 60.0},
 )

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.approval import runes
 from actors.approval.lifecycle import ENTITY
-from actors.kind import Kind
+from actors.kind import Kind, in_a_line
+
+if TYPE_CHECKING:
+    from actors.approval.lifecycle import State
+
+
+def summary(state: State) -> str:
+    """Return why a human is asked, and the phase."""
+    return in_a_line(state.reason, state.phase.value)
+
+
+def outcome(state: State) -> dict[str, Any]:
+    """Return what was asked, and what a human said to it."""
+    return {
+        "reason": state.reason,
+        "phase": state.phase.value,
+        "approver": state.approver,
+        "outcome": state.outcome,
+    }
+
 
 KIND: Final = Kind.of(
     ENTITY,
@@ -20,4 +39,6 @@ KIND: Final = Kind.of(
         runes.Executed,
         runes.Aborted,
     ),
+    summary=summary,
+    outcome=outcome,
 )

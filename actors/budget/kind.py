@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.budget import runes
 from actors.budget.audits import Money
-from actors.budget.lifecycle import ENTITY
-from actors.kind import Kind
+from actors.budget.lifecycle import ENTITY, spoken_for
+from actors.budget.runes import WHATS
+from actors.kind import Kind, in_a_line
+
+if TYPE_CHECKING:
+    from actors.budget.lifecycle import Scope, State
+
+_UNITS: Final = {"wall": (1_000_000_000, "s"), "cost": (1_000_000, "")}
+"""How many of what is counted make one of what is shown, and its unit."""
+
+
+def root(state: State) -> Scope | None:
+    """Return the account that all others spend from."""
+    return next((each for each in state.scopes if each.parent is None), None)
+
+
+def summary(state: State) -> str:
+    """Return what is spoken for of each limit, or all that is where there is no limit."""
+    account = root(state)
+    if account is None:
+        return "closed" if not state.scopes else "open"
+    shown = []
+    for what in WHATS:
+        spent, limit = spoken_for(account, what), getattr(account.limits, what)
+        if spent or limit is not None:
+            of = "" if limit is None else f" of {_shown(what, limit)}"
+            shown.append(f"{what} {_shown(what, spent)}{of}")
+    return in_a_line(*shown) or "nothing spent"
+
+
+def _shown(what: str, amount: int) -> str:
+    size, unit = _UNITS.get(what, (1, ""))
+    return f"{amount / size:.10g}{unit}"
+
+
+def outcome(state: State) -> dict[str, Any]:
+    """Return limits and calls: how many tokens, retries and seconds it took depends on the kill."""
+    account = root(state)
+    return {
+        "accounts": len(state.scopes),
+        "limits": None if account is None else account.limits,
+        "tool_calls": None if account is None else account.used.tool_calls,
+        "sub_calls": None if account is None else account.used.sub_calls,
+        "reservations": len(state.reservations),
+    }
+
 
 KIND: Final = Kind.of(
     ENTITY,
@@ -25,5 +69,7 @@ KIND: Final = Kind.of(
         runes.Closed,
     ),
     invariants=(Money,),
+    summary=summary,
+    outcome=outcome,
     printed=False,
 )

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from actors.kind import Kind
+from actors.kind import Kind, in_a_line
 from actors.model import runes
 from actors.model.actor import ModelActor
-from actors.model.lifecycle import ENTITY
+from actors.model.lifecycle import ENTITY, Phase
+
+if TYPE_CHECKING:
+    from actors.model.lifecycle import State
+
+
+def summary(state: State) -> str:
+    """Return the model and the phase."""
+    return in_a_line(state.model, state.phase.value)
+
+
+def outcome(state: State) -> dict[str, Any] | None:
+    """Return which answer it was; None if there is none: after a kill the model is asked again."""
+    if state.phase is not Phase.COMPLETED:
+        return None
+    return {"model": state.model, "round": state.round}
+
 
 KIND: Final = Kind.of(
     ENTITY,
@@ -21,6 +37,8 @@ KIND: Final = Kind.of(
         runes.Cancelled,
     ),
     actor=ModelActor,
+    summary=summary,
+    outcome=outcome,
     stuck={"calling": 1_800.0},
     printed=False,
 )

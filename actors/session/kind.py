@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors import children
-from actors.kind import Kind
+from actors.kind import Kind, in_a_line
 from actors.session import runes
 from actors.session.actor import SessionActor
 from actors.session.audits import Supervision
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from actors.kind import Waits
     from actors.session.lifecycle import State
+    from actors.session.members import Member
 
 
 def waits_for_human(state: State, _waits: Waits) -> bool:
@@ -36,6 +37,42 @@ def answers(state: State) -> Mapping[str, str]:
 def audience(_phase: StrEnum) -> str:
     """Tell users of every phase of their session."""
     return "user"
+
+
+def summary(state: State) -> str:
+    """Return the phase, how many turns there were, and how many messages wait."""
+    why = f"{state.phase.value}: {state.suspension}" if state.suspension else state.phase.value
+    turns = f"{state.turns} turn" if state.turns == 1 else f"{state.turns} turns"
+    return in_a_line(why, turns, f"{len(state.waiting)} waiting" if state.waiting else "")
+
+
+def outcome(state: State) -> dict[str, Any]:
+    """Return what it came to, without what only a recovery writes and what turns used.
+
+    Which calls are in doubt and how often it was opened or restarted depends on the kill.
+    """
+    stats = state.stats
+    return {
+        "phase": state.phase.value,
+        "config": state.config,
+        "members": tuple(sorted(map(_member, state.members))),
+        "waiting": len(state.waiting),
+        "running": len(state.running),
+        "turns": state.turns,
+        # Behind the colon are the ids of those who crashed.
+        "suspension": state.suspension.partition(":")[0],
+        "exhausted": None if state.exhausted is None else state.exhausted.what,
+        "failures": state.failures,
+        "approvals": len(state.approvals),
+        "stats": (stats.messages, stats.refused, stats.agents),
+        "ends": (stats.completed, stats.interrupted, stats.failed),
+    }
+
+
+def _member(member: Member) -> tuple[Any, ...]:
+    stats = member.stats
+    ends = (stats.turns, stats.completed, stats.interrupted, stats.failed)
+    return member.parent_id is None, member.model, member.ready, member.spent, *ends
 
 
 KIND: Final = Kind.of(
@@ -69,5 +106,7 @@ KIND: Final = Kind.of(
     sealed_by=frozenset({runes.Closed}),
     invariants=(Supervision,),
     audience=audience,
+    summary=summary,
+    outcome=outcome,
     stuck={"suspended": 0.0, "closing": 300.0},
 )

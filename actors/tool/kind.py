@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from actors.kind import Kind
+from actors.kind import Kind, in_a_line, without_ids
 from actors.tool import runes
 from actors.tool.actor import ToolActor, near
 from actors.tool.audits import Tools
@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 def waits_for_human(state: State, _waits: Waits) -> bool:
     """Return True while a human is asked about it."""
     return state.phase is Phase.AWAITING_APPROVAL
+
+
+def summary(state: State) -> str:
+    """Return the name of the tool and the phase."""
+    return in_a_line(state.call.tool_name, state.phase.value)
+
+
+def outcome(state: State) -> dict[str, Any]:
+    """Return what was called and how it came out."""
+    return {
+        "tool": state.call.tool_name,
+        "arguments": without_ids(state.call.arguments),
+        "phase": state.phase.value,
+        "status": state.status,
+    }
 
 
 KIND: Final = Kind.of(
@@ -42,5 +57,7 @@ KIND: Final = Kind.of(
     near=near,
     progress=frozenset({runes.Result}),
     invariants=(Tools,),
+    summary=summary,
+    outcome=outcome,
     stuck={"pending_call": 1_800.0, "executing": 600.0, "awaiting_approval": 3_600.0},
 )

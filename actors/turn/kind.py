@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from actors.kind import Kind
+from actors.kind import Kind, in_a_line
 from actors.turn import runes
 from actors.turn.actor import TurnActor
 from actors.turn.audits import Turns
@@ -31,6 +31,21 @@ def waits_for_human(state: State, waits: Waits) -> bool:
     return bool(asked) and all(call.hold or call in asked for call in left)
 
 
+def summary(state: State) -> str:
+    """Return the phase and the agent."""
+    return in_a_line(state.phase.value, state.agent_id)
+
+
+def outcome(state: State) -> dict[str, Any]:
+    """Return how it ended, and how its last calls came out; calls may come back in any order."""
+    return {
+        "model": state.model,
+        "phase": state.phase.value,
+        "rounds": state.round,
+        "calls": tuple(sorted(call.status or "" for call in state.calls)),
+    }
+
+
 KIND: Final = Kind.of(
     ENTITY,
     prefix="turn",
@@ -50,5 +65,7 @@ KIND: Final = Kind.of(
     actor=TurnActor,
     waits_for_human=waits_for_human,
     invariants=(Turns,),
+    summary=summary,
+    outcome=outcome,
     stuck={"streaming": 1_800.0},
 )

@@ -1,0 +1,1 @@
+"""Laws that hold for every kind: a new one is tested by being listed in the catalogue."""
