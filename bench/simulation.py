@@ -77,13 +77,13 @@ def _swept(sizes: Sizes) -> Row:
     """Cut turns off at many points in one process; kill them for real at some."""
     app = CrashApp(build, scenario)
 
-    def rate(*, staged: bool) -> float:
-        sample = sizes.swept if staged else sizes.killed
-        report = sweep(app, SweepOptions(staged=staged, seed=1, jobs=1, sample=sample))
+    def rate(*, in_process: bool) -> float:
+        sample = sizes.swept if in_process else sizes.killed
+        report = sweep(app, SweepOptions(in_process=in_process, seed=1, jobs=1, sample=sample))
         assert report.ok, [*report.lines()]
         return report.rate
 
-    ours, killed = race(1, lambda: rate(staged=True), lambda: rate(staged=False))
+    ours, killed = race(1, lambda: rate(in_process=True), lambda: rate(in_process=False))
     return Row(
         name=f"crash sweep of {TURNS} turns in one process, one core",
         ours=ours,

@@ -136,7 +136,7 @@ def crash_test(  # noqa: PLR0913 -- one for each option
         jobs=jobs,
         patience=patience,
         allow_missed=allow_missed,
-        staged=in_process,
+        in_process=in_process,
         order=order,
         warm="fork" if from_the_top else "snapshot",
         keep=None if keep is None else str(keep.absolute()),

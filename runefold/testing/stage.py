@@ -1,15 +1,16 @@
 """A runtime on one thread: the clock stands until it is moved, chance comes from a seed.
 
-The same actors, laws and supervisors as in production, with a log in memory. Nothing sleeps, and
-the same seed gives the same run. `crash` ends it as a power cut would, at once and everywhere;
-`reopen` opens it again on what was committed.
+The same actors, laws and supervisors as in production, with a log in memory; only the ports are
+others. Nothing sleeps, and the same seed gives the same run. `Stage` is for tests of one runtime:
+`crash` ends it as a power cut would, at once and everywhere, and `reopen` opens it again on what
+was committed. `Ports` is what `Stage` and the crash kit have in common.
 """
 
 from __future__ import annotations
 
 import itertools
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actors.catalogue import CODEC
 from actors.clock import ManualClock
@@ -40,7 +41,7 @@ class FragileLog(MemoryLog):
         """Whether that append still gets to disk."""
         self.is_cut = False
         self._unsaved = False
-        """Whether something was appended that nobody has waited for yet."""
+        """Whether something was appended that was not flushed yet."""
 
     def append(
         self,
@@ -69,7 +70,7 @@ class FragileLog(MemoryLog):
         self._unsaved = False
 
     def save(self) -> bool:
-        """Commit what nobody waits for, as a log does by itself; tell whether there was any."""
+        """Commit what is pending, as a log does by itself; return True if there was any."""
         if self.is_cut or not self._unsaved:
             return False
         self._unsaved = False
@@ -93,12 +94,12 @@ class FragileLog(MemoryLog):
 
 
 class StageScheduler(ManualScheduler):
-    """By hand, beside a log: time enough to wait is time enough for it to write."""
+    """A manual scheduler beside a log: when nothing else is left to do, the log writes."""
 
     log: FragileLog
 
     def at_rest(self) -> bool:
-        """Have on disk what was appended and nobody waits for; tell whether there was any."""
+        """Commit what is pending; return True if there was any."""
         return self.log.save()
 
 
@@ -119,8 +120,38 @@ class SeededChance:
         return self._random.uniform(low, high)
 
 
-class Stage:
-    """A runtime that is driven by hand.
+L = TypeVar("L", bound=FragileLog)
+S = TypeVar("S", bound=StageScheduler)
+
+
+class Ports(Generic[L, S]):
+    """The ports of a runtime on one thread; log, time and chance outlive its crashes."""
+
+    def __init__(self, log: type[L], scheduler: type[S], seed: int | None) -> None:
+        """Begin with an empty log; with a `seed`, chance decides what runs next."""
+        self.clock = ManualClock()
+        # It outlives the clock: each open begins a new one.
+        self.log = log(lambda: self.clock.now())  # noqa: PLW0108 -- see above
+        self.scheduler: S
+        self._scheduler_type = scheduler
+        self._seed = seed
+        self._chance = SeededChance(seed or 0)
+
+    def ports(self) -> dict[str, Any]:
+        """Return the ports of the next runtime, with a scheduler of its own."""
+        choice = None if self._seed is None else Random(self._seed)  # noqa: S311 -- to be repeated
+        self.scheduler = self._scheduler_type(self.clock, choice, lambda: self.log.is_cut)
+        self.scheduler.log = self.log
+        return {"clock": self.clock, "chance": self._chance, "scheduler": self.scheduler}
+
+    def restart(self, pause: int = 0) -> None:
+        """End a power cut; the next runtime begins `pause` nanoseconds later."""
+        self.log.mend()
+        self.clock = ManualClock(self.clock.now() + pause)
+
+
+class Stage(Ports[FragileLog, StageScheduler]):
+    """A runtime that is driven step by step.
 
     >>> from actors.model.providers.scripted import Scripted
     >>> from runefold import AgentSpec
@@ -131,36 +162,17 @@ class Stage:
     """
 
     def __init__(self, *, seed: int | None = None, **options: Any) -> None:  # noqa: ANN401 -- those of Runtime
-        """Open a runtime with these options; with a `seed`, who runs next is left to chance."""
-        self.clock = ManualClock()
-        self.log = FragileLog(self._now)
-        self._seed = seed
-        self._chance = SeededChance(seed or 0)
+        """Open a runtime with these options; with a `seed`, chance decides what runs next."""
+        super().__init__(FragileLog, StageScheduler, seed)
         self._options = options
-        self.runtime = self._open()
-
-    def _open(self) -> Runtime:
-        choice = None if self._seed is None else Random(self._seed)  # noqa: S311 -- as above
-        self.scheduler = StageScheduler(self.clock, choice, lambda: self.log.is_cut)
-        self.scheduler.log = self.log
-        return Runtime(
-            self.log,
-            clock=self.clock,
-            chance=self._chance,
-            scheduler=self.scheduler,
-            **self._options,
-        )
-
-    def _now(self) -> int:
-        # The log outlives the clock: each open begins a new one.
-        return self.clock.now()
+        self.runtime = Runtime(self.log, **self.ports(), **options)
 
     def run(self) -> None:
-        """Go on until nothing is left to do at this time."""
+        """Take steps until nothing is left to do at this time."""
         self.scheduler.run()
 
     def run_until(self, done: Callable[[], bool]) -> bool:
-        """Go on until `done`, moving the clock when nothing else is left; tell whether it is."""
+        """Go on until `done`, moving the clock when nothing else is left; return `done()`."""
         return self.scheduler.run_until(done)
 
     def advance(self, seconds: float) -> None:
@@ -176,7 +188,7 @@ class Stage:
         self.run()
 
     def _write(self) -> None:
-        """Have on disk what was appended: it takes no longer than a moment."""
+        """Commit what is pending: that takes no longer than a moment."""
         if not self.log.is_cut:
             self.log.flush()
 
@@ -185,12 +197,11 @@ class Stage:
         self.log.is_cut = True
 
     def change(self, **options: Any) -> None:  # noqa: ANN401 -- those of Runtime
-        """Have the next open take other options: an app that was changed meanwhile."""
+        """Give the next open other options, as an app does that was changed meanwhile."""
         self._options = {**self._options, **options}
 
     def reopen(self) -> Runtime:
         """Open the runtime again on what was committed."""
-        self.log.mend()
-        self.clock = ManualClock(self.clock.now())
-        self.runtime = self._open()
+        self.restart()
+        self.runtime = Runtime(self.log, **self.ports(), **self._options)
         return self.runtime

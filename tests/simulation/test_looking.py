@@ -45,7 +45,7 @@ class Struck(Simulation):
         if not self.struck and self._steps + 1 >= self._step and self._strike(self):
             self.struck = self._steps + 1
         super().after_step()
-        if self.books.wrong and not self.seen:
+        if self.truth.wrong and not self.seen:
             self.seen = self._steps
 
 
@@ -118,7 +118,7 @@ def test_a_wrong_belief_is_seen_at_once(seed: int, strike: Callable[[Simulation]
     found = [*strikes(seed, strike)]
 
     assert found
-    assert {struck.books.wrong[0].rule for struck in found} == {"live as replayed"}
+    assert {struck.truth.wrong[0].rule for struck in found} == {"live as replayed"}
     assert [struck.seen for struck in found] == [struck.struck for struck in found]
 
 
@@ -128,7 +128,7 @@ def test_a_wrong_rune_is_seen_at_once(seed: int) -> None:
     found = [*strikes(seed, write_out_of_turn)]
 
     assert found
-    assert {struck.books.wrong[0].rule for struck in found} == {"folds"}
+    assert {struck.truth.wrong[0].rule for struck in found} == {"folds"}
     assert [struck.seen for struck in found] == [struck.struck for struck in found]
 
 

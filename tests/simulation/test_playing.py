@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 import pytest
 
+from runefold.testing.simulation.choices import Choices
 from runefold.testing.simulation.drawing import draw
 from runefold.testing.simulation.plans import (
     Act,
@@ -24,7 +25,6 @@ from runefold.testing.simulation.plans import (
     encode,
 )
 from runefold.testing.simulation.simulation import Simulation, play
-from runefold.testing.simulation.tape import Tape
 from runelog.rune import Gap
 
 if TYPE_CHECKING:
@@ -125,16 +125,21 @@ def test_many_agents_that_ask_each_other_find_no_thread_rather_than_no_stack() -
 
 def test_a_tape_without_disorder_keeps_the_order() -> None:
     """Whoever is first in line goes first, unless disorder is asked for."""
-    tape = Tape(5, disorder=0)
+    choices = Choices(5, disorder=0)
 
-    assert {tape.randrange(9) for _ in range(100)} == {0}
+    assert {choices.randrange(9) for _ in range(100)} == {0}
 
 
 def test_a_tape_takes_what_is_given_modulo_what_there_is() -> None:
     """A list of choices fits any run, also one that has other choices to make."""
-    tape = Tape(5, given=[7, 2])
+    choices = Choices(5, given=[7, 2])
 
-    assert [tape.randrange(3), tape.randrange(1), tape.randrange(3), tape.randrange(3)] == [
+    assert [
+        choices.randrange(3),
+        choices.randrange(1),
+        choices.randrange(3),
+        choices.randrange(3),
+    ] == [
         1,
         0,
         2,

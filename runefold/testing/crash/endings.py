@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.upshot import Upshot
+from runefold.testing.crash.outcome import LogOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runefold.testing.crash.upshot import Call, End, Shown, Talk
+    from runefold.testing.crash.outcome import Call, End, Shown, Talk
 
 _T = TypeVar("_T")
 _Told: TypeAlias = tuple[str, str]
@@ -37,7 +37,7 @@ class Difference(NamedTuple):
     what: str
 
 
-def differences(want: Upshot, got: Upshot, *, strict: bool = True) -> Iterator[Finding]:
+def differences(want: LogOutcome, got: LogOutcome, *, strict: bool = True) -> Iterator[Finding]:
     """Yield in what a disturbed run came to something else than the undisturbed one.
 
     Without `strict`, only what must never be: after a fault, a turn may well end in an error.
@@ -57,7 +57,7 @@ def differences(want: Upshot, got: Upshot, *, strict: bool = True) -> Iterator[F
                 yield Finding("state", each.what)
 
 
-def varied(want: Upshot, other: Upshot) -> tuple[Upshot, list[str]]:
+def varied(want: LogOutcome, other: LogOutcome) -> tuple[LogOutcome, list[str]]:
     """Hold an undisturbed run against another one; return it with what cannot be compared.
 
     And in words in what they differ. That their ids are others is no difference: then those of
@@ -69,15 +69,15 @@ def varied(want: Upshot, other: Upshot) -> tuple[Upshot, list[str]]:
     return msgspec.structs.replace(want, drawn=drawn, varying=where), [each.what for each in found]
 
 
-def ids_of(upshot: Upshot) -> dict[str, set[str]]:
+def ids_of(outcome: LogOutcome) -> dict[str, set[str]]:
     """Return the ids of conversations and of messages in them."""
-    return {name: set(talk.messages) for name, talk in upshot.talks.items()}
+    return {name: set(talk.messages) for name, talk in outcome.talks.items()}
 
 
 # -- ids that are drawn anew in each run -----------------------------------------------------------
 
 
-def aligned(want: Upshot, got: Upshot) -> Upshot:
+def aligned(want: LogOutcome, got: LogOutcome) -> LogOutcome:
     """Return a run with the ids of another one, by what they stand for."""
     ours = [name for name in got.talks if name not in want.talks]
     theirs = [name for name in want.talks if name not in got.talks]
@@ -94,12 +94,12 @@ def aligned(want: Upshot, got: Upshot) -> Upshot:
     if not names:
         return got
     found: Any = _renamed(msgspec.to_builtins(got), names)
-    return msgspec.convert(found, Upshot)
+    return msgspec.convert(found, LogOutcome)
 
 
-def _likeness(name: str, upshot: Upshot) -> bytes:
+def _likeness(name: str, outcome: LogOutcome) -> bytes:
     """Return what a conversation is, but for its ids."""
-    talk = upshot.talks[name]
+    talk = outcome.talks[name]
     names = {name: "\0", **{each: f"\0{number}" for number, each in enumerate(talk.messages)}}
     return msgspec.json.encode(_renamed(msgspec.to_builtins(talk), names))
 
@@ -144,7 +144,7 @@ def _paired(
 # -- what is compared ------------------------------------------------------------------------------
 
 
-def compared(want: Upshot, got: Upshot) -> Iterator[Difference]:
+def compared(want: LogOutcome, got: LogOutcome) -> Iterator[Difference]:
     """Yield in what two runs differ that may not."""
     if got.talks.keys() != want.talks.keys():
         told = f"conversations: {sorted(got.talks)}, not {sorted(want.talks)}"

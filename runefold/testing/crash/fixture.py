@@ -105,7 +105,7 @@ class Sweeper:
             if (value := self._config.getoption(flag)) is not None
         }
         if self._config.getoption("--crash-in-process"):
-            given["staged"] = True
+            given["in_process"] = True
         if self._config.getoption("--crash-from-the-top", False):  # noqa: FBT003 -- as pytest has it
             given["warm"] = "fork"
         options = options._replace(**given)
@@ -120,7 +120,7 @@ class Sweeper:
     def _jobs(options: Options) -> int:
         """Return how many at once, if others test beside us."""
         workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-        beside = 1 if options.staged else BESIDE
+        beside = 1 if options.in_process else BESIDE
         return max(1, beside * (os.cpu_count() or 1) // workers)
 
     def _kept(self, options: Options) -> str:
@@ -139,7 +139,7 @@ class Sweeper:
         started = self._config.invocation_params.dir
         file = os.path.relpath(self._config.rootpath / file, started)
         parts = ["pytest", shlex.quote(f"{file}{colons}{name}")]
-        if options.staged:
+        if options.in_process:
             parts.append("--crash-in-process")
         if options.order is not None:
             parts.append(f"--crash-order={options.order}")

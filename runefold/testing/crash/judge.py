@@ -17,8 +17,8 @@ from actors.session.actor import Ended, ended
 from actors.tool import runes as tools
 from runefold.testing.crash.faults import INSTEAD, RAISED, WORDS
 from runefold.testing.crash.journal import Committed, Hit, Opened, Synced, Told, Wrong
+from runefold.testing.crash.outcome import conversations, folded, nameless
 from runefold.testing.crash.points import Verdict
-from runefold.testing.crash.upshot import conversations, folded, nameless
 from runefold.turns import outcome
 from runelog.errors import UnknownConversation
 from runelog.rune import SYSTEM, Tombstone

@@ -82,7 +82,7 @@ class DiskLog(Runelog):
         self.watch.acknowledged(upto)
 
 
-class StageLog(FollowedLog):
+class InProcessLog(FollowedLog):
     """A log in memory whose every append is seen. It stays when the app is cut off."""
 
     watch: Watch

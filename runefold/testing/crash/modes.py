@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
+from runefold.testing.crash.outcome import nameless
 from runefold.testing.crash.points import (
     ACTOR_AFTER,
     ACTOR_BEFORE,
@@ -22,7 +23,6 @@ from runefold.testing.crash.points import (
     Point,
     aims,
 )
-from runefold.testing.crash.upshot import nameless
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def plan(
     seed: int,
     sample: int | None = None,
     *,
-    staged: bool = False,
+    in_process: bool = False,
 ) -> list[Point]:
     """Return the points of a sweep, in order; of more than `sample`, so many by the seed.
 
@@ -64,13 +64,13 @@ def plan(
         case "actor":
             found = _actors(boundaries, messages)
         case "faults":
-            found = _faults(boundaries, staged=staged)
+            found = _faults(boundaries, in_process=in_process)
         case "all":
             found = [
                 *every(boundaries),
                 *_double(boundaries, dice),
                 *_actors(boundaries, messages),
-                *_faults(boundaries, staged=staged),
+                *_faults(boundaries, in_process=in_process),
             ]
         case _:
             msg = f"there is no mode {mode!r}: use one of {', '.join(MODES)}"
@@ -131,8 +131,8 @@ def _actors(boundaries: Sequence[Boundary], messages: Sequence[Message]) -> list
     ]
 
 
-def _faults(boundaries: Sequence[Boundary], *, staged: bool) -> list[Point]:
-    of_logs = [kind for kind in LOG_FAULTS if not (staged and kind == CLOCK_BACK)]
+def _faults(boundaries: Sequence[Boundary], *, in_process: bool) -> list[Point]:
+    of_logs = [kind for kind in LOG_FAULTS if not (in_process and kind == CLOCK_BACK)]
     found: list[Point] = []
     for at in boundaries:
         for which, effect in enumerate(at.effects, 1):

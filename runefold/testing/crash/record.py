@@ -9,12 +9,12 @@ import msgspec
 from runefold.testing.crash.endings import varied
 from runefold.testing.crash.journal import Execution, Journal
 from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
+from runefold.testing.crash.outcome import LogOutcome, encoded
 from runefold.testing.crash.points import Boundary, Message
+from runefold.testing.crash.run_once import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
 from runefold.testing.crash.seen import boundaries, handled
 from runefold.testing.crash.stacks import in_order, where
 from runefold.testing.crash.trial import TAIL, lived, read, scratch
-from runefold.testing.crash.upshot import Upshot, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     boundaries: list[Boundary] = []
     messages: list[Message] = []
-    upshot: Upshot | None = None
+    outcome: LogOutcome | None = None
     wrong: list[Finding] = []
     seconds: float = 0
     executions: int = 0
@@ -50,14 +50,14 @@ def record(scene: Scene) -> Recording:
     """
     with scratch(scene.work) as root:
         found = _undisturbed(scene, root)
-        if found.wrong or found.upshot is None:
+        if found.wrong or found.outcome is None:
             return found
         other = _another(scene)
         wrong = other.wrong
-        if other.upshot is None:
+        if other.outcome is None:
             return msgspec.structs.replace(found, wrong=wrong)
         shifts = _in_order(found) != _in_order(other)
-        want, varies = varied(found.upshot, other.upshot)
+        want, varies = varied(found.outcome, other.outcome)
         # On what it left itself, the ids are those that it drew.
         scene.baseline.write_bytes(encoded(msgspec.structs.replace(want, drawn=False)))
         again = _again(scene, root)
@@ -66,7 +66,7 @@ def record(scene: Scene) -> Recording:
         found,
         messages=in_both(found.messages, other.messages),
         wrong=[*again, *wrong],
-        upshot=want,
+        outcome=want,
         varies=varies,
         shifts=shifts,
     )
@@ -99,14 +99,14 @@ def _undisturbed(scene: Scene, root: Path, *, check: bool = True) -> Recording:
     how, report = lived(scene.app, order)
     lines = [*Journal(root / JOURNAL).lines(), *Journal(root / LEDGER).lines()]
     output, stacks = read(root / OUTPUT)[-TAIL:], in_order(read(root / STACKS))
-    if report is None or report.upshot is None:
+    if report is None or report.outcome is None:
         wrong = _unfinished(how, report, stacks)
         return Recording(wrong=wrong, output=output, stacks=stacks)
     return Recording(
         boundaries=boundaries(lines),
         messages=handled(lines),
-        upshot=report.upshot,
-        wrong=[*report.wrong, *(Finding("invariant", each) for each in report.upshot.problems)],
+        outcome=report.outcome,
+        wrong=[*report.wrong, *(Finding("invariant", each) for each in report.outcome.problems)],
         seconds=report.seconds,
         executions=sum(isinstance(line, Execution) for line in lines),
         output=output,

@@ -34,7 +34,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     app: str
     mode: str
     seed: int = 0
-    staged: bool = False
+    in_process: bool = False
     order: int | None = None
     jobs: int = 0
     """How many processes there were at once,"""
@@ -105,7 +105,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def way(self) -> str:
         """How the points were come by: in one process, from the top, or from copies."""
-        if self.staged:
+        if self.in_process:
             return "in one process"
         copied = sum(result.warm for result in self.results)
         if not copied:
@@ -188,7 +188,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         point = parse(result.point)
         # In which order actors handle messages is a matter of time, unless there is one thread.
-        shifts = self.shifts or (point.kind in BY_MESSAGE and not self.staged)
+        shifts = self.shifts or (point.kind in BY_MESSAGE and not self.in_process)
         if not shifts:
             return f"{self.again}={point}"
         told = spelled(point, self.boundaries, self.messages)

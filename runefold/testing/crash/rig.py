@@ -17,10 +17,10 @@ from actors.threads import ThreadScheduler
 from runefold.runtime import Runtime
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import ActorKilled, Faults
+from runefold.testing.crash.instrumented import Ledger
 from runefold.testing.crash.journal import Told
 from runefold.testing.crash.logs import DiskLog
 from runefold.testing.crash.points import ACTOR_AFTER, ACTOR_BEFORE, ACTOR_EFFECT, AFTER, FAULTS
-from runefold.testing.crash.wraps import Ledger
 from runefold.testing.stage import StageScheduler
 from runefold.turns import outcome
 
@@ -78,7 +78,7 @@ def telling(kind: type[Runtime], watch: Watch) -> type[Runtime]:
     )
 
 
-class FatalLane:
+class InstrumentedLane:
     """A lane under which actors may die of a message."""
 
     def __init__(self, inner: Lane, watch: Watch) -> None:
@@ -120,7 +120,7 @@ class _Receiving:
         return answer
 
 
-class FatalThreads(ThreadScheduler):
+class InstrumentedThreads(ThreadScheduler):
     """A scheduler under which one actor may die."""
 
     def __init__(self, clock: Clock, watch: Watch) -> None:
@@ -128,9 +128,9 @@ class FatalThreads(ThreadScheduler):
         super().__init__(clock)
         self._watch = watch
 
-    def lane(self, name: str) -> FatalLane:  # type: ignore[override]  # a lane is all that is asked for
+    def lane(self, name: str) -> InstrumentedLane:  # type: ignore[override]  # a lane is all that is asked for
         """Begin a lane."""
-        return FatalLane(super().lane(name), self._watch)
+        return InstrumentedLane(super().lane(name), self._watch)
 
     def work(self, name: str, steps: Steps | Iterator[int | None]) -> ThreadJob:
         """Run something, unless whoever asks for it is to die first."""
@@ -138,14 +138,14 @@ class FatalThreads(ThreadScheduler):
         return super().work(name, steps)
 
 
-class FatalHand(StageScheduler):
+class InstrumentedManual(StageScheduler):
     """The same, by hand."""
 
     watch: Watch
 
-    def lane(self, name: str) -> FatalLane:  # type: ignore[override]  # as above
+    def lane(self, name: str) -> InstrumentedLane:  # type: ignore[override]  # as above
         """Begin a lane."""
-        return FatalLane(super().lane(name), self.watch)
+        return InstrumentedLane(super().lane(name), self.watch)
 
     def work(self, name: str, steps: Steps | Iterator[int | None]) -> ManualJob:
         """Run something, unless whoever asks for it is to die first."""
@@ -219,7 +219,7 @@ class DiskRig:
             found["clock"] = self._clock
         if "scheduler" not in found:
             clock = found.setdefault("clock", SystemClock())
-            found["scheduler"] = FatalThreads(clock, self._watch)
+            found["scheduler"] = InstrumentedThreads(clock, self._watch)
         return found
 
 

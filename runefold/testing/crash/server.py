@@ -18,11 +18,11 @@ import msgspec
 from runefold.testing.crash import app as apps
 from runefold.testing.crash import record, shots, stacks, trial
 from runefold.testing.crash.app import CrashApp, Source
+from runefold.testing.crash.in_process import InProcessScene
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.points import Aim, Point, Verdict
 from runefold.testing.crash.record import Recording
 from runefold.testing.crash.shots import Shot
-from runefold.testing.crash.stage import StageScene
 from runefold.testing.crash.trial import Result, Scene
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     keep: str
     baseline: str
     patience: float
-    staged: bool = False
+    in_process: bool = False
     """Whether the app runs in this very process, on a stage, rather than in children."""
     order: int | None = None
     """On a stage: the seed by which things happen in another order; None is the order they come."""
@@ -126,7 +126,7 @@ def serve(setup: Setup, app: CrashApp, reading: int, writing: int) -> None:
     """Do what is asked, one thing after the other, until nobody asks any more."""
     for line in _lines(reading):
         try:
-            if setup.staged:
+            if setup.in_process:
                 # The app runs here, so this is what ends if it hangs.
                 faulthandler.dump_traceback_later(setup.patience, exit=True)
             answer = _done(setup, app, _tasks.decode(line))
@@ -149,10 +149,10 @@ def _done(setup: Setup, app: CrashApp, task: Task) -> Answer:
     work, keep, baseline = Path(setup.work), Path(setup.keep), Path(setup.baseline)
     scene = Scene(app, work, keep, setup.patience, baseline)
     match task:
-        case Record() if setup.staged:
-            return Recorded(StageScene(scene, setup.order).record())
-        case Attempt(point, aims) if setup.staged:
-            return Tried(StageScene(scene, setup.order).attempt(point, aims))
+        case Record() if setup.in_process:
+            return Recorded(InProcessScene(scene, setup.order).record())
+        case Attempt(point, aims) if setup.in_process:
+            return Tried(InProcessScene(scene, setup.order).attempt(point, aims))
         case Record():
             return Recorded(record.record(scene))
         case Attempt(point, aims, warm):

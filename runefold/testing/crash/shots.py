@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from runefold.testing.crash import copies, life
+from runefold.testing.crash import copies, run_once
 from runefold.testing.crash.journal import Hit, Journal
-from runefold.testing.crash.life import JOURNAL, Order
 from runefold.testing.crash.points import AFTER, BEFORE, EFFECT, SYNC, Aim
+from runefold.testing.crash.run_once import JOURNAL, Order
 from runefold.testing.crash.trial import Child, Scene, forked, scratch
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _finished(child: Child) -> bool:
     told = b""
     while chunk := os.read(child.reading, 1 << 16):
         told += chunk
-    report = life.decode(told)
+    report = run_once.decode(told)
     return report is not None and report.status == "finished"
 
 

@@ -14,7 +14,6 @@ import msgspec
 from runefold.testing.crash import app as apps
 from runefold.testing.crash import modes
 from runefold.testing.crash.app import CrashApp, source_of
-from runefold.testing.crash.crew import Crew
 from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.places import workplace
 from runefold.testing.crash.points import MOMENTS, Meant, Point, aims, meant
@@ -22,6 +21,7 @@ from runefold.testing.crash.record import Recording
 from runefold.testing.crash.report import Report
 from runefold.testing.crash.server import Attempt, Record, Recorded, Setup, Shoot, Shots, Tried
 from runefold.testing.crash.shots import APART
+from runefold.testing.crash.workers import Workers
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class Options(NamedTuple):
     jobs: int | None = None
     """How many at once; unless it is said, more than there are cores, as most of them wait."""
     patience: float = PATIENCE
-    staged: bool = False
+    in_process: bool = False
     """In one process, on one thread: the log raises instead of a kill. For speed."""
     order: int | None = None
-    """When staged: a seed by which things happen in another order."""
+    """When in_process: a seed by which things happen in another order."""
     warm: Literal["fork", "snapshot"] = "snapshot"
     """Begin with copies of what a kill leaves, where that is right; or run from the top, always."""
     keep: str | None = None
@@ -107,15 +107,17 @@ def _check(options: Options) -> None:
     if not options.patience > 0:
         msg = f"patience is {options.patience:g}: give the seconds after which it is a hang"
         raise Refused(msg)
-    if options.order is not None and not options.staged:
-        msg = "an order of events can be chosen in one process only: add --in-process, or staged"
+    if options.order is not None and not options.in_process:
+        msg = (
+            "an order of events can be chosen in one process only: add --in-process, or in_process"
+        )
         raise Refused(msg)
 
 
 def left_out(name: str, options: Options) -> Report:
     """Return the report of a sweep that was not made, as another one of the test is wanted."""
     note = f"left out: {options.point} is a point of another sweep of this test"
-    return Report(app=name, mode=options.mode, staged=options.staged, notes=[note])
+    return Report(app=name, mode=options.mode, in_process=options.in_process, notes=[note])
 
 
 class Interrupted(KeyboardInterrupt):
@@ -173,7 +175,7 @@ class _Run:
         self._seed = seed
         self._progress = progress or _silent
         self._setup, self._copied = _setup(app, options, work, keep)
-        beside = 1 if options.staged else BESIDE
+        beside = 1 if options.in_process else BESIDE
         self._jobs = max(1, options.jobs or (os.cpu_count() or 1) * beside)
         self._done = self._total = self._failed = 0
         self._results: list[Result] = []
@@ -187,12 +189,12 @@ class _Run:
         most = self._options.sample if wanted is None else 1
         jobs = self._jobs if most is None else max(1, min(most, self._jobs))
         recording, swept, began = Recording(), _Swept([]), begun
-        with Crew(self._setup, self._copied, jobs) as crew:
+        with Workers(self._setup, self._copied, jobs) as workers:
             try:
-                recording = self._recorded(crew)
+                recording = self._recorded(workers)
                 began = time.monotonic()
                 if not recording.wrong:
-                    swept = self._swept(crew, self._points(wanted, recording), recording)
+                    swept = self._swept(workers, self._points(wanted, recording), recording)
             except KeyboardInterrupt:
                 done = list({result.point: result for result in self._results}.values())
                 notes = (f"interrupted: {len(done)} points were done by then",)
@@ -202,9 +204,9 @@ class _Run:
         return self._report(recording, swept, time.monotonic() - begun)
 
     @staticmethod
-    def _recorded(crew: Crew) -> Recording:
+    def _recorded(workers: Workers) -> Recording:
         """Return the undisturbed run."""
-        answer = crew.one(Record())
+        answer = workers.one(Record())
         assert isinstance(answer, Recorded)
         recording = answer.recording
         if not recording.wrong and not recording.boundaries:
@@ -217,25 +219,30 @@ class _Run:
         boundaries, messages = recording.boundaries, recording.messages
         options = self._options
         return modes.plan(
-            options.mode, boundaries, messages, self._seed, options.sample, staged=options.staged
+            options.mode,
+            boundaries,
+            messages,
+            self._seed,
+            options.sample,
+            in_process=options.in_process,
         )
 
-    def _swept(self, crew: Crew, points: list[Point], recording: Recording) -> _Swept:
+    def _swept(self, workers: Workers, points: list[Point], recording: Recording) -> _Swept:
         """Hit the app at all points: from copies where that is right, else from the top."""
         begun = time.monotonic()
         cold = [self._task(point, recording) for point in points]
-        copies = self._copies(crew, cold)
+        copies = self._copies(workers, cold)
         tasks = [msgspec.structs.replace(task, warm=copies.get(task.aims[0], "")) for task in cold]
         warm = {copy: kill for copy, kill in zip(tasks, cold, strict=True) if copy.warm}
         checked = dict([*warm.items()][::CHECKED])
         self._total = len(tasks) + len(checked)
-        found = dict(self._tried(crew, [*tasks, *checked.values()]))
+        found = dict(self._tried(workers, [*tasks, *checked.values()]))
         # Nothing is said to have failed that was not really killed.
         doubted = {copy: kill for copy, kill in warm.items() if found[copy].status != "survived"}
         more = [kill for copy, kill in doubted.items() if copy not in checked]
         for _ in range(TRIES):
             self._total += len(more)
-            found |= dict(self._tried(crew, more))
+            found |= dict(self._tried(workers, more))
             more = [kill for copy, kill in doubted.items() if not _agree(found[copy], found[kill])]
             if not more or len(more) * RARE > len(warm):
                 break
@@ -246,7 +253,7 @@ class _Run:
             notes = (_no_copies(differ),)
             rest = [kill for copy, kill in warm.items() if copy not in checked]
             self._total += len(rest)
-            found |= dict(self._tried(crew, rest))
+            found |= dict(self._tried(workers, rest))
         killed = set(warm if notes else doubted)
         results = [
             found[kill if copy in killed else copy] for copy, kill in zip(tasks, cold, strict=True)
@@ -261,24 +268,24 @@ class _Run:
             wanted[0] = self._meant.aim
         return Attempt(point, tuple(wanted))
 
-    def _copies(self, crew: Crew, tasks: list[Attempt]) -> dict[Aim, str]:
+    def _copies(self, workers: Workers, tasks: list[Attempt]) -> dict[Aim, str]:
         """Return copies of what a kill leaves, by the moment; none where they are not wanted."""
         wanted = dict.fromkeys(task.aims[0] for task in tasks if task.aims[0].kind in MOMENTS)
-        if self._options.staged or self._options.warm != "snapshot" or len(wanted) < FEW:
+        if self._options.in_process or self._options.warm != "snapshot" or len(wanted) < FEW:
             return {}
         found: dict[Aim, str] = {}
         runs = [Shoot(tuple(aim for aim in wanted if aim.kind in apart)) for apart in APART]
-        for _, answer in crew.all([run for run in runs if run.stops]):
+        for _, answer in workers.all([run for run in runs if run.stops]):
             assert isinstance(answer, Shots)
             found |= {shot.aim: shot.path for shot in answer.shots}
         return found
 
-    def _tried(self, crew: Crew, tasks: list[Attempt]) -> Iterator[tuple[Attempt, Result]]:
+    def _tried(self, workers: Workers, tasks: list[Attempt]) -> Iterator[tuple[Attempt, Result]]:
         """Try all, and those again that were missed."""
         asked = {task: task for task in tasks}
         for left in reversed(range(TRIES)):
             missed: list[Attempt] = []
-            for task, answer in crew.all(tasks):
+            for task, answer in workers.all(tasks):
                 assert isinstance(task, Attempt)
                 assert isinstance(answer, Tried)
                 result = answer.result
@@ -312,13 +319,13 @@ class _Run:
             app=self._setup.name,
             mode=options.mode,
             seed=self._seed,
-            staged=options.staged,
+            in_process=options.in_process,
             order=options.order,
             jobs=self._jobs,
             cores=min(self._jobs, os.cpu_count() or 1),
             boundaries=recording.boundaries,
             messages=recording.messages,
-            runes=0 if recording.upshot is None else recording.upshot.runes,
+            runes=0 if recording.outcome is None else recording.outcome.runes,
             executions=recording.executions,
             undisturbed=recording.seconds,
             wrong=recording.wrong,
@@ -371,7 +378,7 @@ def _setup(
         keep=str(keep),
         baseline=str(work / "undisturbed"),
         patience=options.patience,
-        staged=options.staged,
+        in_process=options.in_process,
         order=options.order,
         name=name,
         parts=parts,

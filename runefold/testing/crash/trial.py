@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
-from runefold.testing.crash import copies, judge, life, stacks
+from runefold.testing.crash import copies, judge, run_once, stacks
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import UNNOTICED
 from runefold.testing.crash.journal import Committed, Journal, Opened
 from runefold.testing.crash.judge import Finding, Step
-from runefold.testing.crash.life import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
 from runefold.testing.crash.points import FAULTS, MOMENTS, Aim, Boundary, Point
+from runefold.testing.crash.run_once import JOURNAL, LEDGER, OUTPUT, STACKS, Order, Report
 from runefold.testing.crash.seen import boundaries
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ TAIL: Final = 4_000
 How = Literal["killed", "finished", "raised", "failed", "hung", "died"]
 
 
-class Life(msgspec.Struct, frozen=True):
+class ProcessRun(msgspec.Struct, frozen=True):
     """One process of a trial, and how it ended."""
 
     number: int
@@ -59,7 +59,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     point: str
     status: Literal["survived", "failed", "missed"]
     wrong: list[Finding] = []
-    lives: list[Life] = []
+    lives: list[ProcessRun] = []
     steps: list[Step] = []
     """What recovery appended."""
     notes: list[str] = []
@@ -109,7 +109,7 @@ def forked(app: CrashApp, order: Order) -> Child:
     pid = os.fork()
     if pid == 0:
         os.close(reading)
-        life.process(app, order, writing)
+        run_once.process(app, order, writing)
     os.close(writing)
     return Child(pid, reading)
 
@@ -140,7 +140,7 @@ def _heard(child: Child, deadline: float) -> bytes | None:
 
 
 def _ended(code: int, content: bytes, order: Order) -> tuple[How, Report | None]:
-    report = life.decode(content)
+    report = run_once.decode(content)
     if report is not None and code == 0:
         status = report.status
         return (
@@ -198,12 +198,12 @@ class _Trial:
         self._point = point
         self._aims = list(aims)
         self._warm = warm
-        self._lives: list[Life] = []
+        self._lives: list[ProcessRun] = []
 
     def run(self) -> Result:
         """Live until the end."""
         if self._warm:
-            self._lives.append(Life(1, "killed", 0, str(self._aims.pop(0).kind)))
+            self._lives.append(ProcessRun(1, "killed", 0, str(self._aims.pop(0).kind)))
         while True:
             aim = self._aims.pop(0) if self._aims else None
             number = len(self._lives) + 1
@@ -214,7 +214,7 @@ class _Trial:
             hit = judge.hit_at(lines, number)
             took = time.monotonic() - begun
             found = judge.found_at(lines, number)
-            self._lives.append(Life(number, how, took, hit, found))
+            self._lives.append(ProcessRun(number, how, took, hit, found))
             if how == "killed" or (how == "failed" and number <= _MOST_LIVES):
                 continue
             status, wrong = self._judged(how, report)

@@ -13,8 +13,8 @@ import msgspec
 from runefold.testing.crash.faults import OF_DISKS, ActorKilled, MadeToFail
 from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced, Wrong
 from runefold.testing.crash.names import Names
+from runefold.testing.crash.outcome import nameless
 from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, OF_EFFECTS, REST, SYNC
-from runefold.testing.crash.upshot import nameless
 from runefold.testing.stage import PowerCut
 from runelog.rune import kind_of
 

@@ -1,4 +1,4 @@
-"""Who takes the next step, and when time passes: on one thread, as the tape says."""
+"""Who takes the next step, and when time passes: on one thread, as the choices says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from actors.manual_scheduler import ManualJob
     from actors.ports import Steps
-    from runefold.testing.simulation.tape import Tape
+    from runefold.testing.simulation.choices import Choices
 
 MOMENT: Final = SECOND // 50
 """How long what nobody waits for may take to get to disk."""
@@ -78,9 +78,9 @@ class Conductor(ManualScheduler):
     have been answered before that goes on. Tools that ask the runtime for something wait likewise.
     """
 
-    def __init__(self, clock: SimClock, tape: Tape, director: Director) -> None:
+    def __init__(self, clock: SimClock, choices: Choices, director: Director) -> None:
         """Begin with nothing to do."""
-        super().__init__(clock, tape, director.is_over)
+        super().__init__(clock, choices, director.is_over)
         self._director = director
         self.refuses = 0
         """For how many streams and tools there is no thread."""

@@ -38,7 +38,7 @@ class Ending:
     def __init__(self, simulation: Simulation) -> None:
         """Begin while things still go wrong."""
         self._sim = simulation
-        self._books = simulation.books
+        self._truth = simulation.truth
 
     def play(self) -> None:
         """Do all of it, up to the first thing that is wrong."""
@@ -50,7 +50,7 @@ class Ending:
             self._opened_again,
             self._from_scratch,
         ):
-            if self._books.wrong:
+            if self._truth.wrong:
                 return
             part()
 
@@ -89,10 +89,10 @@ class Ending:
         sim = self._sim
         # Whoever waits for a time does so for as much longer as the clock was set back by.
         end = sim.clock.now() + (HOURS + sim.set_back) * SECOND
-        while not self._books.wrong and sim.drive(end):
+        while not self._truth.wrong and sim.drive(end):
             if sim.clock.now() > end:
                 break
-        if not self._books.wrong:
+        if not self._truth.wrong:
             sim.disk.flush()
             sim.look(still=False)
 
@@ -102,8 +102,8 @@ class Ending:
                 yield name, fold.state
 
     def _complain(self, rule: str, message: str) -> None:
-        if not self._books.wrong:
-            self._books.complain(rule, message)
+        if not self._truth.wrong:
+            self._truth.complain(rule, message)
 
     # -- by hand ------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Ending:
             for name, state in [*self._sessions()]:
                 self._see_to(name, state)
             self._settle()
-            if self._books.wrong or not [*self._left()]:
+            if self._truth.wrong or not [*self._left()]:
                 break
         for line in self._left():
             self._complain("comes to its end", line)
@@ -131,7 +131,7 @@ class Ending:
 
     def _try(self, doing: Callable[[], object]) -> None:
         """Do something that may be refused; now that all is calm, nothing else may happen."""
-        if self._books.wrong:
+        if self._truth.wrong:
             return
         try:
             doing()
@@ -213,7 +213,7 @@ class Ending:
             self._complain(problem.invariant, f"{problem.where}: {problem.message}")
 
     def _opened_again(self) -> None:
-        if self._books.wrong:
+        if self._truth.wrong:
             return
         sim = self._sim
         before = sim.disk.position

@@ -95,15 +95,15 @@ class Gadget:
         if kind in {"hangs", "hangs_after"} and outcome.status == "error":
             raise Hang
         if outcome.status == "success":
-            self._hand.books.returned.setdefault(call.call_id, []).append(
+            self._hand.truth.returned.setdefault(call.call_id, []).append(
                 str(outcome.output).replace(KEY, MARK)
             )
-            self._hand.books.done.add(call.call_id)
+            self._hand.truth.done.add(call.call_id)
         return outcome
 
     def _next(self) -> RunKind:
-        count = self._hand.books.runs[self._name]
-        self._hand.books.runs[self._name] += 1
+        count = self._hand.truth.runs[self._name]
+        self._hand.truth.runs[self._name] += 1
         runs = self._plan.runs
         return "fine" if self._hand.is_calm() or not runs else runs[count % len(runs)]
 
@@ -134,10 +134,10 @@ class Gadget:
         return f"{n} done with {KEY}" if n == TELLING else f"{n} done"
 
     def _probe(self, call_id: str, _arguments: Mapping[str, Any]) -> Happened | None:
-        if not self._hand.books.effects[call_id]:
+        if not self._hand.truth.effects[call_id]:
             return None
         output = "it has happened"
-        self._hand.books.returned.setdefault(call_id, []).append(output)
+        self._hand.truth.returned.setdefault(call_id, []).append(output)
         return Happened(output)
 
 

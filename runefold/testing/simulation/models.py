@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actors.model.provider import Event, Request
-    from runefold.testing.simulation.books import Books
     from runefold.testing.simulation.disk import Disk
+    from runefold.testing.simulation.ground_truth import GroundTruth
     from runefold.testing.simulation.plans import Line, Round, Trouble, World
     from runefold.testing.simulation.truths import Truths
 
@@ -31,7 +31,7 @@ class Around(Protocol):
     """What models and tools know of the world they are in."""
 
     world: World
-    books: Books
+    truth: GroundTruth
     truths: Truths
     disk: Disk
 
@@ -63,14 +63,14 @@ class Model:
         call = f"{request.turn_id}-r{request.round}-a{request.attempt}"
         key = (request.conversation, call)
         around.truths.model_asked(around.disk, request, call)
-        around.books.said[key] = raw = ""
+        around.truth.said[key] = raw = ""
         for event in self._answer(request):
             if isinstance(event, Text):
                 # A fragment may end in the middle of a secret.
                 raw += event.text
-                around.books.said[key] = raw.replace(KEY, MARK)
+                around.truth.said[key] = raw.replace(KEY, MARK)
             elif isinstance(event, Done):
-                around.books.finished.add(key)
+                around.truth.finished.add(key)
             yield event
 
     def _answer(self, request: Request) -> Iterator[Event]:

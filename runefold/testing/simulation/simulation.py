@@ -15,16 +15,16 @@ from actors.invariants import Auditor
 from actors.tool.policy import Policy
 from runefold.runtime import Runtime
 from runefold.testing.simulation import behind, telling
-from runefold.testing.simulation.books import Books, Wrong
+from runefold.testing.simulation.choices import Choices
 from runefold.testing.simulation.conductor import Conductor, SimClock
 from runefold.testing.simulation.disk import Disk
-from runefold.testing.simulation.ears import Ears
 from runefold.testing.simulation.ending import Ending
 from runefold.testing.simulation.gadgets import MODEL, Hang, tools
+from runefold.testing.simulation.ground_truth import GroundTruth, Wrong
+from runefold.testing.simulation.log_capture import LogCapture
 from runefold.testing.simulation.mishaps import Mishaps
 from runefold.testing.simulation.models import KEY, Model
 from runefold.testing.simulation.plans import Plan
-from runefold.testing.simulation.tape import Tape
 from runefold.testing.simulation.truths import Truths
 from runefold.testing.simulation.users import Users
 from runefold.testing.stage import PowerCut, SeededChance
@@ -79,12 +79,12 @@ class Simulation:
         self._strict = strict
         self.plan = plan
         self.world = plan.world
-        self.tape = Tape(plan.seed, disorder=plan.disorder, given=plan.order)
-        self.books = Books()
-        self.truths = Truths(self.books)
+        self.choices = Choices(plan.seed, disorder=plan.disorder, given=plan.order)
+        self.truth = GroundTruth()
+        self.truths = Truths(self.truth)
         self.auditor = Auditor()
         self.clock = SimClock(BEGIN, self)
-        self.conductor = Conductor(self.clock, self.tape, self)
+        self.conductor = Conductor(self.clock, self.choices, self)
         self.disk = Disk(self)
         self.runtime: Runtime
         self.forgotten: int | None = None
@@ -110,10 +110,10 @@ class Simulation:
 
     def run(self) -> Outcome:
         """Play to the end."""
-        ears = Ears(self.books)
-        with ears.listening(), self._place_for_snapshots():
+        log_capture = LogCapture(self.truth)
+        with log_capture.listening(), self._place_for_snapshots():
             self._open()
-            while self._acts and not self.books.wrong:
+            while self._acts and not self.truth.wrong:
                 self.drive()
             self._run_on()
             Ending(self).play()
@@ -122,12 +122,12 @@ class Simulation:
                 seed=self.plan.seed,
                 world=self.plan.world,
                 acts=self.plan.acts,
-                order=tuple(self.tape.chosen),
+                order=tuple(self.choices.chosen),
             ),
-            wrong=tuple(self.books.wrong),
+            wrong=tuple(self.truth.wrong),
             steps=self._steps,
             runes=self._runes,
-            trace=self.tape.trace,
+            trace=self.choices.trace,
             story=tuple(self.story),
         )
 
@@ -145,7 +145,7 @@ class Simulation:
         """Go on for a while as things are: what is to go wrong still does."""
         until = self.clock.now() + RUN_ON * SECOND
         for _ in range(RUN_ON):
-            if self.books.wrong or not self.drive(until):
+            if self.truth.wrong or not self.drive(until):
                 return
 
     def drive(self, until: int | None = None) -> bool:
@@ -167,16 +167,16 @@ class Simulation:
 
     def _open(self) -> None:
         """Open the runtime on what is on disk, as often as that takes."""
-        while not self.books.wrong:
+        while not self.truth.wrong:
             self.reopens = False
             if self.disk.is_cut:
                 self._spoil_snapshots()
             self.disk.mend()
-            self.books.at_work.clear()
-            self.books.done.clear()
+            self.truth.at_work.clear()
+            self.truth.done.clear()
             # No process comes back in the very moment in which the one before it went.
             self.clock = SimClock(self.clock.now() + 1, self)
-            self.conductor = Conductor(self.clock, self.tape, self)
+            self.conductor = Conductor(self.clock, self.choices, self)
             self._last_act = 0
             self._opening = True
             self.tell("the runtime is opened")
@@ -186,7 +186,7 @@ class Simulation:
                 continue
             except Exception as error:  # noqa: BLE001 -- whatever it is, it must not be
                 if not self.is_over():
-                    self.books.complain("opens", f"it cannot be opened: {error!r}")
+                    self.truth.complain("opens", f"it cannot be opened: {error!r}")
                 continue
             finally:
                 self._opening = False
@@ -196,7 +196,7 @@ class Simulation:
     def _spoil_snapshots(self) -> None:
         """Have a power cut take some of the snapshots, or a part: nobody ever syncs them."""
         for file in self.disk.snapshot_files():
-            match self.tape.randrange(SPOILT):
+            match self.choices.randrange(SPOILT):
                 case 1:
                     os.truncate(file, file.stat().st_size // 2)
                 case 2:
@@ -222,7 +222,7 @@ class Simulation:
 
     def is_over(self) -> bool:
         """Tell whether nobody takes a step any more."""
-        return self.disk.is_cut or bool(self.books.wrong)
+        return self.disk.is_cut or bool(self.truth.wrong)
 
     def is_calm(self) -> bool:
         """Tell whether nothing goes wrong any more."""
@@ -251,7 +251,7 @@ class Simulation:
         when = self.clock.next_alarm
         if when is None or self._opening or self.is_over():
             return
-        if self.tape.randrange(self.world.stalls + 1) == 1:
+        if self.choices.randrange(self.world.stalls + 1) == 1:
             self.clock.move_to(when)
 
     def _may(self, act: Act) -> bool:
@@ -274,7 +274,7 @@ class Simulation:
         except BaseException as error:  # noqa: BLE001 -- an app is told errors of ours only
             done = f"{act.kind}: {error!r}"
             if not self.is_over():
-                self.books.complain("no crash", f"whoever did {act.kind} was told {error!r}")
+                self.truth.complain("no crash", f"whoever did {act.kind} was told {error!r}")
         finally:
             self._acting -= 1
             self._last_act = self.conductor.steps
@@ -286,7 +286,7 @@ class Simulation:
             self.look(still=True)
         if not self._acts or self.is_over() or not self._may(self._acts[0]):
             return False
-        if self.clock.next_alarm is not None and self.tape.randrange(2):
+        if self.clock.next_alarm is not None and self.choices.randrange(2):
             return False
         self._do()
         return True
@@ -295,7 +295,7 @@ class Simulation:
         """Look what has become of it."""
         self._steps += 1
         if self._steps == MOST_STEPS + 1:
-            self.books.complain("comes to rest", f"there is no end after {MOST_STEPS:,} steps")
+            self.truth.complain("comes to rest", f"there is no end after {MOST_STEPS:,} steps")
         if self._strict:
             self.look(still=False)
 
@@ -319,7 +319,7 @@ class Simulation:
     def _complain_of(self, failures: list[BaseException]) -> None:
         for error in failures:
             if not isinstance(error, PowerCut | Hang):
-                self.books.complain("no crash", f"something failed: {error!r}")
+                self.truth.complain("no crash", f"something failed: {error!r}")
         failures.clear()
 
     def _compare(
@@ -331,11 +331,11 @@ class Simulation:
         if fold.version == live.version:
             fold.seen = live.state
             if fold.state != live.state:
-                self.books.complain(
+                self.truth.complain(
                     "live as replayed", f"{entity}: {live.state} is {fold.state} in the log"
                 )
         elif still or live.version > fold.version:
-            self.books.complain(
+            self.truth.complain(
                 "live as replayed", f"{entity} is at {live.version}, the log at {fold.version}"
             )
 
@@ -357,15 +357,15 @@ class Simulation:
     def committed(self, envelope: Envelope) -> None:
         """Take notice of a rune that is on disk now."""
         self._runes += 1
-        self.tape.note(b"%d" % envelope.event_id + envelope.kind.encode() + envelope.body)
+        self.choices.note(b"%d" % envelope.event_id + envelope.kind.encode() + envelope.body)
         if self._tell:
             self.tell(telling.rune(envelope))
         try:
             self.truths.take(envelope)
         except Exception as error:  # noqa: BLE001 -- whatever a law makes of a rune
-            self.books.complain("folds", f"{envelope.kind} of {envelope.owner}: {error!r}")
+            self.truth.complain("folds", f"{envelope.kind} of {envelope.owner}: {error!r}")
         for problem in self.auditor.take(envelope) if self._strict else ():
-            self.books.complain(problem.invariant, f"{problem.where}: {problem.message}")
+            self.truth.complain(problem.invariant, f"{problem.where}: {problem.message}")
         if not self._opening:
             self.mishaps.written(envelope)
 

@@ -15,7 +15,7 @@ from actors.tool.lifecycle import State as Call
 from actors.turn import runes as turns
 from actors.turn.lifecycle import before_it
 from runefold.testing.simulation.models import KEY
-from runefold.testing.simulation.wishes import Wishes
+from runefold.testing.simulation.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from actors.model.provider import Message, Request
     from actors.session.lifecycle import State as Session
     from actors.tool.context import Call as Running
-    from runefold.testing.simulation.books import Books
+    from runefold.testing.simulation.ground_truth import GroundTruth
     from runelog.log import Log
     from runelog.rune import Envelope, Rune
 
@@ -50,10 +50,10 @@ class Fold:
 class Truths:
     """Folds what is on disk, rune by rune, and holds it against what happened outside."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, truth: GroundTruth) -> None:
         """Begin with an empty log."""
-        self._books = books
-        self.wishes = Wishes(books)
+        self._truth = truth
+        self.requests = Requests(truth)
         self.folds: dict[tuple[str, str], Fold] = {}
         self.accepted: dict[tuple[str, str], None] = {}
         """Every message that is on disk, by conversation and id, in the order they came."""
@@ -84,9 +84,9 @@ class Truths:
         """Take in one more rune that is on disk."""
         rune, name = envelope.payload, envelope.conversation
         if KEY.encode() in bytes(envelope.body):
-            self._books.complain("no secrets", f"{envelope.kind} of {envelope.owner} has the key")
-        self.wishes.about_messages(name, self.session(name), rune)
-        self.wishes.about_answers(name, self.call(name, envelope.owner), rune)
+            self._truth.complain("no secrets", f"{envelope.kind} of {envelope.owner} has the key")
+        self.requests.about_messages(name, self.session(name), rune)
+        self.requests.about_answers(name, self.call(name, envelope.owner), rune)
         self._about_messages(name, envelope.owner, rune)
         self._about_the_outside(name, envelope.owner, rune)
         key = (name, envelope.owner)
@@ -107,7 +107,7 @@ class Truths:
             case turns.Started(turn_id=turn, message_id=message):
                 self._once(message, (name, message) in self.began, "taken up")
                 if (name, message) not in self.accepted:
-                    self._books.complain("accept first", f"{turn} is about {message}, unheard of")
+                    self._truth.complain("accept first", f"{turn} is about {message}, unheard of")
                 self.began[name, message] = turn
                 self._messages[name, turn] = message
             case sessions.InputRefused(message_id=message):
@@ -125,17 +125,17 @@ class Truths:
             case models.AssistantDelta(text=text):
                 self._heard(name, owner, text)
             case models.Completed(model_call_id=call):
-                if (name, call) not in self._books.finished:
-                    self._books.complain("as said", f"{call} is completed, and is not")
+                if (name, call) not in self._truth.finished:
+                    self._truth.complain("as said", f"{call} is completed, and is not")
                 self._spoken(name, call)
             case models.Cancelled(model_call_id=call):
                 self._spoken(name, call)
             case models.Failed(model_call_id=call, error_type=kind) if kind not in NO_ROOM:
                 self._spoken(name, call)
             case tools.Result(call_id=call, status="success", output=output):
-                said = [*self._books.returned.get(call, ()), *self._books.told.get(call, ())]
+                said = [*self._truth.returned.get(call, ()), *self._truth.told.get(call, ())]
                 if said and output not in said:
-                    self._books.complain("as returned", f"{call} has {output!r}, not {said!r}")
+                    self._truth.complain("as returned", f"{call} has {output!r}, not {said!r}")
             case tools.Result(call_id=call, status="cancelled"):
                 self._cancelled(name, call)
             case _:
@@ -146,25 +146,25 @@ class Truths:
         found = self.call(name, call)
         if found is None or not found.call.rule.grace:
             return
-        if call in self._books.done:
-            self._books.complain("as returned", f"{call} is cancelled, and it returned something")
-        if call in self._books.at_work.get((name, found.call.turn_id), ()):
-            self._books.complain("as returned", f"{call} is cancelled, and it still runs")
+        if call in self._truth.done:
+            self._truth.complain("as returned", f"{call} is cancelled, and it returned something")
+        if call in self._truth.at_work.get((name, found.call.turn_id), ()):
+            self._truth.complain("as returned", f"{call} is cancelled, and it still runs")
 
     def _once(self, message: str, again: bool, what: str) -> None:  # noqa: FBT001 -- one word for three
         if again:
-            self._books.complain("once", f"{message} is {what} and was dealt with before")
+            self._truth.complain("once", f"{message} is {what} and was dealt with before")
 
     def _heard(self, name: str, call: str, text: str) -> None:
         found = self._texts[name, call] = self._texts.get((name, call), "") + text
-        if not self._books.said.get((name, call), "").startswith(found):
-            said = self._books.said.get((name, call))
-            self._books.complain("as said", f"{call} has {found!r} of {said!r}")
+        if not self._truth.said.get((name, call), "").startswith(found):
+            said = self._truth.said.get((name, call))
+            self._truth.complain("as said", f"{call} has {found!r} of {said!r}")
 
     def _spoken(self, name: str, call: str) -> None:
-        said, found = self._books.said.get((name, call), ""), self._texts.get((name, call), "")
+        said, found = self._truth.said.get((name, call), ""), self._texts.get((name, call), "")
         if said != found:
-            self._books.complain("as said", f"{call} ends with {found!r} of {said!r}")
+            self._truth.complain("as said", f"{call} ends with {found!r} of {said!r}")
 
     def _ended(self, name: str, turn: str, rune: Rune) -> None:
         assert isinstance(rune, ENDS)
@@ -173,11 +173,11 @@ class Truths:
         last = state.model_call_id or before_it(state)
         text = self._texts.get((name, last), "")
         out = rune.final_output if isinstance(rune, turns.Completed) else rune.partial_output
-        said = self._books.said.get((name, last), "")
+        said = self._truth.said.get((name, last), "")
         # What a model call that crashed had said, and was not on disk yet, is kept with the turn.
         known = out.startswith(text) and said.startswith(out)
         if out != text and (isinstance(rune, turns.Completed) or not known):
-            self._books.complain("as said", f"{turn} ends with {out!r}, and {last} said {text!r}")
+            self._truth.complain("as said", f"{turn} ends with {out!r}, and {last} said {text!r}")
         message = self._messages.get((name, turn), "")
         self._once(message, (name, message) in self.ends, "ended")
         self.ends[name, message] = rune
@@ -189,38 +189,38 @@ class Truths:
         name = request.conversation
         fold = self.folds.get((name, call))
         if fold is None:
-            self._books.complain("intent first", f"a model is asked for {call}, not on disk")
+            self._truth.complain("intent first", f"a model is asked for {call}, not on disk")
             return
-        if (name, call) in self._books.said:
-            self._books.complain("asked once", f"a model is asked for {call} a second time")
+        if (name, call) in self._truth.said:
+            self._truth.complain("asked once", f"a model is asked for {call} a second time")
         history = History.read(log, name, request.agent_id, fold.state.upto)
         if list(request.messages) != history.messages:
             shown = [*map(_short, request.messages)]
             had = [*map(_short, history.messages)]
-            self._books.complain("as the log has it", f"{call} is shown {shown}, not {had}")
-        self.wishes.shown(call, request.messages)
+            self._truth.complain("as the log has it", f"{call} is shown {shown}, not {had}")
+        self.requests.shown(call, request.messages)
         for complaint in _unsound(request.messages):
-            self._books.complain("sound history", f"{call} is shown a history where {complaint}")
+            self._truth.complain("sound history", f"{call} is shown a history where {complaint}")
 
     def tool_runs(self, conversation: str, call_id: str) -> None:
         """Look at a run of a tool as it begins: meant, and allowed."""
-        self._books.done.discard(call_id)
+        self._truth.done.discard(call_id)
         call = self.call(conversation, call_id)
         if call is None or not call.started:
-            self._books.complain("intent first", f"{call_id} runs, and no tool.started is on disk")
+            self._truth.complain("intent first", f"{call_id} runs, and no tool.started is on disk")
         elif call.status == "denied":
-            self._books.complain("not if denied", f"{call_id} runs, and it was denied")
+            self._truth.complain("not if denied", f"{call_id} runs, and it was denied")
 
     @contextlib.contextmanager
     def at_work(self, call: Running, *, safe: bool) -> Iterator[None]:
         """Look whether a call may run beside those of its turn that do and have no result yet."""
-        working = self._books.at_work.setdefault((call.conversation, call.turn_id), {})
+        working = self._truth.at_work.setdefault((call.conversation, call.turn_id), {})
         for other, other_safe in working.items():
             found = self.call(call.conversation, other)
             is_open = found is not None and not found.status and other != call.call_id
             if is_open and not (safe and other_safe):
                 told = f"{call.call_id} runs while {other} does, and they must not"
-                self._books.complain("one at a time", told)
+                self._truth.complain("one at a time", told)
         working[call.call_id] = safe
         try:
             yield
@@ -229,17 +229,17 @@ class Truths:
 
     def took_effect(self, call_id: str, *, repeatable: bool) -> None:
         """Count an effect; once for each call, unless it is harmless or a human wants it again."""
-        self._books.effects[call_id] += 1
-        times, most = self._books.effects[call_id], 1 + self._books.permitted[call_id]
+        self._truth.effects[call_id] += 1
+        times, most = self._truth.effects[call_id], 1 + self._truth.permitted[call_id]
         if times > most and not repeatable:
-            self._books.complain("effect once", f"{call_id} took effect {times} times")
+            self._truth.complain("effect once", f"{call_id} took effect {times} times")
 
     # -- what an app was told -----------------------------------------------------------------
 
     def promised(self, conversation: str, message: str) -> None:
         """Hold it against the log that an app was told its message is safe."""
         if (conversation, message) not in self.accepted:
-            self._books.complain("never lost", f"the app was told {message} is safe; it is not")
+            self._truth.complain("never lost", f"the app was told {message} is safe; it is not")
 
     def reported(self, conversation: str, message: str, status: str) -> None:
         """Hold it against the log that an app was told how a turn ended."""
@@ -247,7 +247,7 @@ class Truths:
         found = "" if rune is None else type(rune).__name__.lower()
         if found != status:
             told = f"the app was told {message} is {status}; on disk it is {found or 'open'}"
-            self._books.complain("never lost", told)
+            self._truth.complain("never lost", told)
 
 
 def open_work(truths: Truths, conversation: str) -> dict[str, int | None]:

@@ -11,7 +11,7 @@ from actors.errors import Unanswered
 from actors.tool.lifecycle import Phase as CallPhase
 from runefold.testing.simulation.gadgets import Stagehand, agent, budget
 from runefold.testing.simulation.models import says
-from runefold.testing.simulation.wishes import Sent
+from runefold.testing.simulation.requests import Sent
 from runelog.errors import Refused, RunefoldError, UnknownConversation
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Users:
         key = (session.id, message)
         self.sent[key] = word
         self.unsure[key] = None
-        self._house.truths.wishes.sends(*key, Sent(word, to, mode))
+        self._house.truths.requests.sends(*key, Sent(word, to, mode))
         try:
             session.send(word, message_id=message, to=to, mode=mode)  # type: ignore[arg-type]  # one of two
         except Refused:
@@ -153,7 +153,9 @@ class Users:
         """Wait for the end of a message's turn, and hold what is told against the log."""
         session = self.session(name)
         # Whoever sends it again is given the same turn.
-        self._house.truths.wishes.sends(name, message, Sent(self.sent[name, message], "", "queue"))
+        self._house.truths.requests.sends(
+            name, message, Sent(self.sent[name, message], "", "queue")
+        )
         turn = session.send(self.sent[name, message], message_id=message)
         try:
             status = turn.result(seconds).status
@@ -263,8 +265,8 @@ class Users:
 
     def say(self, session: Session, call_id: str, verdict: str) -> str:
         """Say something about a call that waits for a human, who does not lie."""
-        books = self._house.books
-        if verdict == "happened" and not books.effects[call_id]:
+        truth = self._house.truth
+        if verdict == "happened" and not truth.effects[call_id]:
             verdict = "give_up"
         self._answered.append((session.id, call_id))
         if verdict == "approve":
@@ -274,22 +276,22 @@ class Users:
         else:
             self._answer_about(session, call_id, verdict)
         self._check(session.id, call_id)
-        self._house.truths.wishes.counts(session.id, call_id, verdict)
+        self._house.truths.requests.counts(session.id, call_id, verdict)
         return f"{verdict}s {call_id} of {session.id}"
 
     def _answer_about(self, session: Session, call_id: str, verdict: str) -> None:
-        books = self._house.books
+        truth = self._house.truth
         output = "it has happened, a human says"
         if verdict == "happened":
-            books.told.setdefault(call_id, []).append(output)
+            truth.told.setdefault(call_id, []).append(output)
         if verdict == "rerun":
             # Before it is asked for: it may run while we still wait for the answer.
-            books.permitted[call_id] += 1
+            truth.permitted[call_id] += 1
         try:
             session.answer(call_id, verdict, approver="ada", output=output)  # type: ignore[arg-type]  # one of three
         except Refused:
             if verdict == "rerun":
-                books.permitted[call_id] -= 1
+                truth.permitted[call_id] -= 1
             raise
 
     def _check(self, name: str, call_id: str) -> None:
@@ -297,7 +299,7 @@ class Users:
         call = self._house.truths.call(name, call_id)
         if call is None or (call.phase is CallPhase.AWAITING_APPROVAL and call.answered is None):
             told = f"a human was told that the answer about {call_id} counts; it is not on disk"
-            self._house.books.complain("never lost", told)
+            self._house.truth.complain("never lost", told)
 
 
 def _one(several: Sequence[T], number: int) -> T:

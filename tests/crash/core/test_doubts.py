@@ -68,16 +68,19 @@ def check(runtime: Runtime, effects: Effects) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moment", "staged"), [("after-commit", True), ("after-effect", True), ("after-effect", False)]
+    ("moment", "in_process"),
+    [("after-commit", True), ("after-effect", True), ("after-effect", False)],
 )
 def test_a_charge_in_doubt_is_told_to_everybody_and_not_made_again(
-    moment: str, *, staged: bool
+    moment: str, *, in_process: bool
 ) -> None:
     """Whether it was made or not: app, model and operator hear of it, and the others are made."""
     app = CrashApp(build, Play("blind charges"), check, "doubts")
-    report = sweep(app, SweepOptions(staged=staged, jobs=1, sample=1))
+    report = sweep(app, SweepOptions(in_process=in_process, jobs=1, sample=1))
     tools = [at for at in report.boundaries if [each.what for each in at.effects] == ["tool"]]
-    report = sweep(app, SweepOptions(staged=staged, jobs=1, point=f"{tools[1].number}:{moment}"))
+    report = sweep(
+        app, SweepOptions(in_process=in_process, jobs=1, point=f"{tools[1].number}:{moment}")
+    )
 
     assert report.ok, "\n".join(report.lines())
     assert [result.status for result in report.results] == ["survived"]

@@ -54,7 +54,7 @@ def verdicts(report: CrashReport, mutant: Mutant, *, anywhere: bool = False) -> 
 def test_a_bug_is_caught(name: str) -> None:
     """With the bug switched on something does not survive there, and the right verdict says so."""
     mutant = MUTANTS[name]
-    report = sweep(app(name), SweepOptions(mode=mutant.mode, staged=True, seed=1, jobs=1))
+    report = sweep(app(name), SweepOptions(mode=mutant.mode, in_process=True, seed=1, jobs=1))
 
     assert not report.ok
     assert mutant.caught in verdicts(report, mutant)
@@ -80,7 +80,7 @@ def test_a_bug_is_caught_by_real_kills(name: str) -> None:
 def test_a_bug_is_caught_by_a_real_kill(name: str) -> None:
     """With every run of the tests at one point: it need not take a sweep to see that it can."""
     mutant = MUTANTS[name]
-    report = sweep(app(name), SweepOptions(staged=True, jobs=1, sample=1))
+    report = sweep(app(name), SweepOptions(in_process=True, jobs=1, sample=1))
     numbers = [at.number for at in report.boundaries if mutant.of in at.kinds]
     point = f"{numbers[0]}:{mutant.moment}"
     report = sweep(app(name), SweepOptions(jobs=1, point=point, patience=PATIENCE, warm="fork"))

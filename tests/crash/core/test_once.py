@@ -21,10 +21,10 @@ and a tool's actor that dies of what the tool says on the way."""
 def became(name: str, mark: str, moment: str) -> str:
     """Hit a scenario at the first such moment, in one process; return what became of it."""
     found = app(name)
-    report = sweep(found, SweepOptions(staged=True, jobs=1, sample=1))
+    report = sweep(found, SweepOptions(in_process=True, jobs=1, sample=1))
     seen = report.messages if moment.startswith("actor") else report.boundaries
     number = next(each.number for each in seen if each.mark == f"{NAME} {mark}")
-    again = sweep(found, SweepOptions(staged=True, jobs=1, point=f"{number}:{moment}"))
+    again = sweep(found, SweepOptions(in_process=True, jobs=1, point=f"{number}:{moment}"))
 
     assert again.ok, "\n".join(again.lines())
     return again.results[0].status

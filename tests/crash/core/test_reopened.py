@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 OPENS: Final = 5
 """More than a session that gets nowhere is given."""
 
-staged = pytest.mark.parametrize(
-    "staged", [True, pytest.param(False, marks=pytest.mark.crash)], ids=["staged", "killed"]
+in_process = pytest.mark.parametrize(
+    "in_process", [True, pytest.param(False, marks=pytest.mark.crash)], ids=["in_process", "killed"]
 )
 """On the stage with every run, with real processes in the long sweeps."""
 
@@ -82,12 +82,14 @@ def given_up(runtime: Runtime, effects: Effects) -> None:
     assert _suspensions(runtime) == (["error_threshold"] if effects.point else [])
 
 
-def killed(app: CrashApp, rune: str, moment: str, then: Sequence[str], *, staged: bool) -> Result:
+def killed(
+    app: CrashApp, rune: str, moment: str, then: Sequence[str], *, in_process: bool
+) -> Result:
     """Kill an app at the first commit that has a rune, and then at each of some other moments."""
-    report = sweep(app, SweepOptions(staged=staged, jobs=1, sample=1))
+    report = sweep(app, SweepOptions(in_process=in_process, jobs=1, sample=1))
     at = next(each.number for each in report.boundaries if rune in each.kinds)
     point = "+".join([f"{at}:{moment}", *then])
-    report = sweep(app, SweepOptions(staged=staged, jobs=1, point=point, warm="fork"))
+    report = sweep(app, SweepOptions(in_process=in_process, jobs=1, point=point, warm="fork"))
 
     assert report.ok, "\n".join(report.lines())
     (result,) = report.results
@@ -99,39 +101,39 @@ def _app(play: Callable[[Runtime], None], check: Callable[[Runtime, Effects], No
     return CrashApp(build_warm, play, check, "again and again")
 
 
-@staged
-def test_what_waits_for_a_human_outlives_any_number_of_processes(*, staged: bool) -> None:
+@in_process
+def test_what_waits_for_a_human_outlives_any_number_of_processes(*, in_process: bool) -> None:
     """Nothing but an approval is missing: opened often, a session and its queue are as they were.
 
     Each process finds what the first one left: that is all it has to do until somebody agrees.
     """
     app = _app(asked, never_given_up)
     then = ["1:before-commit"] * OPENS
-    result = killed(app, "tool.approved", "before-commit", then, staged=staged)
+    result = killed(app, "tool.approved", "before-commit", then, in_process=in_process)
 
     assert len({each.found[NAME] for each in result.lives[1:]}) == 1
     assert "session.reopened" not in [kind for step in result.steps for kind in step.kinds]
 
 
-@staged
-def test_a_turn_that_gets_further_each_time_is_not_given_up(*, staged: bool) -> None:
+@in_process
+def test_a_turn_that_gets_further_each_time_is_not_given_up(*, in_process: bool) -> None:
     """Killed after each of the charges of one round, a turn makes them all, each once."""
     app = _app(charge_all, never_given_up)
     # It says that it was opened again, that there is a doubt; then its end and the next charge.
     then = ["3:after-effect"] * (MANY - 1)
-    result = killed(app, "tool.started", "after-effect", then, staged=staged)
+    result = killed(app, "tool.started", "after-effect", then, in_process=in_process)
     found = [each.found[NAME] for each in result.lives[1:]]
 
     assert found == sorted(set(found))
 
 
-@staged
+@in_process
 @pytest.mark.parametrize(
     ("word", "rune", "first"),
     [("hello", "model.called", []), ("charge all", "tool.started", ["3"])],
 )
 def test_a_turn_that_gets_nowhere_is_given_up(
-    word: str, rune: str, first: Sequence[str], *, staged: bool
+    word: str, rune: str, first: Sequence[str], *, in_process: bool
 ) -> None:
     """Killed each time before anything came of it, a session waits for somebody to look.
 
@@ -139,6 +141,6 @@ def test_a_turn_that_gets_nowhere_is_given_up(
     """
     app = _app(LookedAfter(word), given_up)
     then = [*(f"{number}:after-effect" for number in first), *["1:after-commit"] * OPENS]
-    result = killed(app, rune, "after-effect", then, staged=staged)
+    result = killed(app, rune, "after-effect", then, in_process=in_process)
 
     assert "session.suspended" in [kind for step in result.steps for kind in step.kinds]

@@ -44,7 +44,9 @@ def sweep(
 @pytest.mark.parametrize("name", ALL)
 def test_cut_off_somewhere_it_comes_to_the_same_end(crash_sweep: Sweeper, name: str) -> None:
     """At a sample of the points of all modes, in one process and in another order of events."""
-    assert sweep(crash_sweep, name, mode="all", staged=True, sample=24, order=SEED) == {"survived"}
+    assert sweep(crash_sweep, name, mode="all", in_process=True, sample=24, order=SEED) == {
+        "survived"
+    }
 
 
 def test_a_plain_turn_killed_anywhere_comes_to_the_same_end(crash_sweep: Sweeper) -> None:
@@ -74,7 +76,7 @@ def test_cut_off_anywhere_it_comes_to_the_same_end(
     crash_sweep: Sweeper, name: str, order: int | None
 ) -> None:
     """At every point of every mode, in any order of events."""
-    assert sweep(crash_sweep, name, mode="all", staged=True, order=order) == {"survived"}
+    assert sweep(crash_sweep, name, mode="all", in_process=True, order=order) == {"survived"}
 
 
 @pytest.mark.crash

@@ -99,13 +99,13 @@ def test_a_program_that_was_called_off_stays_so_though_its_actor_dies(
 def test_whoever_waits_for_a_turn_is_answered_though_the_session_dies() -> None:
     """The session dies while an app waits for a turn: the app is told its end all the same."""
     sound = CrashApp(bots.build, bots.scenario, bots.check, "sound")
-    report = sweep(sound, SweepOptions(staged=True, jobs=1, sample=1))
+    report = sweep(sound, SweepOptions(in_process=True, jobs=1, sample=1))
     wakes = [
         f"{each.number}:actor-before-message"
         for each in report.messages
         if each.mark == f"{bots.NAME} session Wake"
     ]
     for point in wakes:
-        again = sweep(sound, SweepOptions(staged=True, jobs=1, point=point))
+        again = sweep(sound, SweepOptions(in_process=True, jobs=1, point=point))
 
         assert again.ok, "\n".join(again.lines())

@@ -49,14 +49,14 @@ def swept(sweeper: Sweeper, name: str, **options: object) -> set[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_nobody_has_to_ask_for_it(crash_sweep: Sweeper, name: str) -> None:
     """Cut off somewhere, everything that was accepted comes to its end by being opened."""
-    assert swept(crash_sweep, name, staged=True, sample=12) == {"survived"}
+    assert swept(crash_sweep, name, in_process=True, sample=12) == {"survived"}
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", NAMES)
 def test_nobody_ever_has_to_ask_for_it(crash_sweep: Sweeper, name: str) -> None:
     """So it is wherever it is cut off."""
-    assert swept(crash_sweep, name, staged=True) == {"survived"}
+    assert swept(crash_sweep, name, in_process=True) == {"survived"}
 
 
 @pytest.mark.crash

@@ -88,11 +88,13 @@ def test_where_numbers_stay_a_number_is_enough() -> None:
     assert report.rerun(report.results[0]) == "crash --point=2:after-commit"
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_of_messages_it_is_said_which_one_is_meant(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_of_messages_it_is_said_which_one_is_meant(*, in_process: bool) -> None:
     """Actors handle them beside each other, in any order; but not on one thread."""
-    report = swept(bots.SOUND, point="3:actor-after-message", again="crash --point", staged=staged)
+    report = swept(
+        bots.SOUND, point="3:actor-after-message", again="crash --point", in_process=in_process
+    )
     (option,) = shlex.split(report.rerun(report.results[0]))[1:]
 
     assert option.startswith("--point=3:actor-after-message")
-    assert ("@" in option) is not staged
+    assert ("@" in option) is not in_process

@@ -97,7 +97,7 @@ def test_a_state_that_stays_behind_is_found() -> None:
 
 def test_nobody_dies_of_what_the_judge_asks() -> None:
     """Points are moments of the app: what is asked to judge it afterwards is none."""
-    report = swept(bots.SOUND, staged=True, point="1:before-commit")
+    report = swept(bots.SOUND, in_process=True, point="1:before-commit")
     kinds = [message.mark.rpartition(" ")[2] for message in report.messages]
 
     assert "Send" in kinds

@@ -44,12 +44,12 @@ def test_the_xml_of_a_sweep_that_was_broken_off_has_an_error() -> None:
 _EARLY = """
 import os, signal, sys
 from runefold.cli import main
-from runefold.testing.crash.crew import Crew
+from runefold.testing.crash.workers import Workers
 
 def one(crew, task):
     os.kill(os.getpid(), signal.SIGINT)
 
-Crew.one = one
+Workers.one = one
 sys.argv[1:] = ["crash-test", "tests.crash.kit.bots:SOUND", "--in-process", "--jobs=1", "--json"]
 main()
 """
@@ -76,7 +76,7 @@ def check(runtime, effects):
         os.kill(os.getppid(), signal.SIGINT)
 
 def test_bot(crash_sweep):
-    crash_sweep(bots.build, bots.scenario, check, staged=True, jobs=1)
+    crash_sweep(bots.build, bots.scenario, check, in_process=True, jobs=1)
 """
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 
-from runefold.testing.crash import upshot
+from runefold.testing.crash import outcome
 from runefold.testing.crash.endings import compared, differences
-from runefold.testing.crash.upshot import Call, End, Shown, Talk, Upshot
+from runefold.testing.crash.outcome import Call, End, LogOutcome, Shown, Talk
 from runefold.testing.stage import Stage
 from tests.crash.kit import bots
 
@@ -26,7 +26,7 @@ def session_of_a_bot() -> dict[str, Any]:
     stage = Stage(providers={"bot": bots.MODEL})
     bots.talk(stage.runtime, tools=[])
     stage.runtime.log.flush()
-    return upshot.upshot(stage.runtime.log).talks[bots.NAME].session
+    return outcome.outcome_of(stage.runtime.log).talks[bots.NAME].session
 
 
 SESSION: Final = session_of_a_bot()
@@ -43,30 +43,30 @@ TALK: Final = Talk(
     told_doubts=0,
     shaken=[],
 )
-WANT: Final = Upshot({"a": TALK}, [], 0)
+WANT: Final = LogOutcome({"a": TALK}, [], 0)
 
 
-def with_(**changes: Any) -> Upshot:  # noqa: ANN401 -- the fields of a conversation
+def with_(**changes: Any) -> LogOutcome:  # noqa: ANN401 -- the fields of a conversation
     """Return the same run with something else in its conversation."""
     return msgspec.structs.replace(WANT, talks={"a": msgspec.structs.replace(TALK, **changes)})
 
 
-def shown(**changes: Any) -> Upshot:  # noqa: ANN401 -- what a model is shown
+def shown(**changes: Any) -> LogOutcome:  # noqa: ANN401 -- what a model is shown
     """Return the same run with something else that a model is shown."""
     return with_(histories=[msgspec.structs.replace(BOT, **changes)])
 
 
-def ended(message: str, **changes: Any) -> Upshot:  # noqa: ANN401 -- how a turn ended
+def ended(message: str, **changes: Any) -> LogOutcome:  # noqa: ANN401 -- how a turn ended
     """Return the same run with another end of one message."""
     return with_(ends={**ENDS, message: msgspec.structs.replace(ENDS[message], **changes)})
 
 
-def called(**changes: Any) -> Upshot:  # noqa: ANN401 -- the fields of a call
+def called(**changes: Any) -> LogOutcome:  # noqa: ANN401 -- the fields of a call
     """Return the same run with something else about its call."""
     return with_(calls={"m1": [msgspec.structs.replace(PAID, **changes)]})
 
 
-CASES: Final[Mapping[str, tuple[Upshot, list[str]]]] = {
+CASES: Final[Mapping[str, tuple[LogOutcome, list[str]]]] = {
     "nothing": (WANT, []),
     "an end is missing": (with_(ends={"m1": ENDS["m1"]}), ["a ends"]),
     "an end is one too many": (with_(ends={**ENDS, "m3": End("completed")}), ["a ends"]),
@@ -99,8 +99,8 @@ CASES: Final[Mapping[str, tuple[Upshot, list[str]]]] = {
     "a word more": (shown(messages=[*SAID, ("user", "?")]), ["a history of bot"]),
     "the app asked for something else": (shown(asked=["pay", "less"]), ["a history of bot"]),
     "the app asked for nothing": (shown(asked=["pay"]), ["a history of bot"]),
-    "no conversation": (Upshot({}, [], 0), ["conversations"]),
-    "a conversation more": (Upshot({"a": TALK, "b": TALK}, [], 0), ["conversations"]),
+    "no conversation": (LogOutcome({}, [], 0), ["conversations"]),
+    "a conversation more": (LogOutcome({"a": TALK, "b": TALK}, [], 0), ["conversations"]),
 }
 
 

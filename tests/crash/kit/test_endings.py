@@ -10,7 +10,7 @@ import pytest
 from actors.tool import lifecycle
 from runefold.testing import CrashApp
 from runefold.testing.crash.endings import MAY_HAPPEN, aligned, compared, differences, varied
-from runefold.testing.crash.upshot import Call, End, Shown, Talk, Upshot
+from runefold.testing.crash.outcome import Call, End, LogOutcome, Shown, Talk
 from tests.crash.kit import drifting
 from tests.crash.kit.test_sweep import effect_points, swept, told
 
@@ -26,21 +26,21 @@ def verdicts(report: CrashReport) -> set[str]:
 # -- ids that are drawn --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_an_app_that_draws_its_ids_is_compared(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_an_app_that_draws_its_ids_is_compared(*, in_process: bool) -> None:
     """Conversations and messages have other ids in each run, and what they come to is the same."""
     app = CrashApp(drifting.build_steady, drifting.scenario_drawn, name="drawn")
-    report = swept(app, staged=staged, sample=6, allow_missed=6)
+    report = swept(app, in_process=in_process, sample=6, allow_missed=6)
 
     assert report.ok, told(report)
     assert not report.varies
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_what_an_app_with_drawn_ids_says_otherwise_is_found(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_what_an_app_with_drawn_ids_says_otherwise_is_found(*, in_process: bool) -> None:
     """The bot says something else after a crash: its ids are no excuse."""
     app = CrashApp(drifting.build_changing, drifting.scenario_drawn, name="changing")
-    report = swept(app, staged=staged, point=effect_points(app)[0])
+    report = swept(app, in_process=in_process, point=effect_points(app)[0])
 
     assert verdicts(report) == {"state"}, told(report)
     assert "Paid, I think." in told(report)
@@ -48,8 +48,8 @@ def test_what_an_app_with_drawn_ids_says_otherwise_is_found(*, staged: bool) -> 
 
 def test_ids_are_paired_by_what_they_stand_for() -> None:
     """Whichever conversation begins first, and in texts too; what is left over goes by order."""
-    want = Upshot({"a1": talk("x", "pay"), "b1": talk("y", "look", "a1 b1")}, [], 0)
-    got = Upshot({"b2": talk("y2", "look", "a2 b2"), "a2": talk("x2", "pay")}, [], 0)
+    want = LogOutcome({"a1": talk("x", "pay"), "b1": talk("y", "look", "a1 b1")}, [], 0)
+    got = LogOutcome({"b2": talk("y2", "look", "a2 b2"), "a2": talk("x2", "pay")}, [], 0)
 
     assert aligned(want, got).talks == want.talks
     assert not [*compared(want, aligned(want, got))]
@@ -58,8 +58,8 @@ def test_ids_are_paired_by_what_they_stand_for() -> None:
 
 def test_ids_that_stay_are_compared_as_they_are() -> None:
     """If two undisturbed runs have the same ids, others are a difference."""
-    want = Upshot({"a": talk("x", "pay")}, [], 0)
-    got = Upshot({"a": talk("other", "pay")}, [], 0)
+    want = LogOutcome({"a": talk("x", "pay")}, [], 0)
+    got = LogOutcome({"a": talk("other", "pay")}, [], 0)
     steady, drawn = varied(want, want), varied(want, got)
 
     assert (steady[0].drawn, drawn[0].drawn) == (False, True)
@@ -69,13 +69,13 @@ def test_ids_that_stay_are_compared_as_they_are() -> None:
 
 def test_what_varies_by_itself_is_all_that_is_not_compared() -> None:
     """A model that says something else each time does not excuse a call that is missing."""
-    want = Upshot({"a": talk("x", "pay", "one")}, [], 0)
-    held, varies = varied(want, Upshot({"a": talk("x", "pay", "two")}, [], 0))
+    want = LogOutcome({"a": talk("x", "pay", "one")}, [], 0)
+    held, varies = varied(want, LogOutcome({"a": talk("x", "pay", "two")}, [], 0))
     less = msgspec.structs.replace(talk("x", "pay", "three"), calls={})
 
     assert len(varies) == 2
-    assert not [*differences(held, Upshot({"a": talk("x", "pay", "three")}, [], 0))]
-    (finding,) = differences(held, Upshot({"a": less}, [], 0))
+    assert not [*differences(held, LogOutcome({"a": talk("x", "pay", "three")}, [], 0))]
+    (finding,) = differences(held, LogOutcome({"a": less}, [], 0))
     assert "missing: pay" in finding.message
 
 
@@ -101,7 +101,7 @@ def talk(message: str, tool: str, text: str = "Done.", **changes: Any) -> Talk: 
 
 def last_effect(app: CrashApp, name: str) -> str:
     """Return the point after the last effect of a tool."""
-    report = swept(app, staged=True, point="1:before-commit")
+    report = swept(app, in_process=True, point="1:before-commit")
     return [
         f"{at.number}:after-effect" + (f".{which}" if which > 1 else "")
         for at in report.boundaries
@@ -110,13 +110,13 @@ def last_effect(app: CrashApp, name: str) -> str:
     ][-1]
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_beside_something_unknown_all_else_is_compared(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_beside_something_unknown_all_else_is_compared(*, in_process: bool) -> None:
     """The bot makes of it what it likes; what its expert says later does not follow from it."""
     app = CrashApp(drifting.build_pair, drifting.scenario_pair, name="pair")
     point = last_effect(app, "pay")
     other = CrashApp(drifting.build_pair_changing, drifting.scenario_pair, name="changing")
-    sound, found = (swept(each, staged=staged, point=point) for each in (app, other))
+    sound, found = (swept(each, in_process=in_process, point=point) for each in (app, other))
 
     assert sound.ok, told(sound)
     assert verdicts(found) == {"state"}, told(found)
@@ -126,7 +126,7 @@ def test_beside_something_unknown_all_else_is_compared(*, staged: bool) -> None:
 def test_what_the_app_says_does_not_follow_from_something_unknown() -> None:
     """To the same agent, after it: a message that the undisturbed run does not have is found."""
     app = CrashApp(drifting.build_pair, drifting.scenario_told_otherwise, name="other words")
-    report = swept(app, staged=True, point=last_effect(app, "pay"))
+    report = swept(app, in_process=True, point=last_effect(app, "pay"))
 
     assert verdicts(report) == {"state"}, told(report)
     assert "by the app" in told(report)
@@ -141,7 +141,7 @@ def test_calls_before_something_unknown_are_compared() -> None:
 
     def found(*calls: Call, spent: int) -> list[str]:
         got = talk("x", "", calls={"x": [*calls]}, spent=spent, **shaken)
-        return [each.where for each in compared(Upshot({"a": want}, [], 0), _only(got))]
+        return [each.where for each in compared(LogOutcome({"a": want}, [], 0), _only(got))]
 
     assert found(sure, doubt, spent=2) == []
     assert found(sure, doubt, late, spent=3) == []
@@ -150,8 +150,8 @@ def test_calls_before_something_unknown_are_compared() -> None:
     assert found(sure, Call("pay", "{1}", "unknown"), spent=2) == ["a calls of x"]
 
 
-def _only(talk_: Talk) -> Upshot:
-    return Upshot({"a": talk_}, [], 0)
+def _only(talk_: Talk) -> LogOutcome:
+    return LogOutcome({"a": talk_}, [], 0)
 
 
 def stopped(text: str, then: str, before: str = "Hi.") -> Talk:
@@ -193,7 +193,7 @@ STOPPED = "cancelled: enough; it was cancelled, and stopped go"
 UNHEARD = f"cancelled: enough; {MAY_HAPPEN}"
 
 
-def called_off(*results: str) -> Upshot:
+def called_off(*results: str) -> LogOutcome:
     """Return a conversation in which a model is told how some calls came out."""
     words = [("user", "go"), *(("tool", text) for text in results), ("assistant", "Done.")]
     return _only(talk("x", "pay", histories=[Shown("bot", words, ["x"], ["go"])]))
@@ -214,7 +214,7 @@ def called_off(*results: str) -> Upshot:
     ],
 )
 def test_a_call_that_was_called_off_may_have_been_heard_of_or_not(
-    got: Upshot, *, same: bool
+    got: LogOutcome, *, same: bool
 ) -> None:
     """Killed before it says that it has stopped, it is said that it may still take effect."""
     want = called_off(STOPPED, "ok")

@@ -40,7 +40,7 @@ CASES: Final = [
 def points(fault: str) -> list[str]:
     """Return where a fault can be played: on what it befalls, or before a tool is begun."""
     what = "model" if fault.startswith("provider") else "tool"
-    report = swept(bots.SOUND, staged=True, point="1:before-commit")
+    report = swept(bots.SOUND, in_process=True, point="1:before-commit")
     return [
         f"{at.number}:{fault}"
         for at in report.boundaries
@@ -49,21 +49,21 @@ def points(fault: str) -> list[str]:
     ]
 
 
-def played(fault: str, build: object, bug: str = "", *, staged: bool) -> CrashReport:
+def played(fault: str, build: object, bug: str = "", *, in_process: bool) -> CrashReport:
     """Play a fault on an app, in a runtime with a bug."""
     made = faulty.Bugged(build, bug)  # type: ignore[arg-type]  # those of the cases
     app = CrashApp(made, bots.scenario, name=bug or "sound")
-    return swept(app, point=points(fault)[0], staged=staged, patience=6)
+    return swept(app, point=points(fault)[0], in_process=in_process, patience=6)
 
 
-@pytest.mark.parametrize("staged", [True, False])
+@pytest.mark.parametrize("in_process", [True, False])
 @pytest.mark.parametrize(("fault", "build", "bug", "verdicts"), CASES)
 def test_a_fault_is_survived_unless_it_is_taken_wrongly(
-    fault: str, build: object, bug: str, verdicts: set[str], *, staged: bool
+    fault: str, build: object, bug: str, verdicts: set[str], *, in_process: bool
 ) -> None:
     """What was raised is told, what was lost is not believed; a runtime that errs is found out."""
-    sound = played(fault, build, staged=staged)
-    wrong = played(fault, build, bug, staged=staged)
+    sound = played(fault, build, in_process=in_process)
+    wrong = played(fault, build, bug, in_process=in_process)
 
     assert sound.ok, told(sound)
     assert sound.results[0].lives[0].hit == fault
@@ -72,8 +72,8 @@ def test_a_fault_is_survived_unless_it_is_taken_wrongly(
 
 def test_a_model_that_hangs_is_given_up() -> None:
     """It holds its thread and says nothing: after a while it is asked again; else it is a hang."""
-    sound = played("provider-hangs", bots.build, staged=False)
-    wrong = played("provider-hangs", bots.build, "silence is golden", staged=False)
+    sound = played("provider-hangs", bots.build, in_process=False)
+    wrong = played("provider-hangs", bots.build, "silence is golden", in_process=False)
 
     assert sound.ok, told(sound)
     assert [finding.verdict for finding in wrong.failed[0].wrong] == ["hang"]
@@ -91,7 +91,7 @@ def check_error(runtime: Runtime, effects: Effects) -> None:
 def test_a_tool_that_raises_is_run_as_any_other() -> None:
     """Its own adapter makes a result of what it raises; the ledger knows that it was executed."""
     app = CrashApp(bots.build, bots.scenario, check_error, "raising")
-    report = swept(app, point=points("tool-raises")[0], staged=True)
+    report = swept(app, point=points("tool-raises")[0], in_process=True)
 
     assert report.ok, told(report)
 
@@ -152,11 +152,11 @@ def check_lost(runtime: Runtime, effects: Effects) -> None:
         assert kinds.index("tool.started") > kinds.index("session.reopened")
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_what_could_not_be_synced_is_really_gone(tmp_path: Path, *, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_what_could_not_be_synced_is_really_gone(tmp_path: Path, *, in_process: bool) -> None:
     """The commit that begins a tool is lost: it begins, and is executed, in the next life only."""
     app = CrashApp(bots.build, bots.scenario, check_lost, "losing")
-    report = swept(app, point=points("sync-lost")[0], staged=staged, keep=str(tmp_path))
+    report = swept(app, point=points("sync-lost")[0], in_process=in_process, keep=str(tmp_path))
 
     assert report.ok, told(report)
     assert [life.ended for life in report.results[0].lives][-1] == "finished"

@@ -13,15 +13,15 @@ from actors.model.provider import Done, Failure, Pause, Request, Text, ToolCall
 from actors.tool.adapters.function import tool
 from actors.tool.context import Call
 from actors.tool.runes import Progress
-from runefold.testing.crash import stage as staging
+from runefold.testing.crash import in_process
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import RAISED, UNNOTICED, WORDS, Faults, MadeToFail
+from runefold.testing.crash.instrumented import Ledger
 from runefold.testing.crash.journal import Execution, Memory
-from runefold.testing.crash.logs import StageLog
+from runefold.testing.crash.logs import InProcessLog
 from runefold.testing.crash.points import FAULTS, LOG_FAULTS, MODEL_FAULTS, TOOL_FAULTS, Aim
 from runefold.testing.crash.rig import Kill
 from runefold.testing.crash.watch import Watch
-from runefold.testing.crash.wraps import Ledger
 from runelog.errors import LogFailed, LogFull, UnknownConversation
 from runelog.rune import Change
 
@@ -225,7 +225,7 @@ def of_log(fault: str) -> tuple[list[type[Exception] | None], int, list[str]]:
     to the clock.
     """
     time = Noted()
-    log = StageLog(lambda: 0)
+    log = InProcessLog(lambda: 0)
     log.watch = Watch(1, Memory(), Aim(fault, number=1), Kill(Faults(time)))
     refused: list[type[Exception] | None] = []
     for number in range(2):
@@ -282,8 +282,8 @@ def test_the_clock_of_a_machine_is_really_set(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_clock_by_hand_is_really_moved() -> None:
     """Forward, and beyond the time limit of a call that hangs; back it cannot go."""
-    stage = staging.Stage(None)
-    stage.clock, time = ManualClock(0), staging.ManualTime(stage)
+    stage = in_process.InProcess(None)
+    stage.clock, time = ManualClock(0), in_process.ManualTime(stage)
     moved: list[float] = []
     moves: list[Callable[[], None]] = [
         lambda: time.jump(HOUR),

@@ -88,7 +88,7 @@ OWN_FAILS = """
 from tests.crash.kit import bots
 
 def test_own(crash_sweep):
-    crash_sweep(bots.build_careless, bots.scenario, bots.check, staged=True, jobs=1)
+    crash_sweep(bots.build_careless, bots.scenario, bots.check, in_process=True, jobs=1)
 """
 
 

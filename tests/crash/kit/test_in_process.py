@@ -98,7 +98,7 @@ def check(runtime: Runtime, effects: Effects) -> None:
 def test_who_follows_with_for_has_the_others_go_on() -> None:
     """An app that answers what its calls are asked about is swept as any other."""
     app = CrashApp(build, scenario_for, check, "for")
-    report = swept(app, staged=True, mode="all", sample=60)
+    report = swept(app, in_process=True, mode="all", sample=60)
 
     assert report.ok, told(report)
     assert not report.missed
@@ -107,9 +107,9 @@ def test_who_follows_with_for_has_the_others_go_on() -> None:
 def test_a_follower_is_told_that_the_log_has_failed() -> None:
     """It does not wait until time has run out, which would change what comes after."""
     app = CrashApp(build, scenario_for, check, "for")
-    last = len(swept(app, staged=True, point="1:before-commit").boundaries)
+    last = len(swept(app, in_process=True, point="1:before-commit").boundaries)
     reports = [
-        swept(app, staged=True, point=f"{number}:sync-lost") for number in range(2, last + 1)
+        swept(app, in_process=True, point=f"{number}:sync-lost") for number in range(2, last + 1)
     ]
 
     assert all(report.ok for report in reports), "\n".join(map(told, reports))
@@ -117,14 +117,14 @@ def test_a_follower_is_told_that_the_log_has_failed() -> None:
 
 def test_an_async_tool_runs_where_an_event_loop_waits_for_it() -> None:
     """Not only without a loop: it is the tool that is tested, and not an error in its place."""
-    report = swept(CrashApp(build, scenario_loop, check, "loop"), staged=True)
+    report = swept(CrashApp(build, scenario_loop, check, "loop"), in_process=True)
 
     assert report.ok, told(report)
 
 
 def test_an_app_may_follow_in_an_event_loop() -> None:
     """Actors go on while it waits, as they do on threads, and it is told of every rune."""
-    report = swept(CrashApp(build, scenario_async_for, check, "async for"), staged=True)
+    report = swept(CrashApp(build, scenario_async_for, check, "async for"), in_process=True)
 
     assert report.ok, told(report)
 
@@ -132,7 +132,7 @@ def test_an_app_may_follow_in_an_event_loop() -> None:
 @pytest.mark.parametrize("scenario", [scenario_in_vain, scenario_async_in_vain])
 def test_who_follows_in_vain_is_told_at_once(scenario: Any) -> None:  # noqa: ANN401 -- a scenario
     """Nothing more happens, and no time limit is given: that is an error, and not a hang."""
-    report = swept(CrashApp(build, scenario, name="in vain"), staged=True)
+    report = swept(CrashApp(build, scenario, name="in vain"), in_process=True)
 
     assert not report.ok
     assert "waits in vain: nothing more happens by itself" in told(report)
@@ -140,6 +140,6 @@ def test_who_follows_in_vain_is_told_at_once(scenario: Any) -> None:  # noqa: AN
 
 def test_who_follows_for_a_while_goes_on_after_that() -> None:
     """Time passes by the clock of the stage: nobody waits for it."""
-    report = swept(CrashApp(build, scenario_for_a_while, check, "while"), staged=True, sample=5)
+    report = swept(CrashApp(build, scenario_for_a_while, check, "while"), in_process=True, sample=5)
 
     assert report.ok, told(report)

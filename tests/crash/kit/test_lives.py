@@ -10,7 +10,7 @@ import pytest
 from actors.model.runes import Cancelled
 from actors.tool.runes import Result
 from runefold.testing import CrashApp
-from runefold.testing.crash import judge, life
+from runefold.testing.crash import judge, run_once
 from runefold.testing.crash.faults import WORDS
 from runefold.testing.crash.journal import Hit
 from runelog.rune import Change
@@ -22,7 +22,7 @@ from tests.crash.kit.test_verdicts import CALL, PAID, STARTED, log_of
 @cache
 def busy() -> str:
     """Return the point at which the bot's model says that it has too much to do."""
-    report = swept(bots.SOUND, staged=True, point="1:before-commit")
+    report = swept(bots.SOUND, in_process=True, point="1:before-commit")
     at = next(at for at in report.boundaries if any(each.what == "model" for each in at.effects))
     return f"{at.number}:provider-429"
 
@@ -59,21 +59,21 @@ def test_how_a_process_ended_by_itself_is_said() -> None:
 # -- what went wrong in it -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_of_a_model_that_is_asked_again_an_app_hears_nothing(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_of_a_model_that_is_asked_again_an_app_hears_nothing(*, in_process: bool) -> None:
     """It is no reason to be told that there is no answer, even if there is one the next time."""
     app = CrashApp(bots.build, frail.scenario_unanswered, name="unanswered")
-    (result,) = swept(app, point=busy(), staged=staged).failed
+    (result,) = swept(app, point=busy(), in_process=in_process).failed
 
     assert [each.verdict for each in result.wrong] == ["finished"]
     assert "nobody answers" in result.wrong[0].message
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_an_error_that_only_operators_hear_of_is_found(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_an_error_that_only_operators_hear_of_is_found(*, in_process: bool) -> None:
     """It all ends well in spite of it; but something failed, and no app would know."""
     app = CrashApp(frail.build_raising, bots.scenario, name="raising")
-    report = swept(app, point=effect_points(bots.SOUND)[0], staged=staged)
+    report = swept(app, point=effect_points(bots.SOUND)[0], in_process=in_process)
 
     assert not report.ok
     assert "actor" in {each.verdict for each in report.wrong}, told(report)
@@ -83,7 +83,7 @@ def test_an_error_that_only_operators_hear_of_is_found(*, staged: bool) -> None:
 def test_an_app_that_fails_every_other_time_is_not_well() -> None:
     """Two undisturbed runs are made, and both have to be well."""
     app = CrashApp(bots.build, frail.scenario_every_other, name="every other")
-    report = swept(app, staged=True, point="1:before-commit")
+    report = swept(app, in_process=True, point="1:before-commit")
 
     assert not report.ok
     assert "not this time" in told(report)
@@ -99,7 +99,7 @@ def test_each_error_of_a_group_is_told() -> None:
 
     with pytest.raises(ExceptionGroup) as raised:
         asyncio.run(both())
-    words = life.raised(raised.value).message
+    words = run_once.raised(raised.value).message
 
     assert "ValueError: no money" in words
     assert "ValueError: no time" in words

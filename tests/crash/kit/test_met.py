@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_an_app_with_ids_of_its_own_is_hit_as_any_other(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_an_app_with_ids_of_its_own_is_hit_as_any_other(*, in_process: bool) -> None:
     """A conversation whose id is new in each run: the payment that is made twice is found."""
     app = CrashApp(bots.build_careless, bots.scenario_own_id, bots.check, "own ids")
     point = effect_points(app)[0]
-    report = swept(app, staged=staged, point=point)
+    report = swept(app, in_process=in_process, point=point)
 
     assert [result.point for result in report.failed] == [point], told(report)
     assert report.failed[0].lives[0].hit == "after-effect"
@@ -37,16 +37,16 @@ def test_an_app_with_ids_of_its_own_is_hit_as_any_other(*, staged: bool) -> None
 def test_with_ids_of_its_own_all_points_are_met() -> None:
     """Every commit, every message of an actor and every effect is found again."""
     app = CrashApp(bots.build, bots.scenario_own_id, name="own ids")
-    report = swept(app, staged=True, mode="all", sample=60)
+    report = swept(app, in_process=True, mode="all", sample=60)
 
     assert report.ok, told(report)
     assert not report.missed
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_points_that_no_run_comes_by_fail_a_sweep(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_points_that_no_run_comes_by_fail_a_sweep(*, in_process: bool) -> None:
     """They are named, with why that may be and what to do; who knows better may allow some."""
-    report = swept(bots.LOST, staged=staged, sample=2)
+    report = swept(bots.LOST, in_process=in_process, sample=2)
     too_few, allowed = (msgspec.structs.replace(report, allow_missed=count) for count in (1, 2))
 
     assert (report.ok, allowed.ok, too_few.ok) == (False, True, False)
@@ -66,11 +66,11 @@ def test_the_command_fails_unless_so_many_may_go_unmet(allowed: int, code: int) 
     assert (done.exit_code, "2 not met" in done.output) == (code, True), done.output
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_what_is_wrong_in_a_run_that_missed_its_point_is_told(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_what_is_wrong_in_a_run_that_missed_its_point_is_told(*, in_process: bool) -> None:
     """Nothing was done to it, and it came to something wrong all the same."""
     app = CrashApp(bots.build, bots.scenario_nowhere, bots.check_undisturbed, "wrong by itself")
-    report = swept(app, staged=staged, sample=1, allow_missed=1)
+    report = swept(app, in_process=in_process, sample=1, allow_missed=1)
 
     assert not report.ok
     assert [finding.verdict for finding in report.failed[0].wrong] == ["check"]
@@ -79,7 +79,9 @@ def test_what_is_wrong_in_a_run_that_missed_its_point_is_told(*, staged: bool) -
 
 def test_a_second_hit_falls_into_what_recovery_really_does() -> None:
     """Each point is hit twice, unless its recovery commits nothing at all; that is said."""
-    report = swept(CrashApp(bots.build, bots.scenario, name="sound"), mode="double", staged=True)
+    report = swept(
+        CrashApp(bots.build, bots.scenario, name="sound"), mode="double", in_process=True
+    )
     once = [result for result in report.results if NOTHING_MORE in result.notes]
     twice = [result for result in report.results if result not in once]
 
@@ -90,10 +92,12 @@ def test_a_second_hit_falls_into_what_recovery_really_does() -> None:
     assert len(once) <= 3
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_a_second_hit_that_was_asked_for_and_met_nothing_is_not_survived(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_second_hit_that_was_asked_for_and_met_nothing_is_not_survived(
+    *, in_process: bool
+) -> None:
     """One kill is not two: who asks for a point gets it, or is told that it is not there."""
-    report = swept(bots.SOUND, point="2:after-commit+99:before-commit", staged=staged)
+    report = swept(bots.SOUND, point="2:after-commit+99:before-commit", in_process=in_process)
 
     assert [result.status for result in report.results] == ["missed"]
     assert not report.ok
@@ -103,7 +107,7 @@ def test_two_servers_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Both do some of it, and what they found is told in the order of the points."""
     monkeypatch.setenv("KIT_PLACES", str(tmp_path))
     app = CrashApp(bots.build, bots.scenario, bots.check_where, "shared")
-    report = swept(app, staged=True, jobs=2)
+    report = swept(app, in_process=True, jobs=2)
     points = modes.plan("every", report.boundaries, report.messages, seed=1)
 
     assert report.ok, told(report)

@@ -12,7 +12,7 @@ from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
 from actors.tool.runes import Called, Progress, Rule
 from runefold.testing.crash import modes
 from runefold.testing.crash.journal import Handled, Hit, Memory
-from runefold.testing.crash.logs import StageLog
+from runefold.testing.crash.logs import InProcessLog
 from runefold.testing.crash.names import Names
 from runefold.testing.crash.points import (
     KINDS,
@@ -235,7 +235,7 @@ def _begun(talk: str) -> list[Change]:
 @pytest.mark.parametrize("by", ["a flush", "an append"])
 def test_before_a_sync_all_is_hit_that_it_takes_along(by: str) -> None:
     """Not only the last commit that nobody had waited for, and by whatever it gets to disk."""
-    log = StageLog(lambda: 0)
+    log = InProcessLog(lambda: 0)
     struck: list[str] = []
     aim = Aim("before-sync", mark="conv_a call_1 tool.progress")
     log.watch = Watch(1, Memory(), aim, lambda kind, _log: struck.append(kind))
@@ -252,7 +252,7 @@ def test_before_a_sync_all_is_hit_that_it_takes_along(by: str) -> None:
 
 def test_what_is_waited_for_at_once_in_this_run_is_hit_before_that() -> None:
     """What is written together is a matter of time: so the point is met all the same."""
-    log = StageLog(lambda: 0)
+    log = InProcessLog(lambda: 0)
     heads: list[int] = []
     aim = Aim("before-sync", mark="conv_a call_1 tool.progress")
     log.watch = Watch(
@@ -269,7 +269,7 @@ def test_a_fragment_that_is_no_commit_in_this_run_is_hit_with_the_end_of_its_ans
     end: Rune, *, alone: bool
 ) -> None:
     """Where an answer is cut is a matter of time: its last piece may be there by itself, or not."""
-    log = StageLog(lambda: 0)
+    log = InProcessLog(lambda: 0)
     hits = Memory()
     aim = Aim("after-commit", mark="conv_a r0 turn.assistant_delta", occurrence=2)
     log.watch = Watch(1, hits, aim)
@@ -283,7 +283,7 @@ def test_a_fragment_that_is_no_commit_in_this_run_is_hit_with_the_end_of_its_ans
 
 def test_a_fragment_is_not_hit_with_the_end_of_another_answer() -> None:
     """Each answer has its own."""
-    log = StageLog(lambda: 0)
+    log = InProcessLog(lambda: 0)
     struck: list[str] = []
     aim = Aim("after-commit", mark="conv_a r1 turn.assistant_delta", occurrence=2)
     log.watch = Watch(1, Memory(), aim, lambda kind, _log: struck.append(kind))

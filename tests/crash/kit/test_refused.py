@@ -53,10 +53,10 @@ def begin(runtime: Runtime) -> None:
     bots.talk(runtime)
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_a_conversation_in_which_nothing_was_said_survives(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_conversation_in_which_nothing_was_said_survives(*, in_process: bool) -> None:
     """How often it was opened before anything came of it is for recovery to know."""
-    report = swept(CrashApp(bots.build, begin, None, "silent"), staged=staged)
+    report = swept(CrashApp(bots.build, begin, None, "silent"), in_process=in_process)
 
     assert report.ok, told(report)
     assert report.results
@@ -68,10 +68,10 @@ def tidy_up(runtime: Runtime) -> None:
         bots.scenario(runtime)
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_a_scenario_that_closes_its_runtime_is_told_to_leave_that(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_scenario_that_closes_its_runtime_is_told_to_leave_that(*, in_process: bool) -> None:
     """Nothing can be asked of a runtime that is closed; that this is so is no riddle."""
-    report = swept(CrashApp(bots.build, tidy_up, None, "tidy"), staged=staged)
+    report = swept(CrashApp(bots.build, tidy_up, None, "tidy"), in_process=in_process)
 
     assert not report.results
     assert "the scenario closed the runtime: leave it open" in told(report)

@@ -19,8 +19,8 @@ from runefold.cli.crash import _tell
 from runefold.testing import SweepOptions, sweep
 from runefold.testing.crash.html import page
 from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.life import raised
 from runefold.testing.crash.report import Report
+from runefold.testing.crash.run_once import raised
 from runefold.testing.crash.sweep import left_out
 from runefold.testing.crash.trial import Result
 from runefold.testing.crash.xml import junit
@@ -36,7 +36,9 @@ HOSTILE = "</script><script>alert(1)</script> \x00\ud800 & <b>"
 @cache
 def report() -> CrashReport:
     """Sweep a bot that lies, in this process: two of its points fail."""
-    return sweep(bots.LIAR, SweepOptions(staged=True, jobs=1, seed=1, again="run --crash-point"))
+    return sweep(
+        bots.LIAR, SweepOptions(in_process=True, jobs=1, seed=1, again="run --crash-point")
+    )
 
 
 def data_of(text: str) -> dict[str, Any]:
@@ -221,9 +223,9 @@ _SWEEPING = """
 import os, signal, sys
 from pathlib import Path
 from runefold.cli import crash, main
-from runefold.testing.crash.crew import Crew, Server
+from runefold.testing.crash.workers import Workers, Server
 
-real, starts = Crew.all, Server.__init__
+real, starts = Workers.all, Server.__init__
 
 def all(crew, tasks):
     for number, each in enumerate(real(crew, tasks)):
@@ -236,7 +238,7 @@ def begin(server, *rest):
     with open("servers", "a") as file:
         file.write(f"{server._pid} ")
 
-Crew.all, Server.__init__ = all, begin
+Workers.all, Server.__init__ = all, begin
 sys.argv[1:] = ["crash-test", "tests.crash.kit.bots:SOUND", "--from-the-top", "--jobs=2",
                 "--report=out.html"]
 main()
@@ -252,13 +254,13 @@ def test_an_interrupted_sweep_is_not_sound() -> None:
     assert not msgspec.structs.replace(whole, interrupted=True).ok
 
 
-@pytest.mark.parametrize("staged", [True, False])
-def test_a_sweep_that_was_left_out_says_so_and_nothing_else(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_sweep_that_was_left_out_says_so_and_nothing_else(*, in_process: bool) -> None:
     """It is well, as nothing was asked of it, and tells where the point is that was."""
-    empty = left_out("bot", SweepOptions(point="3:after-commit", staged=staged))
+    empty = left_out("bot", SweepOptions(point="3:after-commit", in_process=in_process))
     note, summary = empty.lines()
 
-    assert empty == Report(app="bot", mode="every", staged=staged, notes=[note])
+    assert empty == Report(app="bot", mode="every", in_process=in_process, notes=[note])
     assert empty.ok
     assert note == "left out: 3:after-commit is a point of another sweep of this test"
     assert summary.startswith("0 points of 0 commits (0 runes), 0 survived, 0 failed")

@@ -68,7 +68,7 @@ def test_a_probe_that_lies_is_found_out(tmp_path: Path) -> None:
 @cache
 def effect_points(app: CrashApp) -> list[str]:
     """Return the points after the effects of tools."""
-    report = swept(app, staged=True, sample=1)
+    report = swept(app, in_process=True, sample=1)
     return [
         f"{at.number}:after-effect" + (f".{which}" if which > 1 else "")
         for at in report.boundaries
@@ -90,11 +90,11 @@ def test_a_hang_is_a_failure_with_its_stacks() -> None:
     assert result.lives[-1].ended == "hung"
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_a_process_that_ends_by_itself_is_a_failure(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_process_that_ends_by_itself_is_a_failure(*, in_process: bool) -> None:
     """Nobody killed it a second time: whatever it did before, it has not survived."""
     app = CrashApp(bots.build, bots.scenario_dying, name="dying")
-    report = swept(app, point=effect_points(bots.SOUND)[0], staged=staged)
+    report = swept(app, point=effect_points(bots.SOUND)[0], in_process=in_process)
 
     assert [finding.verdict for finding in report.failed[0].wrong] == ["died"]
 
@@ -166,7 +166,7 @@ def test_functions_of_a_running_program_are_refused_beside_threads() -> None:
 @pytest.mark.parametrize("mode", ["every", "actor", "faults"])
 def test_in_one_process_all_modes_are_survived(mode: str) -> None:
     """The same sweep with a log that raises instead of a kill: every point of every mode."""
-    report = swept(CrashApp(bots.build, bots.scenario, name="sound"), mode=mode, staged=True)
+    report = swept(CrashApp(bots.build, bots.scenario, name="sound"), mode=mode, in_process=True)
 
     assert report.ok, told(report)
     assert not report.missed
@@ -175,7 +175,7 @@ def test_in_one_process_all_modes_are_survived(mode: str) -> None:
 def test_what_the_app_says_must_hold_is_asked_each_time() -> None:
     """A tool that is said to be idempotent and is not: only the app's own check can tell."""
     app = CrashApp(bots.build_careless, bots.scenario, bots.check, "careless")
-    report = swept(app, staged=True)
+    report = swept(app, in_process=True)
     verdicts = {finding.verdict for result in report.failed for finding in result.wrong}
 
     assert report.failed[0].point == effect_points(app)[0]
@@ -186,14 +186,14 @@ def test_what_the_app_says_must_hold_is_asked_each_time() -> None:
 
 def test_a_call_that_nobody_can_ask_about_is_unknown_and_not_repeated() -> None:
     """That is allowed: it is told to everybody, and it was not executed twice."""
-    report = swept(CrashApp(bots.build_blind, bots.scenario, name="blind"), staged=True)
+    report = swept(CrashApp(bots.build_blind, bots.scenario, name="blind"), in_process=True)
 
     assert report.ok, told(report)
 
 
 def test_what_does_not_even_run_undisturbed_is_not_swept() -> None:
     """Nothing is blamed on a crash that is wrong without one."""
-    report = swept(CrashApp(bots.build, bots.scenario, _never, "never"), staged=True)
+    report = swept(CrashApp(bots.build, bots.scenario, _never, "never"), in_process=True)
 
     assert not report.ok
     assert report.results == []
@@ -205,10 +205,10 @@ def _never(_runtime: object, _effects: object) -> None:
     raise AssertionError("nothing is ever right")  # noqa: EM101 -- once
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_a_scenario_that_commits_nothing_is_not_said_to_survive(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_scenario_that_commits_nothing_is_not_said_to_survive(*, in_process: bool) -> None:
     """There is nothing to be killed at: that is a mistake, and is told as one."""
-    report = swept(CrashApp(bots.build, _idle, name="idle"), staged=staged)
+    report = swept(CrashApp(bots.build, _idle, name="idle"), in_process=in_process)
 
     assert not report.ok
     assert "without a single commit" in told(report)
@@ -218,10 +218,10 @@ def _idle(_runtime: object) -> None:
     pass
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_one_that_waits_in_vain_undisturbed_is_explained(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_one_that_waits_in_vain_undisturbed_is_explained(*, in_process: bool) -> None:
     """What the runtime says to it is told, with where in the app that was."""
-    report = swept(CrashApp(bots.build_slow, _hasty, name="hasty"), staged=staged)
+    report = swept(CrashApp(bots.build_slow, _hasty, name="hasty"), in_process=in_process)
 
     assert report.results == []
     assert "Unanswered" in told(report)
@@ -232,11 +232,13 @@ def _hasty(runtime: Runtime) -> None:
     bots.talk(runtime, tools=[]).send("hello", message_id="m1").result(0.1)
 
 
-@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("in_process", [False, True])
 @pytest.mark.parametrize("name", ["scenario_twice", "scenario_anew"])
-def test_a_scenario_that_cannot_be_called_again_is_explained(name: str, *, staged: bool) -> None:
+def test_a_scenario_that_cannot_be_called_again_is_explained(
+    name: str, *, in_process: bool
+) -> None:
     """Without ids a resend is a new message: that is said before anything is swept."""
-    report = swept(CrashApp(bots.build, getattr(bots, name), name=name), staged=staged)
+    report = swept(CrashApp(bots.build, getattr(bots, name), name=name), in_process=in_process)
 
     assert not report.ok
     assert "called again on what it left the scenario is not" in told(report)
@@ -247,7 +249,7 @@ def test_a_hang_in_one_process_is_a_failure_too() -> None:
     """The process that hangs gives up by itself, and another one takes its place."""
     app = CrashApp(bots.build, bots.scenario_stuck, name="stuck")
     points = effect_points(bots.SOUND)
-    report = swept(app, point=points[0], patience=3, staged=True)
+    report = swept(app, point=points[0], patience=3, in_process=True)
 
     assert [finding.verdict for finding in report.failed[0].wrong] == ["hang"]
     assert "scenario_stuck" in report.failed[0].stacks
@@ -255,28 +257,28 @@ def test_a_hang_in_one_process_is_a_failure_too() -> None:
 
 def test_another_order_of_events_is_survived_too() -> None:
     """Who runs next is left to a seed, and the same seed gives the same boundaries."""
-    reports = [swept(bots.SOUND, staged=True, order=3, sample=6) for _ in range(2)]
+    reports = [swept(bots.SOUND, in_process=True, order=3, sample=6) for _ in range(2)]
 
     assert reports[0].ok, told(reports[0])
     assert [at.mark for at in reports[0].boundaries] == [at.mark for at in reports[1].boundaries]
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_what_differs_by_itself_is_not_compared(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_what_differs_by_itself_is_not_compared(*, in_process: bool) -> None:
     """A model that never says the same twice: the report says so, and all else is judged."""
     app = CrashApp(bots.build_moody, bots.scenario_small, name="moody")
-    report = swept(app, staged=staged, sample=2)
+    report = swept(app, in_process=in_process, sample=2)
 
     assert report.ok, told(report)
     assert len(report.varies) == 2
     assert "two undisturbed runs differ in this, so it is not compared" in told(report)
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_a_scenario_may_be_async(*, staged: bool) -> None:
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_scenario_may_be_async(*, in_process: bool) -> None:
     """One that awaits its turns is swept as any other."""
     app = CrashApp(bots.build, bots.scenario_async, bots.check, "async")
-    report = swept(app, staged=staged, sample=2)
+    report = swept(app, in_process=in_process, sample=2)
 
     assert report.ok, told(report)
 

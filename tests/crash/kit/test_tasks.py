@@ -100,7 +100,7 @@ def check(runtime: Runtime, effects: Effects) -> None:
 def test_a_task_beside_one_that_awaits_a_turn_does_its_part(scenario: object) -> None:
     """Who approves gets to do so before the deadline, though nobody really waits for them."""
     app = CrashApp(build, scenario, check, "tasks")  # type: ignore[arg-type]  # one of the above
-    report = swept(app, staged=True, mode="all", sample=12)
+    report = swept(app, in_process=True, mode="all", sample=12)
 
     assert report.ok, told(report)
     assert not report.missed
@@ -109,7 +109,7 @@ def test_a_task_beside_one_that_awaits_a_turn_does_its_part(scenario: object) ->
 
 def test_a_time_out_of_the_app_goes_by_the_clock_of_the_stage() -> None:
     """An hour passes at once: it is the app that gives up, and it is not taken for a hang."""
-    report = swept(CrashApp(build, scenario_in_vain, name="in vain"), staged=True)
+    report = swept(CrashApp(build, scenario_in_vain, name="in vain"), in_process=True)
 
     assert "finished: TimeoutError" in told(report)
     assert "hang:" not in told(report)

@@ -13,7 +13,7 @@ from actors.tool.runes import Called, Progress, Result, Rule, Started
 from runefold.testing import Effects
 from runefold.testing.crash import judge
 from runefold.testing.crash.journal import Execution, Memory, Over, Told
-from runefold.testing.crash.logs import StageLog
+from runefold.testing.crash.logs import InProcessLog
 from runefold.testing.crash.watch import Watch
 from runelog.memory import MemoryLog
 from runelog.rune import Change
@@ -121,7 +121,7 @@ def test_an_answer_that_no_model_gave_is_found() -> None:
 def appended(*runes: Rune, durable: bool) -> Sequence[Line]:
     """Return what is noted of an append."""
     journal = Memory()
-    log = StageLog(lambda: 0)
+    log = InProcessLog(lambda: 0)
     log.watch = Watch(1, journal)
     log.append("conv_a", [Change("call_1", 0, runes)], durable=durable)
     return journal.lines()

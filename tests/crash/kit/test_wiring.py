@@ -14,10 +14,10 @@ import pytest
 from runefold import open_hook
 from runefold.testing import CrashApp, CrashReport
 from runefold.testing.crash import judge
+from runefold.testing.crash.in_process import InProcess, InProcessScene
 from runefold.testing.crash.journal import Committed, Memory, Synced, Told
-from runefold.testing.crash.logs import StageLog
+from runefold.testing.crash.logs import InProcessLog
 from runefold.testing.crash.points import aims, parse
-from runefold.testing.crash.stage import Stage, StageScene
 from runefold.testing.crash.trial import Scene
 from runefold.testing.crash.watch import Watch
 from runelog.rune import Change
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from runefold.runtime import Runtime
 
-BOTH: Final = pytest.mark.parametrize("staged", [True, False])
+BOTH: Final = pytest.mark.parametrize("in_process", [True, False])
 
 
 @cache
@@ -42,12 +42,14 @@ def recorded(app: CrashApp) -> CrashReport:
 
 def hit_here(app: CrashApp, point: str, place: Path) -> CrashReport:
     """Hit an app at a point as in one process, and in this one: no server has to start for it."""
-    scene = StageScene(Scene(app, place / "work", place, bots.PATIENCE, place / "baseline"), None)
+    scene = InProcessScene(
+        Scene(app, place / "work", place, bots.PATIENCE, place / "baseline"), None
+    )
     found = scene.record()
     report = CrashReport(
         app=app.name,
         mode="every",
-        staged=True,
+        in_process=True,
         boundaries=found.boundaries,
         messages=found.messages,
         wrong=found.wrong,
@@ -59,9 +61,9 @@ def hit_here(app: CrashApp, point: str, place: Path) -> CrashReport:
     return msgspec.structs.replace(report, results=[result])
 
 
-def hit(app: CrashApp, point: str, place: Path, *, staged: bool) -> CrashReport:
+def hit(app: CrashApp, point: str, place: Path, *, in_process: bool) -> CrashReport:
     """Hit an app at a point, here or in processes that are really killed."""
-    return hit_here(app, point, place) if staged else swept(app, point=point)
+    return hit_here(app, point, place) if in_process else swept(app, point=point)
 
 
 @pytest.fixture(autouse=True)
@@ -99,20 +101,24 @@ def found(report: CrashReport) -> dict[str, str]:
     ],
 )
 def test_a_log_that_does_not_keep_what_it_acknowledged_is_found(
-    scenario: Callable[[Runtime], None], words: str, tmp_path: Path, *, staged: bool
+    scenario: Callable[[Runtime], None], words: str, tmp_path: Path, *, in_process: bool
 ) -> None:
     """Whatever it says to others: every rune is looked for that was once said to be on disk."""
     app = CrashApp(bots.build, scenario, name="forgetful")
-    report = hit(app, f"{commit(bots.SOUND, 'tool.started')}:after-commit", tmp_path, staged=staged)
+    report = hit(
+        app, f"{commit(bots.SOUND, 'tool.started')}:after-commit", tmp_path, in_process=in_process
+    )
 
     assert words in found(report)["acknowledged"], told(report)
 
 
 @BOTH
-def test_a_state_that_drifts_from_its_runes_is_found(tmp_path: Path, *, staged: bool) -> None:
+def test_a_state_that_drifts_from_its_runes_is_found(tmp_path: Path, *, in_process: bool) -> None:
     """All that is in the log is well, and the session believes something else."""
     app = CrashApp(bots.build, broken.scenario_drifting, name="drifting")
-    report = hit(app, f"{commit(bots.SOUND, 'tool.started')}:after-commit", tmp_path, staged=staged)
+    report = hit(
+        app, f"{commit(bots.SOUND, 'tool.started')}:after-commit", tmp_path, in_process=in_process
+    )
 
     assert [*found(report)] == ["state"], told(report)
     assert "the live state is not the replayed one" in found(report)["state"]
@@ -122,10 +128,10 @@ EARLY: Final = CrashApp(broken.build_early, broken.scenario_paused, name="early"
 
 
 @BOTH
-def test_what_an_app_was_told_too_early_is_found(tmp_path: Path, *, staged: bool) -> None:
+def test_what_an_app_was_told_too_early_is_found(tmp_path: Path, *, in_process: bool) -> None:
     """It was told that its message is kept, and a kill took the message."""
     report = hit(
-        EARLY, f"{commit(EARLY, 'session.resumed')}:before-commit", tmp_path, staged=staged
+        EARLY, f"{commit(EARLY, 'session.resumed')}:before-commit", tmp_path, in_process=in_process
     )
 
     assert "told that m1 is accepted, and the log has lost" in found(report)["acknowledged"]
@@ -133,11 +139,11 @@ def test_what_an_app_was_told_too_early_is_found(tmp_path: Path, *, staged: bool
 
 @BOTH
 def test_an_invariant_that_is_broken_without_a_crash_is_told(
-    tmp_path: Path, *, staged: bool
+    tmp_path: Path, *, in_process: bool
 ) -> None:
     """Nothing is swept then, as everything would be blamed on crashes."""
     app = CrashApp(bots.build, broken.scenario_stray, name="stray")
-    report = hit(app, "1:before-commit", tmp_path, staged=staged)
+    report = hit(app, "1:before-commit", tmp_path, in_process=in_process)
 
     assert "invariant" in {finding.verdict for finding in report.wrong}, told(report)
     assert report.results == []
@@ -146,11 +152,13 @@ def test_an_invariant_that_is_broken_without_a_crash_is_told(
 
 @BOTH
 def test_a_turn_that_ends_in_an_error_of_a_fault_nobody_may_notice_is_found(
-    tmp_path: Path, *, staged: bool
+    tmp_path: Path, *, in_process: bool
 ) -> None:
     """Asked again a little later the model would have answered: an app that gives up is found."""
     app = CrashApp(bots.build, broken.scenario_gives_up, name="gives up")
-    report = hit(app, f"{commit(bots.SOUND, 'model.called')}:provider-429", tmp_path, staged=staged)
+    report = hit(
+        app, f"{commit(bots.SOUND, 'model.called')}:provider-429", tmp_path, in_process=in_process
+    )
 
     assert "m1 ended as error" in told(report)
     assert "state" in found(report), told(report)
@@ -160,7 +168,7 @@ def test_of_an_event_that_was_written_twice_the_first_one_counts() -> None:
     """It was acknowledged; that another one took its place, and was acknowledged too, is a loss."""
     journal = Memory()
     for life, text in ((1, "a"), (2, "b")):
-        log = StageLog(lambda: 0)
+        log = InProcessLog(lambda: 0)
         log.watch = Watch(life, journal)
         log.append("conv_a", [Change("call_1", 0, (said(text),))])
     lines = journal.lines()
@@ -184,11 +192,11 @@ def left(report: CrashReport, number: int) -> int:
     ("moment", "kept"), [("before-commit", 0), ("before-sync", 0), ("after-commit", 2)]
 )
 def test_a_kill_leaves_what_its_moment_says(
-    moment: str, kept: int, tmp_path: Path, *, staged: bool
+    moment: str, kept: int, tmp_path: Path, *, in_process: bool
 ) -> None:
     """Of a commit that nobody waited for: all of it after it, and nothing before or unsynced."""
     number = commit(bots.SOUND, "session.input_accepted")
-    report = hit(bots.SOUND, f"{number}:{moment}", tmp_path, staged=staged)
+    report = hit(bots.SOUND, f"{number}:{moment}", tmp_path, in_process=in_process)
     at = report.boundaries[number - 1]
 
     assert report.ok, told(report)
@@ -214,7 +222,7 @@ def test_an_actor_that_is_to_die_does(kind: str, mark: str, tmp_path: Path) -> N
 
 def test_what_an_app_is_told_is_noted(tmp_path: Path) -> None:
     """That its conversation is there, that its message is kept, and how the turn ended."""
-    stage = Stage(None)
+    stage = InProcess(None)
     stage.begin(1, None)
     with open_hook.through(stage):
         runtime = bots.build(tmp_path)
@@ -229,10 +237,14 @@ def test_what_an_app_is_told_is_noted(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_turns_that_nobody_waits_for_are_given_time_to_end(tmp_path: Path, *, staged: bool) -> None:
+def test_turns_that_nobody_waits_for_are_given_time_to_end(
+    tmp_path: Path, *, in_process: bool
+) -> None:
     """They are judged when they have come to rest: undisturbed, and after a crash."""
     app = CrashApp(bots.build, broken.scenario_leaves, broken.check_over, "leaves")
-    report = hit(app, f"{commit(bots.SOUND, 'tool.started')}:after-commit", tmp_path, staged=staged)
+    report = hit(
+        app, f"{commit(bots.SOUND, 'tool.started')}:after-commit", tmp_path, in_process=in_process
+    )
 
     assert report.ok, told(report)
     assert len(report.results[0].lives) == 2

@@ -19,7 +19,7 @@ import msgspec
 from actors.errors import Unanswered
 from actors.tool.output import plain
 from runefold import open_hook
-from runefold.testing.crash import endings, judge, upshot, walkers
+from runefold.testing.crash import endings, judge, outcome, walkers
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.faults import UNTOLD, Faults
@@ -91,7 +91,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     """`finished`, `raised`, or `failed` if the log gave out under it."""
     wrong: list[Finding] = []
-    upshot: upshot.Upshot | None = None
+    outcome: outcome.LogOutcome | None = None
     seconds: float = 0
 
 
@@ -138,12 +138,12 @@ def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
     if not order.judged:
         return Report(status="finished")
     rest(runtime, _REST)
-    want = upshot.decoded(Path(order.baseline).read_bytes()) if order.baseline else None
+    want = outcome.decoded(Path(order.baseline).read_bytes()) if order.baseline else None
     case = Case(order.point, directory, want, strict=order.strict, check=order.check)
     wrong, found = judged(app, runtime, watch, Journal(root / LEDGER), case)
     runtime.close()
     wrong += judge.noted(watch.journal.lines())
-    return Report(status="finished", wrong=wrong, upshot=found)
+    return Report(status="finished", wrong=wrong, outcome=found)
 
 
 def has_failed(log: Log) -> bool:
@@ -196,7 +196,7 @@ class Case(NamedTuple):
     point: str
     directory: Path
     """The app's own."""
-    want: upshot.Upshot | None
+    want: outcome.LogOutcome | None
     """What the undisturbed run came to, if there has been one,"""
     strict: bool = True
     """and whether this one must have come to the same."""
@@ -205,7 +205,7 @@ class Case(NamedTuple):
 
 def judged(
     app: CrashApp, runtime: Runtime, watch: Watch, ledger: Journal, case: Case
-) -> tuple[list[Finding], upshot.Upshot]:
+) -> tuple[list[Finding], outcome.LogOutcome]:
     """Say what is wrong with an app that is at its end and still alive, and what it came to.
 
     But for what was noted on the way: there may be more of that until all is closed.
@@ -220,7 +220,7 @@ def judged(
     wrong += judge.misdone(log, effects)
     wrong += judge.lost(lines, log)
     wrong += judge.untold(log, fault, lines)
-    found = upshot.upshot(log)
+    found = outcome.outcome_of(log)
     if case.want is not None:
         wrong += endings.differences(case.want, found, strict=case.strict)
     return wrong, found
@@ -279,7 +279,7 @@ def rest(runtime: Runtime, seconds: float) -> None:
     """Give turns that nobody waits for some time to end."""
     end = time.monotonic() + seconds
     runtime.log.flush()
-    for name in upshot.conversations(runtime.log):
+    for name in outcome.conversations(runtime.log):
         while is_busy(runtime.log, name) and time.monotonic() < end:
             head = runtime.log.conversation(name).head
             for _ in runtime.log.follow(name, head, wait=0.1):
@@ -289,7 +289,7 @@ def rest(runtime: Runtime, seconds: float) -> None:
 
 def is_busy(log: Log, conversation: str) -> bool:
     """Tell whether turns run that nobody is asked about."""
-    state = upshot.folded(log, conversation)
+    state = outcome.folded(log, conversation)
     return bool(state.running) and not state.approvals
 
 

@@ -17,7 +17,7 @@ from actors.session import runes as sessions
 from actors.session.lifecycle import LIFECYCLE
 from actors.tool import runes as tools
 from actors.turn import runes as turns
-from runefold.testing.crash.wake import Wake
+from runefold.testing.crash.taint import Taint
 from runelog.replay import replay
 from runelog.rune import SYSTEM
 from runelog.rune import State as Standing
@@ -112,7 +112,7 @@ class Talk(msgspec.Struct, frozen=True):
     """Whether one of those decided who speaks from then on."""
 
 
-class Upshot(msgspec.Struct, frozen=True):
+class LogOutcome(msgspec.Struct, frozen=True):
     """What a log came to."""
 
     talks: dict[str, Talk]
@@ -126,7 +126,7 @@ class Upshot(msgspec.Struct, frozen=True):
     """Of an undisturbed run: in what another one differs."""
 
 
-def upshot(log: Log) -> Upshot:
+def outcome_of(log: Log) -> LogOutcome:
     """Tell what a log came to. Everything must be at rest and on disk."""
     talks: dict[str, tuple[int, Talk]] = {}
     problems: list[str] = []
@@ -139,7 +139,7 @@ def upshot(log: Log) -> Upshot:
         begun = envelopes[0].position if envelopes else 0
         talks[name] = (begun, _talk(log, name, envelopes))
     in_order = sorted(talks.items(), key=lambda each: each[1][0])
-    return Upshot({name: talk for name, (_, talk) in in_order}, problems, runes)
+    return LogOutcome({name: talk for name, (_, talk) in in_order}, problems, runes)
 
 
 def conversations(log: Log) -> list[str]:
@@ -163,13 +163,13 @@ def _talk(log: Log, name: str, envelopes: list[Envelope]) -> Talk:
     root = ledger.find(budget, "session")
     payloads = [envelope.payload for envelope in envelopes]
     people = [rune for rune in payloads if isinstance(rune, agents.Spawning)]
-    wake = Wake()
+    taint = Taint()
     for rune in payloads:
-        wake.take(rune)
+        taint.take(rune)
     names = _Messages()
     ends = _ends(envelopes, names)
     histories = [(each, History.read(log, name, each.agent_id, len(envelopes))) for each in people]
-    shown = [_shown(each.role, each.agent_id, history, wake, names) for each, history in histories]
+    shown = [_shown(each.role, each.agent_id, history, taint, names) for each, history in histories]
     results = {rune.call_id: rune.status for rune in payloads if isinstance(rune, tools.Result)}
     return Talk(
         messages=[
@@ -180,15 +180,15 @@ def _talk(log: Log, name: str, envelopes: list[Envelope]) -> Talk:
         ends=ends,
         session=_session(state, came_to_something=_came_to_something(payloads)),
         histories=sorted(shown, key=lambda each: (each.role, each.messages)),
-        calls=_calls(payloads, results, wake, names),
+        calls=_calls(payloads, results, taint, names),
         spent=0 if root is None else root.used.tool_calls,
         doubts=len(state.in_doubt),
         unknown=sum(status == "unknown" for status in results.values()),
         told_doubts=sum(
             message.status == "unknown" for _, history in histories for message in history.messages
         ),
-        shaken=[names.of(wake.messages[turn]) for turn in sorted(wake.shaken)],
-        adrift=wake.adrift,
+        shaken=[names.of(taint.messages[turn]) for turn in sorted(taint.shaken)],
+        adrift=taint.adrift,
     )
 
 
@@ -235,40 +235,40 @@ def _member(member: Member) -> list[Any]:
 
 
 def _calls(
-    runes: list[Rune], results: Mapping[str, str], wake: Wake, names: _Messages
+    runes: list[Rune], results: Mapping[str, str], taint: Taint, names: _Messages
 ) -> dict[str, list[Call]]:
     found: dict[str, list[Call]] = {}
     for rune in runes:
         if isinstance(rune, tools.Called):
             arguments = msgspec.json.encode(rune.arguments, order="deterministic").decode()
             status = results.get(rune.call_id, "")
-            call = Call(rune.tool_name, nameless(arguments), status, rune.call_id not in wake.late)
-            message = names.of(wake.messages.get(rune.turn_id, rune.turn_id))
+            call = Call(rune.tool_name, nameless(arguments), status, rune.call_id not in taint.late)
+            message = names.of(taint.messages.get(rune.turn_id, rune.turn_id))
             found.setdefault(message, []).append(call)
     return found
 
 
-def _shown(role: str, agent: str, history: History, wake: Wake, names: _Messages) -> Shown:
+def _shown(role: str, agent: str, history: History, taint: Taint, names: _Messages) -> Shown:
     """Return what is shown, but for ids."""
     messages: list[tuple[str, str]] = []
-    turns = wake.turns.get(agent, [])
+    turns = taint.turns.get(agent, [])
     begun = 0
     sure: int | None = None
     for who, group in itertools.groupby(history.messages, lambda message: message.role):
         several = list(group)
-        if sure is None and any(message.call_id in wake.causes for message in several):
+        if sure is None and any(message.call_id in taint.causes for message in several):
             sure = len(messages)
         for message in several:
             if who == "user":
-                if sure is None and begun < len(turns) and turns[begun] in wake.from_the_start:
+                if sure is None and begun < len(turns) and turns[begun] in taint.from_the_start:
                     sure = len(messages)
                 begun += 1
             messages.append((who, nameless(message.text)))
     return Shown(
         role,
         messages,
-        [names.of(wake.messages[turn]) for turn in turns],
-        [nameless(wake.inputs[turn]) for turn in turns if turn not in wake.callers],
+        [names.of(taint.messages[turn]) for turn in turns],
+        [nameless(taint.inputs[turn]) for turn in turns if turn not in taint.callers],
         sure,
     )
 
@@ -311,11 +311,11 @@ class _Messages:
         return self._names[message]
 
 
-def encoded(value: Upshot) -> bytes:
+def encoded(value: LogOutcome) -> bytes:
     """Return it as JSON, for another process."""
     return msgspec.json.encode(value)
 
 
-def decoded(value: bytes) -> Upshot:
+def decoded(value: bytes) -> LogOutcome:
     """Read it again."""
-    return msgspec.json.decode(value, type=Upshot)
+    return msgspec.json.decode(value, type=LogOutcome)

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Tape(Random):
+class Choices(Random):
     """Chooses who goes first, and remembers what it chose.
 
-    >>> tape = Tape(7, disorder=100)
-    >>> first = [tape.randrange(10) for _ in range(5)]
-    >>> again = Tape(7, given=tape.chosen)
+    >>> choices = Choices(7, disorder=100)
+    >>> first = [choices.randrange(10) for _ in range(5)]
+    >>> again = Choices(7, given=choices.chosen)
     >>> [again.randrange(10) for _ in range(5)] == first
     True
     >>> again.randrange(10)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runefold.testing.simulation.books import Books
+    from runefold.testing.simulation.ground_truth import GroundTruth
 
 CRASHES: Final = frozenset(
     {
@@ -35,13 +35,13 @@ EXPECTED: Final = (
 """Errors that were caused on purpose, by the last part of their names."""
 
 
-class Ears(logging.Handler):
+class LogCapture(logging.Handler):
     """Hears of every crash."""
 
-    def __init__(self, books: Books) -> None:
-        """Write what is wrong into these books."""
+    def __init__(self, truth: GroundTruth) -> None:
+        """Write what is wrong into these truth."""
         super().__init__(logging.WARNING)
-        self._books = books
+        self._truth = truth
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take notice of what an operator is told."""
@@ -54,7 +54,7 @@ class Ears(logging.Handler):
             return
         about = getattr(record, "actor", "") or getattr(record, "of", "")
         where = [line.strip() for line in text.splitlines() if line.startswith("  File ")][-1:]
-        self._books.complain("no crash", f"{event} {about}: {last} {' '.join(where)}")
+        self._truth.complain("no crash", f"{event} {about}: {last} {' '.join(where)}")
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:

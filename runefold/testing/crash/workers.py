@@ -148,7 +148,7 @@ def threads() -> int:
         return 2
 
 
-class Crew:
+class Workers:
     """Some servers, and the work that is given to them."""
 
     def __init__(self, setup: Setup, app: CrashApp | None, jobs: int) -> None:
@@ -218,7 +218,7 @@ class Crew:
             each.end()
 
     def __enter__(self) -> Self:
-        """Return the crew itself; leaving the block ends it."""
+        """Return the workers itself; leaving the block ends it."""
         return self
 
     def __exit__(self, *exc: object) -> None:

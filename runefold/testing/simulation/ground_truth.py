@@ -14,7 +14,7 @@ class Wrong(NamedTuple):
     message: str
 
 
-class Books:
+class GroundTruth:
     """Counts effects, and remembers what tools and models really said."""
 
     def __init__(self) -> None:

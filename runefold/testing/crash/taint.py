@@ -1,4 +1,4 @@
-"""What an outcome that nobody knows has in its wake: who heard of it, and whom they told."""
+"""What an outcome that nobody knows has in its taint: who heard of it, and whom they told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from runelog.rune import Rune
 
 
-class Wake:
+class Taint:
     """A fold over the runes of a conversation.
 
     A turn is shaken when one of its calls is unknown; so is every later turn of its agent, which is

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actors.model.provider import Message
     from actors.session.lifecycle import State as Session
     from actors.tool.lifecycle import State as Call
-    from runefold.testing.simulation.books import Books
+    from runefold.testing.simulation.ground_truth import GroundTruth
     from runelog.rune import Rune
 
 
@@ -32,12 +32,12 @@ class Sent(NamedTuple):
     mode: str
 
 
-class Wishes:
+class Requests:
     """Remembers what was asked for, and complains of what is done otherwise."""
 
-    def __init__(self, books: Books) -> None:
-        """Begin with no wishes."""
-        self._books = books
+    def __init__(self, truth: GroundTruth) -> None:
+        """Begin with no requests."""
+        self._truth = truth
         self._sent: dict[tuple[str, str], list[Sent]] = {}
         self._accepted: dict[tuple[str, str], sessions.InputAccepted] = {}
         self._waiting: dict[str, list[sessions.InputAccepted]] = {}
@@ -73,7 +73,7 @@ class Wishes:
         found = (rune.content, rune.to, rune.mode)
         if found not in wanted:
             told = f"{rune.message_id} is kept as {found}, and was sent as {sorted(wanted)}"
-            self._books.complain("as sent", told)
+            self._truth.complain("as sent", told)
 
     def _in_order(self, name: str, rune: turns.Started) -> None:
         """Look whether a turn is about the message that is next, and says what that says."""
@@ -83,10 +83,10 @@ class Wishes:
         if [each.message_id for each in following] != [rune.message_id]:
             waiting = [each.message_id for each in mine]
             told = f"{rune.agent_id} takes {rune.message_id} up, and {waiting} wait for it"
-            self._books.complain("in order", told)
+            self._truth.complain("in order", told)
         elif following[0].content != rune.input:
             told = f"{rune.turn_id} is about {rune.input!r}, not {following[0].content!r}"
-            self._books.complain("as sent", told)
+            self._truth.complain("as sent", told)
 
     def _left(self, name: str, message: str) -> None:
         waiting = self._waiting.get(name, [])
@@ -102,7 +102,7 @@ class Wishes:
                 until = None if call is None else call.deadline
                 if until is not None and at >= until:
                     told = f"{call_id} is approved at {at}, and that had to be before {until}"
-                    self._books.complain("in time", told)
+                    self._truth.complain("in time", told)
             case tools.Denied(call_id=call_id, actor="user", trigger=word):
                 self._answers.setdefault((name, call_id), []).append(meant(word))
             case _:
@@ -113,7 +113,7 @@ class Wishes:
         found = self._answers.get((name, call_id), [])
         if meant(verdict) not in found:
             told = f"a human was told that {verdict} counts for {call_id}; on disk is {found}"
-            self._books.complain("never lost", told)
+            self._truth.complain("never lost", told)
 
     # -- models -------------------------------------------------------------------------------
 
@@ -124,8 +124,8 @@ class Wishes:
                 self._as_returned(call, message)
 
     def _as_returned(self, call: str, message: Message) -> None:
-        books, name = self._books, message.call_id
-        said: list[Any] = [*books.returned.get(name, ()), *books.told.get(name, ())]
+        truth, name = self._truth, message.call_id
+        said: list[Any] = [*truth.returned.get(name, ()), *truth.told.get(name, ())]
         if said and message.text not in said:
             told = f"{call} is shown {message.text!r} of {name}, which returned {said!r}"
-            books.complain("as returned", told)
+            truth.complain("as returned", told)

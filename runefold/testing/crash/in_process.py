@@ -1,36 +1,35 @@
 """The same sweep in one process, for speed: the log's append raises instead of a kill.
 
-The whole runtime runs on one thread, its clock by hand and its log in memory; what a kill would end
-is ended by a power cut, at once and everywhere. An app that waits with `turn.result(...)`, or that
-follows a log with `for`, runs as it is. One that starts threads, or that follows a log in an event
-loop, waits for something that nobody does here.
+The whole runtime runs on one thread, with a manual clock and a log in memory; what a kill would end
+is ended by a power cut, at once and everywhere. An app that waits with `turn.result(...)` or with
+`await`, or that follows a log, runs as it is. One that starts threads waits for something that
+never happens here.
 """
 
 from __future__ import annotations
 
 import time
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.clock import SECOND, ManualClock
+from actors.clock import SECOND
 from actors.errors import Crashed, Dead, Unanswered
 from runefold import open_hook
-from runefold.testing.crash import endings, judge, life, upshot
+from runefold.testing.crash import endings, judge, outcome, run_once
 from runefold.testing.crash.faults import Faults
+from runefold.testing.crash.instrumented import Ledger
 from runefold.testing.crash.journal import Execution, Memory, Wrong
 from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.logs import StageLog
+from runefold.testing.crash.logs import InProcessLog
 from runefold.testing.crash.operator import overheard
 from runefold.testing.crash.points import AFTER, FAULTS
 from runefold.testing.crash.record import Recording, added, not_again
-from runefold.testing.crash.rig import FatalHand, dressed, telling
+from runefold.testing.crash.rig import InstrumentedManual, dressed, telling
 from runefold.testing.crash.seen import boundaries, handled
-from runefold.testing.crash.trial import FAULTS_NOTICED, Life, Result, scratch, unmet
+from runefold.testing.crash.trial import FAULTS_NOTICED, ProcessRun, Result, scratch, unmet
 from runefold.testing.crash.watch import Watch
-from runefold.testing.crash.wraps import Ledger
-from runefold.testing.stage import PowerCut, SeededChance
+from runefold.testing.stage import Ports, PowerCut
 from runelog.errors import Closed, Fault
 
 if TYPE_CHECKING:
@@ -51,10 +50,10 @@ _STEPS: Final = 100_000
 
 
 class ManualTime:
-    """The clock by hand, as faults use it: nobody waits here anyway."""
+    """The manual clock, as faults use it."""
 
-    def __init__(self, stage: Stage) -> None:
-        """Belong to a stage."""
+    def __init__(self, stage: InProcess) -> None:
+        """Belong to one in-process sweep."""
         self._stage = stage
 
     def hurry(self) -> None:
@@ -70,37 +69,28 @@ class ManualTime:
             clock.move_to(clock.now() + round(seconds * SECOND))
 
     def outlast(self, call: Call) -> None:
-        """Move the clock beyond a call's time limit: here nobody else can do so meanwhile."""
+        """Move the clock beyond a call's time limit: no other thread could do so meanwhile."""
         self.jump((call.timeout or 0) + 1)
 
     def hang(self, is_over: Callable[[], bool]) -> None:
-        """Do nothing: there is no other thread that could tell how long it took."""
+        """Do nothing: there is no other thread that could measure how long it took."""
 
 
-class Stage:
-    """Where an app lives, is cut off, and lives again: its log and its journal stay."""
+class InProcess(Ports[InProcessLog, InstrumentedManual]):
+    """Where an app runs, is cut off, and runs again; its log and its journal stay."""
 
     def __init__(self, order: int | None) -> None:
         """Begin with an empty log."""
-        self.clock = ManualClock()
+        super().__init__(InProcessLog, InstrumentedManual, order)
         self.journal, self.ledger = Memory(), Memory()
-        self.log = StageLog(self._now)
-        self._order = order
-        self._chance = SeededChance(order or 0)
-        self.scheduler: FatalHand
         self.watch: Watch
         self._faults = Faults(ManualTime(self))
 
-    def _now(self) -> int:
-        # The log outlives the clock: each life begins a new one.
-        return self.clock.now()
-
     def begin(self, number: int, aim: Aim | None, *, messages: bool = False) -> None:
-        """Begin a life, on what the one before it left."""
-        self.log.mend()
-        self.log.failed = None
+        """Begin a run, on what the one before it left."""
         # No process comes back in the very moment in which the one before it went.
-        self.clock = ManualClock(self.clock.now() + 1)
+        self.restart(pause=1)
+        self.log.failed = None
         self.watch = Watch(number, self.journal, aim, self._strike, messages=messages)
         self.log.watch = self.watch
 
@@ -114,22 +104,14 @@ class Stage:
         raise PowerCut
 
     def __call__(self, kind: type[Runtime], directory: Path, options: dict[str, Any]) -> Runtime:
-        """Open a runtime as the app asked for it, but here."""
+        """Open a runtime as the app asked for it, but with these ports."""
         self.log.directory = directory
         self.watch.opened(self.log)
-        choice = None if self._order is None else Random(self._order)  # noqa: S311 -- to be had again
-        self.scheduler = FatalHand(self.clock, choice, lambda: self.log.is_cut)
-        self.scheduler.log = self.log
+        ports = self.ports()
         self.log.scheduler = self.scheduler
         self.scheduler.watch = self.watch
         ledger = Ledger(self.ledger, self.watch, self._faults)
-        chosen = {
-            **dressed(options, ledger),
-            "clock": self.clock,
-            "scheduler": self.scheduler,
-            "chance": self._chance,
-        }
-        return telling(kind, self.watch)(self.log, **chosen)
+        return telling(kind, self.watch)(self.log, **{**dressed(options, ledger), **ports})
 
     def rest(self) -> None:
         """Let turns end that nobody waits for."""
@@ -138,14 +120,14 @@ class Stage:
             if self.scheduler.step():
                 continue
             self.log.flush()
-            busy = any(life.is_busy(self.log, name) for name in upshot.conversations(self.log))
+            busy = any(run_once.is_busy(self.log, name) for name in outcome.conversations(self.log))
             when = self.clock.next_alarm
             if not busy or when is None or when > end:
                 return
             self.clock.move_to(when)
 
 
-class StageScene:
+class InProcessScene:
     """A sweep in one process."""
 
     def __init__(self, scene: Scene, order: int | None) -> None:
@@ -155,7 +137,7 @@ class StageScene:
 
     def record(self) -> Recording:
         """Run the app undisturbed; then see that it can be played again."""
-        stage = Stage(self._order)
+        stage = InProcess(self._order)
         begun = time.monotonic()
         with scratch(self._scene.work) as root:
             stage.begin(1, None, messages=True)
@@ -171,13 +153,13 @@ class StageScene:
             recording = Recording(
                 boundaries=boundaries(lines),
                 messages=handled(lines),
-                upshot=found,
+                outcome=found,
                 wrong=[*wrong, *(Finding("invariant", problem) for problem in found.problems)],
                 seconds=seconds,
                 executions=sum(isinstance(line, Execution) for line in lines),
                 varies=varies,
             )
-            self._scene.baseline.write_bytes(upshot.encoded(found))
+            self._scene.baseline.write_bytes(outcome.encoded(found))
             stage.begin(2, None)
             want = msgspec.structs.replace(found, drawn=False)
             wrong, _ = self._undisturbed(stage, root, want)
@@ -186,18 +168,18 @@ class StageScene:
         return msgspec.structs.replace(recording, wrong=[*recording.wrong, *again])
 
     def _undisturbed(
-        self, stage: Stage, root: Path, want: upshot.Upshot | None = None
-    ) -> tuple[list[Finding], upshot.Upshot | None]:
+        self, stage: InProcess, root: Path, want: outcome.LogOutcome | None = None
+    ) -> tuple[list[Finding], outcome.LogOutcome | None]:
         """Play to the end with nobody in the way; what ends it early is the app's own."""
         try:
             with overheard(stage.watch):
                 return self._finish(stage, root, want)
         except CUT_OFF as error:
-            return [life.raised(error)], None
+            return [run_once.raised(error)], None
 
-    def _another(self) -> tuple[list[Finding], upshot.Upshot | None]:
+    def _another(self) -> tuple[list[Finding], outcome.LogOutcome | None]:
         """Run the app undisturbed once more, from nothing."""
-        stage = Stage(self._order)
+        stage = InProcess(self._order)
         with scratch(self._scene.work) as root:
             stage.begin(1, None)
             return self._undisturbed(stage, root)
@@ -205,10 +187,10 @@ class StageScene:
     def attempt(self, point: Point, aims: Sequence[Aim]) -> Result:
         """Run the app, cut it off, run it again until it comes to its end, and judge that."""
         begun = time.monotonic()
-        stage = Stage(self._order)
-        lives: list[Life] = []
+        stage = InProcess(self._order)
+        lives: list[ProcessRun] = []
         strict = point.kind not in FAULTS_NOTICED
-        want = upshot.decoded(self._scene.baseline.read_bytes())
+        want = outcome.decoded(self._scene.baseline.read_bytes())
         wrong: list[Finding] = []
         with scratch(self._scene.work) as root:
             waiting = list(aims)
@@ -221,7 +203,7 @@ class StageScene:
                 hit = judge.hit_at(stage.journal.lines(), number)
                 found = judge.found_at(stage.journal.lines(), number)
                 ended: Any = "killed" if cut else "finished"
-                lives.append(Life(number, ended, 0, hit, found))
+                lives.append(ProcessRun(number, ended, 0, hit, found))
                 if not cut:
                     break
         lines = [*stage.journal.lines(), *stage.ledger.lines()]
@@ -237,7 +219,7 @@ class StageScene:
         return unmet(result, lines) if waiting or (aim is not None and not hit) else result
 
     def _lived(
-        self, stage: Stage, root: Path, point: Point, want: upshot.Upshot, *, strict: bool
+        self, stage: InProcess, root: Path, point: Point, want: outcome.LogOutcome, *, strict: bool
     ) -> tuple[bool, list[Finding]]:
         """Live one life; tell whether it was cut off, and what is wrong."""
         try:
@@ -246,20 +228,20 @@ class StageScene:
         except CUT_OFF as error:
             if stage.log.is_cut or stage.log.failed is not None:
                 return True, []
-            return False, [life.raised(error)]
+            return False, [run_once.raised(error)]
 
     def _finish(
         self,
-        stage: Stage,
+        stage: InProcess,
         root: Path,
-        want: upshot.Upshot | None,
+        want: outcome.LogOutcome | None,
         point: Point | None = None,
         *,
         strict: bool = True,
-    ) -> tuple[list[Finding], upshot.Upshot | None]:
+    ) -> tuple[list[Finding], outcome.LogOutcome | None]:
         """Play to the end and judge; what ends it early is raised."""
         app, number = self._scene.app, stage.watch.life
-        directory = root / life.APP
+        directory = root / run_once.APP
         directory.mkdir(exist_ok=True)
         told = stage.journal.lines() if number > 1 else []
         try:
@@ -267,14 +249,14 @@ class StageScene:
                 runtime = app.opened(directory)
             for each in judge.forgotten(told, stage.log):
                 stage.journal.note(Wrong(number, each.verdict, each.message))
-            life.play(app, runtime, stage.watch, lambda: stage.log.failed is not None)
+            run_once.play(app, runtime, stage.watch, lambda: stage.log.failed is not None)
             stage.rest()
-            case = life.Case("" if point is None else str(point), directory, want, strict)
-            wrong, found = life.judged(app, runtime, stage.watch, stage.ledger, case)
+            case = run_once.Case("" if point is None else str(point), directory, want, strict)
+            wrong, found = run_once.judged(app, runtime, stage.watch, stage.ledger, case)
         except CUT_OFF:
             raise
         except Exception as error:
             if stage.log.is_cut or stage.log.failed is not None:
                 raise PowerCut from error
-            return [life.raised(error)], None
+            return [run_once.raised(error)], None
         return [*wrong, *judge.noted(stage.journal.lines())], found
