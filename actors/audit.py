@@ -31,6 +31,9 @@ class Audit:
         del envelope
         yield from ()
 
+    def skipped(self, envelope: Envelope) -> None:
+        """Take notice of a rune of a kind that this code does not know."""
+
     def ended(self, at: int, entity: str) -> Iterator[Found]:
         """Yield what is wrong now that an entity has come to its end, at that event."""
         del at, entity

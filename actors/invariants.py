@@ -95,6 +95,8 @@ class _Book:
             yield Found("INV-EVENTID-MONOTONIC", at, message, "fatal")
         self._last = at
         if isinstance(rune, Unknown | Tombstone):
+            for audit in self._audits:
+                audit.skipped(envelope)
             return
         for audit in self._audits:
             yield from audit.take(envelope)

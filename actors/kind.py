@@ -8,30 +8,42 @@ bring machines of their own through the same door.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from actors.command import Commands
-from actors.entity import Entity
+from actors.entity import Routing
 from runelog.codec import Codec
 from runelog.errors import Refused
 from runelog.lifecycle import targets
 from runelog.rune import is_id, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from enum import StrEnum
 
     from actors.audit import Audit
     from actors.children import OnClose
     from actors.command import Command
+    from actors.entity import Placed, Stamp
     from actors.shell import Shell
+    from runelog.lifecycle import Lifecycle
     from runelog.rune import Rune
 
 Waits: TypeAlias = "Callable[[str], bool | None]"
 """Say of an id whether the entity that answers for it waits for a human; None if none does."""
+
+
+def _own(_state: Any, _rune: Rune) -> Routing:  # noqa: ANN401 -- of whichever lifecycle
+    """Keep a rune: nothing else observes it."""
+    return Routing("")
+
+
+def _nowhere(_state: Any) -> tuple[None, None]:  # noqa: ANN401 -- as above
+    """Belong to no agent and no turn."""
+    return None, None
 
 
 def _never(_state: Any, _waits: Waits) -> bool:  # noqa: ANN401 -- of whichever lifecycle
@@ -105,9 +117,24 @@ def without_ids(value: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Kind(Entity):
+class Kind:
     """A kind of entity. What is not given has a default that suits most machines."""
 
+    lifecycle: Lifecycle[Any, Any, Any, Any]
+    route: Callable[[Any, Rune], Routing] = field(default=_own)
+    """Where a rune that an entity decided belongs, given its state before that rune.
+
+    Only by its id, which is so from its birth on: what it has come to makes no difference. An
+    owner that is empty stands for the entity itself.
+    """
+    internal: frozenset[type] = frozenset()
+    """Effects that are commands of the same law: decided at once, in the same append."""
+    external: frozenset[type] = frozenset()
+    """Effects that touch the outside world: the log is settled before they begin."""
+    context: Callable[[Any], tuple[str | None, str | None]] = field(default=_nowhere)
+    """The agent and the turn that such an entity belongs to."""
+    pieces: frozenset[type[Rune]] = frozenset()
+    """Runes that come in streams: they are followed, and an operator is not told of each."""
     births: tuple[type[Rune], ...] = ()
     """The runes that begin such an entity; its parent appends them. The first of `runes` if none
     is given."""
@@ -178,12 +205,6 @@ class Kind(Entity):
                 object.__setattr__(self, "actor", type(name, (self.actor,), {}))
             self.actor.kind = self
 
-    @classmethod
-    def of(cls, entity: Entity, **facts: Any) -> Self:  # noqa: ANN401 -- the fields above
-        """Return a kind with the law of an entity."""
-        law = {each.name: getattr(entity, each.name) for each in fields(entity) if each.init}
-        return cls(**{**law, **facts})
-
     @property
     def is_root(self) -> bool:
         """Whether a conversation begins with it."""
@@ -204,6 +225,93 @@ class Kind(Entity):
     def family(self) -> str:
         """The part before the dot in the kinds of its own runes, its lifecycle's name as a rule."""
         return kind_of(self.runes[0]).partition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The lifecycle's name."""
+        return self.lifecycle.name
+
+    def cascade(
+        self,
+        me: str,
+        state: Any,  # noqa: ANN401 -- of whichever lifecycle
+        runes: Sequence[Rune],
+    ) -> tuple[Any, list[Rune]]:
+        """Fold `runes` and everything inward that is then due; return the state and all runes.
+
+        What was decided for others is folded only if `me` observes it, as in a replay.
+        """
+        state, placed, _ = self.cascaded(me, state, runes)
+        return state, [rune for _, rune in placed]
+
+    def cascaded(
+        self,
+        me: str,
+        state: Any,  # noqa: ANN401 -- of whichever lifecycle
+        runes: Sequence[Rune],
+        due: Sequence[Any] | None = None,
+        stamp: Stamp | None = None,
+    ) -> tuple[Any, list[Placed], Sequence[Any]]:
+        """Do as `cascade`; say where each rune belongs and what is due in the end as well.
+
+        Both are known on the way, and to find them out once more costs time. So does what is due
+        in `state`: a caller that knows it passes it, if there are no `runes`. `stamp` puts
+        deadlines into runes that enter a phase with a time-out.
+        """
+        placed: list[Placed] = []
+        lifecycle, internal = self.lifecycle, self.internal
+        for _ in range(_PATIENCE):
+            if runes:
+                state = self.laid_out(me, state, runes, placed, stamp)
+                due = None
+            if due is None:
+                due = lifecycle.due(state)
+            for at_once in due:
+                if type(at_once) in internal:
+                    break
+            else:
+                return state, placed, due
+            runes = lifecycle.decide(state, at_once)
+            if not runes:
+                msg = f"{self.name}: {type(at_once).__name__} is due and decides nothing"
+                raise AssertionError(msg)
+        msg = f"{self.name}: what is due inward does not come to an end"
+        raise AssertionError(msg)
+
+    def folded(
+        self,
+        me: str,
+        state: Any,  # noqa: ANN401 -- as above
+        runes: Sequence[Rune],
+    ) -> Any:  # noqa: ANN401 -- as above
+        """Return the state after those of `runes` that are in this entity's own stream."""
+        return self.laid_out(me, state, runes, [])
+
+    def laid_out(
+        self,
+        me: str,
+        state: Any,  # noqa: ANN401 -- as above
+        runes: Sequence[Rune],
+        placed: list[Placed],
+        stamp: Stamp | None = None,
+    ) -> Any:  # noqa: ANN401 -- as above
+        """Do as `folded`, and add all of the runes to those that are `placed`."""
+        route, lifecycle = self.route, self.lifecycle
+        for each in runes:
+            rune = each
+            at = route(state, rune)
+            if not at.owner:
+                at = Routing(me, at.observers)
+            if at.owner == me or me in at.observers:
+                if stamp is not None:
+                    rune = stamp(lifecycle, state, rune)
+                state = lifecycle.apply(state, rune)
+            placed.append((at, rune))
+        return state
+
+
+_PATIENCE = 1_000
+"""How many inward decisions may follow from one: a law that needs more goes round in circles."""
 
 
 class Kinds:

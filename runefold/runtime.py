@@ -304,7 +304,7 @@ class Runtime(Commander):
         Ask it as often as you like: it reads only what is new.
         """
         self.home.check()
-        return Monitor(self.log, rules, now=self.clock.now)
+        return Monitor(self.log, rules, now=self.clock.now, kinds=self.kinds)
 
     def tree(self) -> Node:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""

@@ -246,7 +246,7 @@ class Session:
         """Return what became of the session, or of an agent, a turn, a call in it, until now."""
         check_id(entity, "entity id")
         runtime = self._runtime
-        return history(runtime.log, self.id, entity, runtime.clock.now())
+        return history(runtime.log, self.id, entity, runtime.clock.now(), runtime.kinds)
 
     def runes(
         self,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.agent import lifecycle as law
 from actors.agent import runes
 from actors.agent.actor import AgentActor
-from actors.agent.lifecycle import ENTITY
 from actors.agent.requests import COMMANDS
 from actors.kind import Kind, in_a_line
 
@@ -33,8 +33,13 @@ def outcome(state: State) -> dict[str, Any]:
     }
 
 
-KIND: Final = Kind.of(
-    ENTITY,
+KIND: Final = Kind(
+    lifecycle=law.LIFECYCLE,
+    route=law.route,
+    is_open=law.is_open,
+    context=law.context,
+    internal=law.INTERNAL,
+    external=law.EXTERNAL,
     prefix="agt",
     parents=("session",),
     in_table=False,  # the session's law knows it

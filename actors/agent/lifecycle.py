@@ -29,7 +29,7 @@ from actors.agent.runes import (
     Terminated,
 )
 from actors.budget import runes as budgets
-from actors.entity import Actor, Entity, Routing
+from actors.entity import Actor, Routing
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table, refusal
@@ -280,13 +280,4 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
-)
-ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE,
-    route=route,
-    births=(Spawning,),
-    is_open=is_open,
-    context=context,
-    internal=INTERNAL,
-    external=EXTERNAL,
 )

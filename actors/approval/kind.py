@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.approval import lifecycle as law
 from actors.approval import runes
-from actors.approval.lifecycle import ENTITY
 from actors.kind import Kind, in_a_line
 
 if TYPE_CHECKING:
@@ -27,8 +27,12 @@ def outcome(state: State) -> dict[str, Any]:
     }
 
 
-KIND: Final = Kind.of(
-    ENTITY,
+KIND: Final = Kind(
+    lifecycle=law.LIFECYCLE,
+    route=law.route,
+    is_open=law.is_open,
+    deadline=law.deadline,
+    context=law.context,
     prefix="apr",
     parents=("tool",),
     runes=(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, Never, TypeAlias, assert_never
 import msgspec
 
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
-from actors.entity import Entity, Routing
+from actors.entity import Routing
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
 
@@ -199,6 +199,10 @@ def is_open(_state: State) -> bool:
     return False
 
 
+def deadline(_state: State) -> None:
+    """Say that it need not be looked at: its asker has the same deadline, and withdraws it."""
+
+
 def context(state: State) -> tuple[str | None, str | None]:
     """Return the agent whose model asked for the call."""
     return state.agent_id or None, None
@@ -206,7 +210,4 @@ def context(state: State) -> tuple[str | None, str | None]:
 
 LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
-)
-ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE, route=route, births=(Requested,), is_open=is_open, context=context
 )

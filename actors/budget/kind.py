@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.budget import lifecycle as law
 from actors.budget import runes
 from actors.budget.audits import Money
-from actors.budget.lifecycle import ENTITY, spoken_for
+from actors.budget.lifecycle import spoken_for
 from actors.budget.runes import WHATS
 from actors.kind import Kind, in_a_line
 
@@ -53,8 +54,11 @@ def outcome(state: State) -> dict[str, Any]:
     }
 
 
-KIND: Final = Kind.of(
-    ENTITY,
+KIND: Final = Kind(
+    lifecycle=law.LIFECYCLE,
+    route=law.route,
+    is_open=law.is_open,
+    internal=frozenset({law.Warn}),
     prefix="budget",
     single=True,
     parents=("session",),

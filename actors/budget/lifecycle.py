@@ -32,7 +32,7 @@ from actors.budget.runes import (
     Warning,  # noqa: A004 -- named as its kind
     What,
 )
-from actors.entity import Entity, Routing
+from actors.entity import Routing
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
 
@@ -313,12 +313,4 @@ def is_open(_state: State) -> bool:
 
 LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
-)
-
-ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE,
-    route=route,
-    births=(Opened,),
-    is_open=is_open,
-    internal=frozenset({Warn}),
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.kind import Kind, in_a_line
+from actors.model import lifecycle as law
 from actors.model import runes
 from actors.model.actor import ModelActor
-from actors.model.lifecycle import ENTITY, Phase
+from actors.model.lifecycle import Phase
 
 if TYPE_CHECKING:
     from actors.model.lifecycle import State
@@ -25,8 +26,15 @@ def outcome(state: State) -> dict[str, Any] | None:
     return {"model": state.model, "round": state.round}
 
 
-KIND: Final = Kind.of(
-    ENTITY,
+KIND: Final = Kind(
+    lifecycle=law.LIFECYCLE,
+    route=law.route,
+    is_open=law.is_seen_to,
+    deadline=law.deadline,
+    context=law.context,
+    internal=law.INTERNAL,
+    external=law.EXTERNAL,
+    pieces=frozenset({runes.AssistantDelta}),
     prefix="model",
     parents=("turn",),
     runes=(

@@ -24,7 +24,7 @@ import msgspec
 
 from actors.budget.runes import Amounts, Settled
 from actors.commands import Cancel, Recover, TimeUp
-from actors.entity import Actor, Entity, Routing
+from actors.entity import Actor, Routing
 from actors.model.runes import (
     CRASH,
     AskedCall,
@@ -331,16 +331,4 @@ LIFECYCLE: Final = Lifecycle(
     # the call ended is late, not illegal: it is kept and changes nothing.
     observed=frozenset({AssistantDelta}),
     version=2,
-)
-
-ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE,
-    route=route,
-    births=(Called,),
-    is_open=is_seen_to,
-    deadline=deadline,
-    context=context,
-    internal=INTERNAL,
-    external=EXTERNAL,
-    pieces=frozenset({AssistantDelta}),
 )

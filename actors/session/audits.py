@@ -62,6 +62,10 @@ class Supervision(Audit):
             case _:
                 pass
 
+    def skipped(self, envelope: Envelope) -> None:
+        """Take notice of an entity of a kind that is not known: it may call tools."""
+        self._living.add(envelope.owner)
+
     def ended(self, at: int, entity: str) -> Iterator[Found]:
         """Take notice of an end."""
         del at

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors import children
 from actors.kind import Kind, in_a_line
+from actors.session import lifecycle as law
 from actors.session import runes
 from actors.session.actor import SessionActor
 from actors.session.audits import Supervision
-from actors.session.lifecycle import ENTITY, is_at_work
+from actors.session.lifecycle import is_at_work
 from actors.session.requests import COMMANDS
 
 if TYPE_CHECKING:
@@ -75,8 +76,13 @@ def _member(member: Member) -> tuple[Any, ...]:
     return member.parent_id is None, member.model, member.ready, member.spent, *ends
 
 
-KIND: Final = Kind.of(
-    ENTITY,
+KIND: Final = Kind(
+    lifecycle=law.LIFECYCLE,
+    route=law.route,
+    is_open=law.is_open,
+    internal=frozenset(
+        {law.Activate, law.Suspend, law.Unsuspend, law.RefuseInputs, law.CloseBudget, law.Finish}
+    ),
     prefix="session",
     single=True,
     streams=("msg",),

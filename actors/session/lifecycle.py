@@ -32,7 +32,7 @@ from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts
 from actors.children import Adopt, EnsureChild, NoteRestart, Reopen, Rest, StopChild
-from actors.entity import Actor, Entity, Routing
+from actors.entity import Actor, Routing
 from actors.session.commands import Archive, Close, HandOver, Pause, Resume
 from actors.session.members import (
     Member,
@@ -1084,12 +1084,4 @@ LIFECYCLE: Final = Lifecycle(
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
     version=6,
-)
-
-ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE,
-    route=route,
-    births=(Created,),
-    is_open=is_open,
-    internal=frozenset({Activate, Suspend, Unsuspend, RefuseInputs, CloseBudget, Finish}),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.kind import Kind, in_a_line, without_ids
+from actors.tool import lifecycle as law
 from actors.tool import runes
 from actors.tool.actor import ToolActor, near
 from actors.tool.audits import Tools
-from actors.tool.lifecycle import ENTITY, Phase
+from actors.tool.lifecycle import Phase
 from actors.tool.requests import COMMANDS
 
 if TYPE_CHECKING:
@@ -36,8 +37,17 @@ def outcome(state: State) -> dict[str, Any]:
     }
 
 
-KIND: Final = Kind.of(
-    ENTITY,
+KIND: Final = Kind(
+    lifecycle=law.LIFECYCLE,
+    route=law.route,
+    is_open=law.is_open,
+    deadline=law.deadline,
+    internal=frozenset({law.Begin}),
+    # A call whose beginning is due in the log, since it was approved while no process ran it,
+    # begins when it is taken over: its time runs from then.
+    external=frozenset({law.RunTool, law.Probe, law.Begin}),
+    pieces=frozenset({runes.Progress}),
+    context=law.context,
     prefix="call",
     parents=("turn",),
     runes=(

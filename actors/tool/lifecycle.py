@@ -29,7 +29,7 @@ from actors.approval import runes as approval
 from actors.budget import lifecycle as ledger
 from actors.budget.runes import BUDGET_EXHAUSTED, Exhausted, Reserved, Settled
 from actors.commands import Cancel, Recover, TimeUp
-from actors.entity import Entity, Routing
+from actors.entity import Routing
 from actors.tool.runes import (
     APPROVAL_TIMEOUT,
     IN_DOUBT,
@@ -816,18 +816,4 @@ LIFECYCLE: Final = Lifecycle(
         Timeout(Phase.EXECUTING, TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
     ),
     version=2,
-)
-
-ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE,
-    route=route,
-    births=(Called,),
-    is_open=is_open,
-    deadline=deadline,
-    internal=frozenset({Begin}),
-    # A call whose beginning is due in the log, since it was approved while no process ran it,
-    # begins when it is taken over: its time runs from then.
-    external=frozenset({RunTool, Probe, Begin}),
-    pieces=frozenset({Progress}),
-    context=context,
 )

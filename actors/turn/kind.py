@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.kind import Kind, in_a_line
+from actors.turn import lifecycle as law
 from actors.turn import runes
 from actors.turn.actor import TurnActor
 from actors.turn.audits import Turns
-from actors.turn.lifecycle import ENTITY, works
+from actors.turn.lifecycle import works
+from actors.turn.time_slices import StopClock, Tick
 
 if TYPE_CHECKING:
     from actors.kind import Waits
@@ -46,8 +48,14 @@ def outcome(state: State) -> dict[str, Any]:
     }
 
 
-KIND: Final = Kind.of(
-    ENTITY,
+KIND: Final = Kind(
+    lifecycle=law.LIFECYCLE,
+    route=law.route,
+    is_open=law.is_open,
+    deadline=law.deadline,
+    context=law.context,
+    internal=frozenset({law.CloseRound, law.RestartStream, law.HoldUp, law.GoOn}),
+    external=frozenset({Tick, StopClock}),
     prefix="turn",
     parents=("session",),
     in_table=False,  # the session's law knows it

@@ -34,7 +34,7 @@ from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.commands import Recover, TimeUp
-from actors.entity import Actor, Entity, Routing
+from actors.entity import Actor, Routing
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.runes import CRASH
@@ -854,15 +854,4 @@ LIFECYCLE: Final = Lifecycle(
         ),
     ),
     version=5,
-)
-
-ENTITY: Final = Entity(
-    lifecycle=LIFECYCLE,
-    route=route,
-    births=(Started,),
-    is_open=is_open,
-    deadline=deadline,
-    context=context,
-    internal=frozenset({CloseRound, RestartStream, HoldUp, GoOn}),
-    external=frozenset({Tick, StopClock}),
 )

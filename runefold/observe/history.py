@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from enum import StrEnum
 
-    from actors.kind import Kind
+    from actors.kind import Kind, Kinds
     from runelog.log import Log
     from runelog.rune import Envelope
 
@@ -101,9 +101,9 @@ class Path:
         )
 
 
-def born(envelope: Envelope) -> Path | None:
+def born(envelope: Envelope, kinds: Kinds = KINDS) -> Path | None:
     """Return where an entity begins, if this rune gives birth to it."""
-    kind = KINDS.births.get(type(envelope.payload))
+    kind = kinds.births.get(type(envelope.payload))
     if kind is None:
         return None
     time, event_id = envelope.time, envelope.event_id
@@ -141,7 +141,7 @@ class History:
         return found
 
 
-def history(log: Log, conversation: str, entity: str, now: int) -> History:
+def history(log: Log, conversation: str, entity: str, now: int, kinds: Kinds = KINDS) -> History:
     """Return what became of an entity until now, or refuse one that is not there."""
     path: Path | None = None
     moves: list[Move] = []
@@ -150,7 +150,7 @@ def history(log: Log, conversation: str, entity: str, now: int) -> History:
         if isinstance(envelope.payload, _SKIPPED):
             continue
         if path is None:
-            path = born(envelope) if envelope.owner == entity else None
+            path = born(envelope, kinds) if envelope.owner == entity else None
             if path is None:
                 break
         led.append((envelope.event_id, envelope.kind))
@@ -175,14 +175,14 @@ def history(log: Log, conversation: str, entity: str, now: int) -> History:
     )
 
 
-def moves(log: Log, conversation: str, entity: str) -> Iterator[Move]:
+def moves(log: Log, conversation: str, entity: str, kinds: Kinds = KINDS) -> Iterator[Move]:
     """Yield the moves of an entity, those there were and those to come, until it is over."""
     path: Path | None = None
     for item in log.follow(conversation):
         if isinstance(item, Gap) or isinstance(item.payload, _SKIPPED):
             continue
         if path is None and item.owner == entity:
-            path = born(item)
+            path = born(item, kinds)
         if path is None or entity not in {item.owner, *item.observers}:
             continue
         move = path.take(item)

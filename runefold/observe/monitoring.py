@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,21 +21,14 @@ from actors.session import runes as sessions
 from runefold import checks
 from runefold.observe.history import Path, born
 from runelog.errors import Refused
-from runelog.rune import SYSTEM, Gap, State, Tombstone, Unknown
+from runelog.rune import Gap, State, Tombstone, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from actors.kind import Kinds
     from runelog.log import Log
     from runelog.rune import Envelope, Rune
-
-STUCK: Final[Mapping[str, float]] = {
-    f"{kind.name}.{phase}": seconds for kind in KINDS for phase, seconds in kind.stuck.items()
-}
-"""Seconds after which an entity that is still in a phase is stuck; others may take any time."""
-PHASES: Final = frozenset(
-    f"{each.name}.{phase.value}" for each in KINDS for phase in each.lifecycle.table
-)
 
 
 @dataclass(frozen=True)
@@ -44,7 +37,7 @@ class Rules:
 
     >>> Rules(stuck={"tool.executing": 30, "session.suspended": None}, failing=5).failing
     5
-    >>> Rules(stuck={"tool.running": 30})
+    >>> Rules(stuck={"tool.running": 30}).limits(KINDS)
     Traceback (most recent call last):
     ...
     runelog.errors.Refused: there is no phase tool.running: `runefold lifecycles` lists them
@@ -63,16 +56,21 @@ class Rules:
             msg = f"stuck is {checks.shown(self.stuck)}: give seconds by phase, in a dict"
             raise Refused(msg)
         for name, seconds in self.stuck.items():
-            if name not in PHASES:
-                msg = f"there is no phase {name}: `runefold lifecycles` lists them"
-                raise Refused(msg)
             if seconds is not None:
                 checks.number(seconds, f"the seconds of {name}", zero=True)
         checks.count(self.failing, "failing", least=1)
 
-    def limits(self) -> dict[str, float]:
-        """Return how many seconds may be spent in which phase."""
-        return {name: at for name, at in {**STUCK, **self.stuck}.items() if at is not None}
+    def limits(self, kinds: Kinds) -> dict[str, float]:
+        """Return how many seconds may be spent in which phase; `Refused` if there is no such."""
+        known = {f"{kind.name}.{phase.value}" for kind in kinds for phase in kind.lifecycle.table}
+        for name in self.stuck:
+            if name not in known:
+                msg = f"there is no phase {name}: `runefold lifecycles` lists them"
+                raise Refused(msg)
+        found: dict[str, float | None] = {
+            f"{kind.name}.{phase}": at for kind in kinds for phase, at in kind.stuck.items()
+        }
+        return {name: at for name, at in {**found, **self.stuck}.items() if at is not None}
 
 
 class Alert(msgspec.Struct, frozen=True):
@@ -131,11 +129,14 @@ class Monitor:
         *,
         conversation: str = "",
         now: Callable[[], int] = time.time_ns,
+        kinds: Kinds = KINDS,
     ) -> None:
         """Begin before the first rune; of one conversation only, if it is named."""
         self._log = log
         self._now = now
+        self._kinds = kinds
         self._rules = rules or Rules()
+        self._limits = self._rules.limits(kinds)
         self._only = conversation
         self._after = 0
         self._talks: dict[str, _Talk] = {}
@@ -165,12 +166,12 @@ class Monitor:
     def take(self, envelope: Envelope) -> None:
         """Take in one rune, in order."""
         rune = envelope.payload
-        if envelope.conversation == SYSTEM or isinstance(rune, Tombstone | Unknown):
+        if isinstance(rune, Tombstone | Unknown):
             return
         self._first = self._first or envelope.time
         talk = self._talks.setdefault(envelope.conversation, _Talk())
         if envelope.owner not in talk.paths:
-            path = born(envelope)
+            path = born(envelope, self._kinds)
             if path is not None:
                 talk.paths[envelope.owner] = path
                 self._sum(path).entered += 1
@@ -225,7 +226,7 @@ class Monitor:
             for path in talk.paths.values():
                 here.setdefault((path.kind.name, path.phase.value), []).append(path.since)
         hours = max(now - self._first, SECOND) / (3_600 * SECOND)
-        order = [(each.name, phase.value) for each in KINDS for phase in each.lifecycle.table]
+        order = [(each.name, phase.value) for each in self._kinds for phase in each.lifecycle.table]
         found = []
         for key in order:
             if key in self._sums:
@@ -245,7 +246,7 @@ class Monitor:
 
     def _ended(self, key: tuple[str, str]) -> bool:
         """Tell whether a phase has no way out."""
-        kind = KINDS[key[0]]
+        kind = self._kinds[key[0]]
         return any(phase.value == key[1] and not row for phase, row in kind.lifecycle.table.items())
 
     def alerts(self) -> list[Alert]:
@@ -260,7 +261,7 @@ class Monitor:
         return sorted(found, key=lambda each: (each.since, each.conversation, each.event_id))
 
     def _of_paths(self, conversation: str, talk: _Talk, now: int) -> Iterator[Alert]:
-        limits = self._rules.limits()
+        limits = self._limits
         for path in talk.paths.values():
             name, since, at = path.name, path.since, path.event_id
             if path.invalid is not None:

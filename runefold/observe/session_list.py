@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.session.lifecycle import ENTITY, Phase, in_doubt
+from actors.session.kind import KIND
+from actors.session.lifecycle import Phase, in_doubt
 from actors.tool.runes import Called
 from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
@@ -76,7 +77,7 @@ def listed(log: Log, conversation: Conversation) -> Listed | None:
     try:
         if not log.version(conversation.id, _SESSION):
             return None
-        state, _, _ = replay(log, conversation.id, ENTITY.lifecycle, entity=_SESSION)
+        state, _, _ = replay(log, conversation.id, KIND.lifecycle, entity=_SESSION)
     except (Corrupt, IllegalTransition):
         # One that cannot be read must not keep the others from being listed.
         return Listed(conversation.id, DAMAGED, last_time=conversation.last_time)

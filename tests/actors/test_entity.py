@@ -8,7 +8,8 @@ from typing import TypeAlias
 import msgspec
 import pytest
 
-from actors.entity import Entity, Moved, Routing
+from actors.entity import Moved, Routing
+from actors.kind import Kind
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import Lifecycle, fold, refusal
 from runelog.rune import Rune
@@ -125,7 +126,9 @@ LIFECYCLE: Lifecycle[Phase, State, Command, object] = Lifecycle(
     evolve=evolve,
     due=due,
 )
-ENTITY = Entity(
+ENTITY = Kind(
+    prefix=LAMP,
+    runes=(Switched, Warmed, Lit),
     lifecycle=LIFECYCLE,
     route=route,
     births=(Switched,),
@@ -156,7 +159,9 @@ def test_nothing_decided_may_still_leave_something_due() -> None:
 def test_a_cascade_folds_as_a_replay_does() -> None:
     """Runes for others are folded only if the entity observes them: then a replay sees them too."""
     watching = msgspec.structs.replace(State(), phase=Phase.ON, degrees=3, used=2)
-    entity = Entity(
+    entity = Kind(
+        prefix=LAMP,
+        runes=(Switched, Warmed, Lit),
         lifecycle=LIFECYCLE,
         route=seen,
         births=(),
@@ -183,7 +188,7 @@ def test_a_rune_that_cannot_be_folded_never_gets_further() -> None:
         ENTITY.cascade(LAMP, State(), [Lit()])
 
 
-def changed(**changes: object) -> Entity:
+def changed(**changes: object) -> Kind:
     """Return the lamp with another law."""
     known = {
         "name": LAMP,
@@ -194,8 +199,14 @@ def changed(**changes: object) -> Entity:
         "due": due,
     }
     law: Lifecycle[Phase, State, Command, object] = Lifecycle(**{**known, **changes})  # type: ignore[arg-type]  # as above, by name
-    return Entity(
-        lifecycle=law, route=route, births=(), is_open=bool, internal=frozenset({Warm, Light})
+    return Kind(
+        prefix=LAMP,
+        runes=(Switched, Warmed, Lit),
+        lifecycle=law,
+        route=route,
+        births=(),
+        is_open=bool,
+        internal=frozenset({Warm, Light}),
     )
 
 
@@ -220,7 +231,14 @@ def test_an_inward_decision_that_is_refused_is_raised() -> None:
 
 def test_an_entity_goes_by_the_name_of_its_law_and_has_no_deadline_unless_said() -> None:
     """What is not said is nothing: no deadline, nothing inward, nothing outside."""
-    plain = Entity(lifecycle=LIFECYCLE, route=route, births=(), is_open=bool)
+    plain = Kind(
+        prefix=LAMP,
+        runes=(Switched, Warmed, Lit),
+        lifecycle=LIFECYCLE,
+        route=route,
+        births=(),
+        is_open=bool,
+    )
 
     assert plain.name == LAMP
     assert plain.deadline(State()) is None

@@ -174,4 +174,4 @@ def test_what_was_archived_is_counted_and_not_kept_in_mind() -> None:
 def test_rules_that_make_no_sense_are_refused(rules: dict[str, Any], why: str) -> None:
     """With what is wrong about them."""
     with pytest.raises(Refused, match=why):
-        Rules(**rules)
+        Rules(**rules).limits(KINDS)

@@ -20,7 +20,7 @@ from runefold.testing.simulation.requests import Requests
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.entity import Entity
+    from actors.kind import Kind
     from actors.model.provider import Message, Request
     from actors.session.lifecycle import State as Session
     from actors.tool.context import Call as Running
@@ -38,7 +38,7 @@ class Fold:
 
     __slots__ = ("kind", "seen", "state", "version")
 
-    def __init__(self, kind: Entity) -> None:
+    def __init__(self, kind: Kind) -> None:
         """Begin before its first rune."""
         self.kind = kind
         self.state: Any = kind.lifecycle.initial

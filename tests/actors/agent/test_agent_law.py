@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.agent import runes
+from actors.agent.kind import KIND
 from actors.agent.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     MATERIALS,
     TABLE,
@@ -259,8 +259,8 @@ def test_the_session_hears_of_its_life_and_not_of_its_prompt() -> None:
     """Prompt material is nobody else's business; a parent would take an end for its own."""
     state = fold(LIFECYCLE, IDLE)
 
-    assert ENTITY.route(state, READY) == Routing(ME, ("session",))
-    assert ENTITY.route(state, SAMPLES[4]) == Routing(ME)
+    assert KIND.route(state, READY) == Routing(ME, ("session",))
+    assert KIND.route(state, SAMPLES[4]) == Routing(ME)
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -268,7 +268,7 @@ def test_only_work_under_way_is_open(phase: Phase) -> None:
     """A restart sees to agents that were becoming ready; a turn is open by itself."""
     state = fold(LIFECYCLE, PAST[phase])
 
-    assert ENTITY.is_open(state) == (phase is Phase.SPAWNING)
+    assert KIND.is_open(state) == (phase is Phase.SPAWNING)
 
 
 # -- any story ---------------------------------------------------------------------------------

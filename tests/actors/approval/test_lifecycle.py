@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.approval.lifecycle import ENTITY, LIFECYCLE, TABLE, Phase, State, decide
+from actors.approval import runes as approvals
+from actors.approval.kind import KIND
+from actors.approval.lifecycle import LIFECYCLE, TABLE, Answer, Conclude, Phase, State
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
 from actors.entity import Routing
 from actors.tool.runes import Progress
@@ -104,27 +108,91 @@ def test_what_was_asked_and_answered_can_be_seen() -> None:
 
 @pytest.mark.parametrize("phase", Phase)
 def test_an_approval_does_nothing_by_itself(phase: Phase) -> None:
-    """Its call decides for it: nothing is due, nothing understood, and no restart looks for it."""
+    """Its asker sees to it: nothing is due, and no restart looks for it."""
     state = Given(LIFECYCLE, *PAST[phase]).state
 
     assert LIFECYCLE.due(state) == []
-    assert not ENTITY.is_open(state)
-    assert ENTITY.deadline(state) is None
-    with pytest.raises(Refused, match=f"^approval is {phase}: it cannot take str now$"):
-        decide(state, "please")  # type: ignore[arg-type]  # there is no command to send
+    assert not KIND.is_open(state)
+    assert KIND.deadline(state) is None
+
+
+ASKED = approvals.Requested(
+    approval_id=ID, call_id="order_1", tools_hash="", reason="look", deadline=100, asker="order_1"
+)
+WAITS: tuple[Rune, ...] = (ASKED, approvals.Awaiting(approval_id=ID))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "rune", "phase"),
+    [
+        ("approve", approvals.Approved(ID, "ada", actor="user"), Phase.APPROVED),
+        ("deny", approvals.Rejected(ID, "ada", "no", actor="user"), Phase.REJECTED),
+    ],
+)
+def test_a_human_answers_once(
+    verdict: Literal["approve", "deny"], rune: Rune, phase: Phase
+) -> None:
+    """The same answer again is no second one; another answer, or another human, is refused."""
+    approval = Given(LIFECYCLE, *WAITS)
+    reason = "no" if verdict == "deny" else ""
+    answered = Given(LIFECYCLE, *WAITS, rune)
+    other: Literal["approve", "deny"] = "deny" if verdict == "approve" else "approve"
+
+    assert approval.when(Answer(verdict, "ada", 99, reason)) == [rune]
+    assert answered.state.phase is phase
+    assert answered.when(Answer(verdict, "ada", 99, reason)) == []
+    with pytest.raises(Refused, match="ada has answered already"):
+        answered.when(Answer(other, "ada", 99))
+    with pytest.raises(Refused, match="ada has answered already"):
+        answered.when(Answer(verdict, "bob", 99))
+
+
+def test_an_answer_after_the_deadline_is_refused() -> None:
+    """The asker has gone on by then, or is about to."""
+    with pytest.raises(Refused, match="has lapsed: order_1 goes on without it"):
+        Given(LIFECYCLE, *WAITS).when(Answer("approve", "ada", 100))
+
+
+def test_an_answer_to_a_question_that_was_withdrawn_is_refused() -> None:
+    """Nothing would come of it."""
+    gone = Given(LIFECYCLE, *WAITS, approvals.Aborted(approval_id=ID, reason="no longer wanted"))
+
+    with pytest.raises(Refused, match="is aborted: the answer comes too late"):
+        gone.when(Answer("approve", "ada", 50))
+
+
+def test_the_asker_concludes_what_it_asked_for() -> None:
+    """Withdrawn while it waits, executed once approved, aborted once rejected; then nothing."""
+    yes = approvals.Approved(approval_id=ID, approver="ada")
+    no = approvals.Rejected(approval_id=ID, approver="ada", reason="too dear")
+    executed = approvals.Executed(approval_id=ID)
+    gone = Conclude("gone")
+
+    assert Given(LIFECYCLE, *WAITS).when(gone) == [approvals.Aborted(ID, "gone")]
+    assert Given(LIFECYCLE, *WAITS, yes).when(gone) == [executed]
+    assert Given(LIFECYCLE, *WAITS, no).when(gone) == [approvals.Aborted(ID, "too dear")]
+    assert Given(LIFECYCLE, *WAITS, yes, executed).when(gone) == []
+
+
+@pytest.mark.parametrize("rune", [ASKED, approvals.Awaiting(approval_id=ID)], ids=kind_of)
+def test_its_asker_observes_it(rune: Rune) -> None:
+    """A machine goes on by what became of its question; a tool call decides that itself."""
+    state = Given(LIFECYCLE, *WAITS).state
+
+    assert KIND.route(state, rune) == Routing(ID, ("order_1", "session"))
 
 
 @pytest.mark.parametrize("rune", [*REQUESTED, *SAMPLES], ids=kind_of)
 def test_the_session_hears_of_every_approval(rune: Rune) -> None:
     """A rune belongs to the approval that it names; the session lists what waits for a human."""
-    assert ENTITY.route(State(), rune) == Routing(ID, ("session",))
-    assert ENTITY.births == (Requested,)
+    assert KIND.route(State(), rune) == Routing(ID, ("session",))
+    assert KIND.births == (Requested,)
 
 
 def test_what_is_no_rune_of_an_approval_has_no_place_there() -> None:
     """To be asked for the place of another's rune is a bug."""
     with pytest.raises(AssertionError, match="Progress"):
-        ENTITY.route(State(), Progress(call_id="c", stream="stdout", chunk=""))
+        KIND.route(State(), Progress(call_id="c", stream="stdout", chunk=""))
 
 
 @given(st.lists(st.sampled_from(SAMPLES), max_size=12), st.integers(0, 12))

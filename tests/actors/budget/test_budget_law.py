@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from actors.budget import lifecycle as budget
 from actors.budget import runes
-from actors.budget.lifecycle import ENTITY, LIFECYCLE, Warn, check_amounts, check_limits
+from actors.budget.kind import KIND
+from actors.budget.lifecycle import LIFECYCLE, Warn, check_amounts, check_limits
 from actors.budget.runes import WHATS, Amounts, Limits
 from actors.entity import Routing
 from runefold.testing.spec import Given
@@ -103,7 +104,7 @@ class Ledger:
 
     def when(self, step: Step) -> list[Rune]:
         """Return what a step leads to."""
-        return ENTITY.cascade("budget", self.state, decided(self.state, step))[1]
+        return KIND.cascade("budget", self.state, decided(self.state, step))[1]
 
     def after(self, step: Step) -> Ledger:
         """Return the budget after a step."""
@@ -264,10 +265,10 @@ def test_session_and_agent_hear_of_limits_and_of_nothing_else() -> None:
     warning = runes.Warning(scope="agt_a", what="cost", used=4, limit=5)
     raised = runes.Replenished(scope="session", amounts=tokens(1))
 
-    assert ENTITY.route(state, warning) == Routing("budget", ("session", "agt_a"))
-    assert ENTITY.route(state, raised) == Routing("budget", ("session",))
-    assert ENTITY.route(state, runes.Settled(key="k", used=tokens(1))) == Routing("budget")
-    assert not ENTITY.is_open(state)
+    assert KIND.route(state, warning) == Routing("budget", ("session", "agt_a"))
+    assert KIND.route(state, raised) == Routing("budget", ("session",))
+    assert KIND.route(state, runes.Settled(key="k", used=tokens(1))) == Routing("budget")
+    assert not KIND.is_open(state)
     assert LIFECYCLE.due(state) == []
 
 
@@ -389,4 +390,4 @@ def test_a_limit_that_is_near_is_due_to_be_warned_of_whoever_spent() -> None:
     assert ledger.having(warned).due == []
     assert ledger.when(Warn("agt_b", "tool_calls")) == []
     assert ledger.when(Warn("nobody", "tokens")) == []
-    assert ENTITY.internal == {Warn}
+    assert KIND.internal == {Warn}

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from actors.budget.runes import Amounts, Settled
 from actors.commands import Cancel, Recover, TimeUp
 from actors.entity import Actor, Moved, Routing
+from actors.model.kind import KIND
 from actors.model.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     BreakOff,
     CallProvider,
@@ -126,7 +126,7 @@ def test_every_end_is_settled_with_it_and_comes_once(command: Command) -> None:
     assert isinstance(settled, Settled)
     assert (settled.key, settled.used) == (end.model_call_id, end.usage) == (ID, end.usage)
     assert over.due == []
-    assert not ENTITY.is_open(over.state)
+    assert not KIND.is_open(over.state)
     for late in ENDS:
         if isinstance(late, NEVER_TOO_LATE):
             assert over.when(late) == []
@@ -243,7 +243,7 @@ def test_the_first_byte_has_a_deadline() -> None:
     call = Given(LIFECYCLE, BORN)
     [failed, _] = call.when(TimeUp(BY))
 
-    assert ENTITY.deadline(call.state) == BY
+    assert KIND.deadline(call.state) == BY
     assert call.when(TimeUp(BY - 1)) == []
     assert isinstance(failed, Failed)
     assert (failed.error_type, failed.retryable, failed.actor) == ("timeout", True, "timeout")
@@ -254,7 +254,7 @@ def test_a_byte_that_came_meets_the_deadline(text: str) -> None:
     """Once a fragment is there, be it empty, a clock that strikes late does no harm."""
     call = Given(LIFECYCLE, BORN, AssistantDelta(text))
 
-    assert ENTITY.deadline(call.state) is None
+    assert KIND.deadline(call.state) is None
     assert call.when(TimeUp(BY + 1)) == []
 
 
@@ -294,10 +294,10 @@ def test_calls_without_ids_of_their_own_are_a_bad_answer(ids: tuple[str, ...]) -
 def test_the_provider_is_asked_until_there_is_an_end() -> None:
     """The effect stays due, fragment for fragment, and nothing is due before the birth."""
     assert Given(LIFECYCLE).due == []
-    assert not ENTITY.is_open(State())
+    assert not KIND.is_open(State())
     assert Given(LIFECYCLE, BORN).due == [CallProvider(ID)]
     assert Given(LIFECYCLE, BORN, AssistantDelta("he")).due == [CallProvider(ID)]
-    assert ENTITY.external == {CallProvider}
+    assert KIND.external == {CallProvider}
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)
@@ -311,13 +311,13 @@ def test_runes_go_to_the_call_its_turn_and_the_budget() -> None:
     """The turn hears of birth and end and not of fragments; the budget owns what is settled."""
     state = fold(LIFECYCLE, [BORN])
 
-    assert ENTITY.births == (Called,)
-    assert ENTITY.route(State(), BORN) == Routing(ID, ("turn_1",))
-    assert ENTITY.route(state, AssistantDelta("x")) == Routing(ID)
-    assert ENTITY.route(state, COMPLETED) == Routing(ID, ("turn_1",))
-    assert ENTITY.route(state, FAILED) == Routing(ID, ("turn_1",))
-    assert ENTITY.route(state, CANCELLED) == Routing(ID, ("turn_1",))
-    assert ENTITY.route(state, Settled(key=ID, used=USED)) == Routing("budget")
+    assert KIND.births == (Called,)
+    assert KIND.route(State(), BORN) == Routing(ID, ("turn_1",))
+    assert KIND.route(state, AssistantDelta("x")) == Routing(ID)
+    assert KIND.route(state, COMPLETED) == Routing(ID, ("turn_1",))
+    assert KIND.route(state, FAILED) == Routing(ID, ("turn_1",))
+    assert KIND.route(state, CANCELLED) == Routing(ID, ("turn_1",))
+    assert KIND.route(state, Settled(key=ID, used=USED)) == Routing("budget")
 
 
 def cut(text: str, at: set[int]) -> list[Rune]:
@@ -383,4 +383,4 @@ def test_whatever_happened_a_command_is_carried_out_once(past: list[Rune], end: 
         except Refused:
             again = []
         assert again == []
-        assert ENTITY.lifecycle.is_over(over.state)
+        assert KIND.lifecycle.is_over(over.state)

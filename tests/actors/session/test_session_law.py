@@ -16,9 +16,9 @@ from actors.entity import Routing
 from actors.session import commands as orders
 from actors.session import lifecycle as ask
 from actors.session import runes
+from actors.session.kind import KIND
 from actors.session.lifecycle import (
     DOUBTS,
-    ENTITY,
     LIFECYCLE,
     TABLE,
     Phase,
@@ -280,13 +280,13 @@ def test_what_a_session_decides_belongs_where_it_is_folded() -> None:
     key = message_entity("m")
     state = State()
 
-    assert ENTITY.route(state, BORN[0]) == Routing("session")
-    assert ENTITY.route(state, BORN[1]) == Routing(ROOT, ("session",))
-    assert ENTITY.route(state, OTHERS[1]) == Routing("session", (key,))
-    assert ENTITY.route(state, OTHERS[2]) == Routing("session", (key,))
-    assert ENTITY.route(state, started) == Routing("turn_1", (ROOT, "session", key))
-    assert ENTITY.route(state, budgets.Opened(scope=ROOT)) == Routing("budget")
-    assert ENTITY.route(state, budgets.Closed(scope=ROOT)) == Routing("budget", ("session", ROOT))
+    assert KIND.route(state, BORN[0]) == Routing("session")
+    assert KIND.route(state, BORN[1]) == Routing(ROOT, ("session",))
+    assert KIND.route(state, OTHERS[1]) == Routing("session", (key,))
+    assert KIND.route(state, OTHERS[2]) == Routing("session", (key,))
+    assert KIND.route(state, started) == Routing("turn_1", (ROOT, "session", key))
+    assert KIND.route(state, budgets.Opened(scope=ROOT)) == Routing("budget")
+    assert KIND.route(state, budgets.Closed(scope=ROOT)) == Routing("budget", ("session", ROOT))
 
 
 def test_approvals_are_listed_while_they_wait() -> None:

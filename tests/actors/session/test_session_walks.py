@@ -12,6 +12,7 @@ from actors import children
 from actors.agent.lifecycle import Terminate
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Amounts
+from actors.catalogue import KINDS
 from actors.session import commands as orders
 from actors.session import lifecycle as ask
 from actors.session import lifecycle as session
@@ -179,7 +180,7 @@ def test_what_is_due_is_allowed_and_nothing_is_left_inward(
     world = play(asked)
     due = list(world.due)
 
-    assert not any(type(effect) in session.ENTITY.internal for effect in due)
+    assert not any(type(effect) in KINDS["session"].internal for effect in due)
     for effect in due:
         if isinstance(effect, ask.BeginTurn):
             [rune] = session.LIFECYCLE.decide(world.session, ask.Begin(effect.message_id, 1))

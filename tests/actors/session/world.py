@@ -13,7 +13,8 @@ from actors.agent.lifecycle import BecomeReady, Fail, Terminate
 from actors.agent.runes import AgentConfig
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
-from actors.entity import Entity, Routing
+from actors.catalogue import KINDS
+from actors.entity import Routing
 from actors.session import lifecycle as ask
 from actors.session import lifecycle as session
 from actors.session.lifecycle import State
@@ -24,6 +25,7 @@ from runelog.lifecycle import fold, state_hash
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actors.kind import Kind
     from actors.session.lifecycle import Effect, Phase
     from actors.session.queue import Running
     from runelog.rune import Rune
@@ -59,9 +61,9 @@ class World:
         return session.due(self.session)
 
     @staticmethod
-    def law(name: str) -> Entity:
+    def law(name: str) -> Kind:
         """Return the law of an entity."""
-        return {"session": session.ENTITY, "budget": budget.ENTITY}.get(name, agent.ENTITY)
+        return {"session": KINDS["session"], "budget": KINDS["budget"]}.get(name, KINDS["agent"])
 
     def tell(self, name: str, command: object) -> list[Rune]:
         """Have an entity carry a command out, and return all runes of the append."""

@@ -10,8 +10,8 @@ from actors.approval import runes as approval
 from actors.budget.runes import Settled
 from actors.commands import Cancel, Recover, TimeUp
 from actors.entity import Moved
+from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     Abandon,
     Answer,
@@ -85,7 +85,7 @@ def tool_approved(at: int = LATER) -> Approved:
 def test_what_is_approved_starts() -> None:
     """That it may and that it does are two runes in one append; its time counts from the answer."""
     call = given_call(*AWAITING)
-    _, runes = ENTITY.cascade(ID, call.state, call.when(APPROVE))
+    _, runes = KIND.cascade(ID, call.state, call.when(APPROVE))
 
     assert bare(runes) == [
         tool_approved(),
@@ -101,7 +101,7 @@ def test_approved_and_not_started_is_not_in_doubt() -> None:
     call = given_call(*AWAITING).after(APPROVE)
 
     assert call.state.phase is Phase.EXECUTING
-    assert [type(effect) for effect in call.due] == [*ENTITY.internal]
+    assert [type(effect) for effect in call.due] == [*KIND.internal]
     assert bare(call.when(Recover(now=LATER + 5))) == [
         Started(call_id=ID, deadline=LATER + 5 + TIMEOUT),
         RESERVED,
@@ -115,7 +115,7 @@ def test_what_is_approved_too_late_for_the_budget_does_not_start() -> None:
     """The human's word stands, the approval is withdrawn, and nothing was set aside."""
     call = given_call(*AWAITING)
     yes = approve(approval_id=APR, approver="ada", now=LATER, budget=EMPTY)
-    _, runes = ENTITY.cascade(ID, call.state, call.when(yes))
+    _, runes = KIND.cascade(ID, call.state, call.when(yes))
 
     assert bare(runes)[1:] == [YES, SPENT, Result(call_id=ID, status="error"), ABORTED]
 
@@ -268,7 +268,7 @@ def test_a_probe_is_asked_before_anything_else() -> None:
     assert bare([call.runes[-1]]) == [Doubted(call_id=ID, deadline=LATER + TIMEOUT)]
     assert call.due == [Probe(ID, 0)]
     assert call.when(Recover(now=LATER + 1)) == []
-    assert ENTITY.deadline(call.state) == LATER + TIMEOUT
+    assert KIND.deadline(call.state) == LATER + TIMEOUT
 
 
 def test_a_probe_settles_the_doubt() -> None:

@@ -10,8 +10,8 @@ import pytest
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
 from actors.commands import Cancel, Recover, TimeUp
+from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     Abandon,
     Begin,
@@ -66,7 +66,7 @@ DONE = Result(call_id=ID, status="success", output=4)
 
 def born(call: Called) -> list[Rune]:
     """Return what becomes of a call at once, its birth aside."""
-    _, runes = ENTITY.cascade(ID, LIFECYCLE.initial, [call])
+    _, runes = KIND.cascade(ID, LIFECYCLE.initial, [call])
     return runes[1:]
 
 
@@ -83,7 +83,7 @@ def test_what_needs_approval_asks_for_it() -> None:
     assert isinstance(runes[0], ApprovalRequested)
     assert runes[0].policy_reason == "because"
     assert given_call(called("ask"), *runes).due == []
-    assert ENTITY.deadline(fold(LIFECYCLE, [called("ask"), *runes])) == NOW + PATIENCE
+    assert KIND.deadline(fold(LIFECYCLE, [called("ask"), *runes])) == NOW + PATIENCE
 
 
 def test_what_the_policy_denies_is_told_to_the_model() -> None:
@@ -261,14 +261,14 @@ def test_what_can_be_stopped_is_given_the_time_that_takes() -> None:
     stoppable = msgspec.structs.replace(past, rule=rule)
     running, late = given_call(stoppable, STARTED), NOW + TIMEOUT
 
-    assert ENTITY.deadline(running.state) == late + 7
+    assert KIND.deadline(running.state) == late + 7
     assert running.when(TimeUp(now=late + 6)) == []
     assert bare(running.when(TimeUp(now=late + 7))) == [
         Result(call_id=ID, status="timeout"),
         SETTLED,
     ]
     # A probe is nothing that could be stopped.
-    assert ENTITY.deadline(given_call(stoppable, STARTED, DOUBTED).state) == late
+    assert KIND.deadline(given_call(stoppable, STARTED, DOUBTED).state) == late
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -277,8 +277,8 @@ def test_there_is_a_deadline_while_somebody_is_awaited(phase: Phase) -> None:
     state = given_call(*PAST[phase]).state
     wanted = {Phase.AWAITING_APPROVAL: NOW + PATIENCE, Phase.EXECUTING: NOW + TIMEOUT}
 
-    assert ENTITY.deadline(state) == wanted.get(phase)
-    assert ENTITY.deadline(given_call(*AWAITING, APPROVED).state) is None
+    assert KIND.deadline(state) == wanted.get(phase)
+    assert KIND.deadline(given_call(*AWAITING, APPROVED).state) is None
 
 
 LATE: tuple[Command, ...] = (

@@ -17,8 +17,8 @@ from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget.runes import Reserved, Settled
 from actors.commands import Cancel, Recover, TimeUp
+from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     Abandon,
     Answer,
@@ -76,9 +76,9 @@ class World:
 
     def record(self, runes: list[Rune]) -> list[Rune]:
         """Append runes and what is then due inward, and fold them where they belong."""
-        self.state, found = ENTITY.cascade(ID, self.state, runes)
+        self.state, found = KIND.cascade(ID, self.state, runes)
         for rune in found:
-            owner = ENTITY.route(self.state, rune).owner
+            owner = KIND.route(self.state, rune).owner
             if type(rune) in APPROVAL_RUNES:
                 before = self.approvals.get(owner, approvals.LIFECYCLE.initial)
                 self.approvals[owner] = approvals.LIFECYCLE.apply(before, rune)
@@ -114,7 +114,7 @@ class World:
         """Lose everything but the log, come back, and settle what is in doubt."""
         self.state = fold(LIFECYCLE, self.log)
         self.under_way.clear()
-        if any(type(effect) in ENTITY.external for effect in LIFECYCLE.due(self.state)):
+        if any(type(effect) in KIND.external for effect in LIFECYCLE.due(self.state)):
             self.ask(Recover(now=self.now))
 
     def go_on(self) -> None:
@@ -228,10 +228,10 @@ def test_every_call_can_come_to_exactly_one_result(world: World) -> None:
     world.ask(Cancel(reason="the end"))
 
     assert world.count(Result) == 1
-    assert not ENTITY.is_open(world.state)
+    assert not KIND.is_open(world.state)
     assert LIFECYCLE.is_over(world.state)
     assert LIFECYCLE.due(world.state) == []
-    assert ENTITY.deadline(world.state) is None
+    assert KIND.deadline(world.state) is None
 
 
 @given(worlds)

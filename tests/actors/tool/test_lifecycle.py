@@ -7,8 +7,8 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.entity import Routing
+from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     TABLE,
     Begin,
@@ -144,9 +144,9 @@ def test_every_rune_has_its_place() -> None:
     state = given_call(*RUNNING).state
 
     def place(rune: Rune) -> Routing:
-        return ENTITY.route(state, rune)
+        return KIND.route(state, rune)
 
-    assert ENTITY.route(State(), called()) == Routing(ID, ("turn_1",))
+    assert KIND.route(State(), called()) == Routing(ID, ("turn_1",))
     assert place(Result(call_id=ID, status="success")) == Routing(ID, ("turn_1",))
     assert place(Result(call_id=ID, status="unknown")) == Routing(ID, ("turn_1", "session"))
     assert place(RESERVED) == Routing("budget")
@@ -163,12 +163,12 @@ def test_every_rune_has_its_place() -> None:
 
 def test_the_shell_is_told_what_it_must_know() -> None:
     """Beginning is decided at once, or when it is taken over; a human keeps the call open."""
-    assert ENTITY.births == (Called,)
-    assert ENTITY.context(given_call(*RUNNING).state) == (AGENT, "turn_1")
-    assert ENTITY.context(State()) == (None, None)
-    assert ENTITY.internal == {Begin}
-    assert ENTITY.external == {RunTool, Probe, Begin}
-    assert ENTITY.name == "tool"
-    assert [phase for phase in Phase if ENTITY.is_open(given_call(*PAST[phase]).state)] == [
+    assert KIND.births == (Called,)
+    assert KIND.context(given_call(*RUNNING).state) == (AGENT, "turn_1")
+    assert KIND.context(State()) == (None, None)
+    assert KIND.internal == {Begin}
+    assert KIND.external == {RunTool, Probe, Begin}
+    assert KIND.name == "tool"
+    assert [phase for phase in Phase if KIND.is_open(given_call(*PAST[phase]).state)] == [
         Phase.AWAITING_APPROVAL
     ]

@@ -11,8 +11,8 @@ from actors.budget import lifecycle as ledger
 from actors.budget.runes import Amounts, Exhausted, Limits, Settled
 from actors.model import runes as model
 from actors.tool import runes as tool
+from actors.turn.kind import KIND
 from actors.turn.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     Ask,
     AskModel,
@@ -210,10 +210,10 @@ class World:
 
     def _add(self, runes: Iterable[Rune]) -> None:
         before = self.state
-        self.state, found = ENTITY.cascade(TURN, self.state, list(runes))
+        self.state, found = KIND.cascade(TURN, self.state, list(runes))
         self.decided += [rune for rune in found if not isinstance(rune, Started)]
         for rune in found:
-            at = ENTITY.route(before, rune)
+            at = KIND.route(before, rune)
             if TURN in {at.owner, *at.observers}:
                 self._check(rune)
                 self.stream.append(rune)

@@ -11,8 +11,8 @@ from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Reserved, Settled
 from actors.commands import Recover, TimeUp
 from actors.entity import Routing
 from actors.model import runes as model
+from actors.turn.kind import KIND
 from actors.turn.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     AskModel,
     Complete,
@@ -148,7 +148,7 @@ def test_what_is_due_tells_a_shell_that_time_is_in_doubt() -> None:
     places = (RUNNING, WORKING, (*RUNNING, answered()), (*WORKING, question("a"), question("b")))
     for past in places:
         due = Given(LIFECYCLE, *past).due
-        assert {type(effect) for effect in due} & ENTITY.external
+        assert {type(effect) for effect in due} & KIND.external
 
 
 def test_the_clock_stands_while_only_a_human_is_waited_for() -> None:
@@ -220,10 +220,10 @@ def test_the_alarm_rings_at_the_end_of_a_slice_or_of_the_turn() -> None:
     """Whichever comes first; a slice also while the turn's own time stands still."""
     waits = (*WORKING, question("a"))
 
-    assert ENTITY.deadline(Given(LIFECYCLE, *RUNNING).state) == NOW + SLICE
-    assert ENTITY.deadline(Given(LIFECYCLE, TIMED, aside(0, BY + 1)).state) == BY
-    assert ENTITY.deadline(Given(LIFECYCLE, *waits).state) == NOW + SLICE
-    assert ENTITY.deadline(Given(LIFECYCLE, *waits, passed(1)).state) is None
+    assert KIND.deadline(Given(LIFECYCLE, *RUNNING).state) == NOW + SLICE
+    assert KIND.deadline(Given(LIFECYCLE, TIMED, aside(0, BY + 1)).state) == BY
+    assert KIND.deadline(Given(LIFECYCLE, *waits).state) == NOW + SLICE
+    assert KIND.deadline(Given(LIFECYCLE, *waits, passed(1)).state) is None
 
 
 def test_a_slice_that_is_over_does_not_end_the_turn() -> None:
@@ -245,6 +245,6 @@ def test_a_turn_hears_of_its_own_time() -> None:
     """What is set aside of its time and counted, and that there is no more, is in its stream."""
     state = Given(LIFECYCLE, BORN).state
 
-    assert ENTITY.route(state, aside()) == Routing("budget", (TURN,))
-    assert ENTITY.route(state, passed(1)) == Routing("budget", (TURN,))
-    assert ENTITY.route(state, LATE) == Routing("budget", ("session", AGENT, TURN))
+    assert KIND.route(state, aside()) == Routing("budget", (TURN,))
+    assert KIND.route(state, passed(1)) == Routing("budget", (TURN,))
+    assert KIND.route(state, LATE) == Routing("budget", ("session", AGENT, TURN))

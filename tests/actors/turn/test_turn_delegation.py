@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from actors.commands import TimeUp
 from actors.entity import Routing
-from actors.turn.lifecycle import ENTITY, LIFECYCLE, EnsureTool, GoOn, HoldUp, works
+from actors.turn.kind import KIND
+from actors.turn.lifecycle import LIFECYCLE, EnsureTool, GoOn, HoldUp, works
 from actors.turn.runes import HeldUp, ToolCallsReceived, WentOn
 from actors.turn.time_slices import StartClock, StopClock
 from runefold.testing.spec import Given
@@ -77,8 +78,8 @@ def test_what_is_said_belongs_to_both_turns() -> None:
     """It moves no phase: the folds of the one that says it and of the one that asks need it."""
     state = Given(LIFECYCLE, ASKED).state
 
-    assert ENTITY.route(state, HELD_UP) == Routing("turn_1", ("turn_0",))
-    assert ENTITY.route(state, WENT_ON) == Routing("turn_1", ("turn_0",))
+    assert KIND.route(state, HELD_UP) == Routing("turn_1", ("turn_0",))
+    assert KIND.route(state, WENT_ON) == Routing("turn_1", ("turn_0",))
 
 
 @given(st.lists(st.integers(0, 89), max_size=40), st.booleans())
@@ -111,10 +112,10 @@ def test_whoever_asks_waits_for_a_human_while_the_one_asked_does() -> None:
     turn = Given(LIFECYCLE, *EXECUTING)
     waits = turn.having(of("a"))
 
-    assert ENTITY.deadline(turn.state) == BY
-    assert ENTITY.deadline(waits.state) is None
+    assert KIND.deadline(turn.state) == BY
+    assert KIND.deadline(waits.state) is None
     assert waits.when(TimeUp(BY)) == []
-    assert ENTITY.deadline(waits.having(of("a", WentOn)).state) is None
+    assert KIND.deadline(waits.having(of("a", WentOn)).state) is None
 
 
 def test_the_clock_of_whoever_asks_stands_too() -> None:

@@ -13,8 +13,8 @@ from actors.budget.runes import Reserved, Settled
 from actors.commands import Recover, TimeUp
 from actors.entity import Moved
 from actors.model import runes as model
+from actors.turn.kind import KIND
 from actors.turn.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     CloseRound,
     Command,
@@ -211,7 +211,7 @@ def _decided(state: State, command: Command) -> list[Rune]:
 
 def _heard(state: State, runes: Sequence[Rune]) -> list[Rune]:
     """Keep those of the runes that are in the turn's own stream."""
-    placed = [(ENTITY.route(state, rune), rune) for rune in runes]
+    placed = [(KIND.route(state, rune), rune) for rune in runes]
     return [rune for at, rune in placed if "turn_1" in {at.owner, *at.observers}]
 
 
@@ -219,13 +219,13 @@ def _heard(state: State, runes: Sequence[Rune]) -> list[Rune]:
 def test_what_is_due_inward_is_allowed(place: str) -> None:
     """An inward effect is a command that leads to something at once, and to an end of them."""
     turn = Given(LIFECYCLE, *PLACES[place])
-    inward = [effect for effect in turn.due if type(effect) in ENTITY.internal]
-    state, _ = ENTITY.cascade("turn_1", turn.state, [])
+    inward = [effect for effect in turn.due if type(effect) in KIND.internal]
+    state, _ = KIND.cascade("turn_1", turn.state, [])
 
     for effect in inward:
         assert isinstance(effect, CloseRound | RestartStream)
         assert turn.when(effect)
-    assert not [effect for effect in LIFECYCLE.due(state) if type(effect) in ENTITY.internal]
+    assert not [effect for effect in LIFECYCLE.due(state) if type(effect) in KIND.internal]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -233,10 +233,8 @@ def test_an_open_turn_has_something_due_and_an_ended_one_has_not(place: str) -> 
     """No turn stands still: as long as it is open, something is due that brings it on."""
     turn = Given(LIFECYCLE, *PLACES[place])
 
-    assert bool(turn.due) == ENTITY.is_open(turn.state)
-    assert ENTITY.is_open(turn.state) == (
-        turn.state.phase in {Phase.STREAMING, Phase.TOOL_EXECUTING}
-    )
+    assert bool(turn.due) == KIND.is_open(turn.state)
+    assert KIND.is_open(turn.state) == (turn.state.phase in {Phase.STREAMING, Phase.TOOL_EXECUTING})
 
 
 # -- walks -------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from actors.commands import TimeUp
 from actors.model import runes as model
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
-from actors.turn.lifecycle import ENTITY, LIFECYCLE, AskModel, End, Fail, Interrupt, RestartStream
+from actors.turn.kind import KIND
+from actors.turn.lifecycle import LIFECYCLE, AskModel, End, Fail, Interrupt, RestartStream
 from actors.turn.runes import Error, Interrupted, StreamRestarted, Summary, ToolsFinished
 from runefold.testing.spec import Given
 from runelog.errors import Refused
@@ -116,7 +117,7 @@ def test_time_that_is_up_ends_a_turn_before_it_begins_anything_new() -> None:
 
     for place in ((BORN,), RESTARTED, (*STREAMING, answered("a")), BACK, SECOND_ROUND):
         turn = Given(LIFECYCLE, *place)
-        assert ENTITY.deadline(turn.state) == BY
+        assert KIND.deadline(turn.state) == BY
         assert turn.when(TimeUp(BY - 1)) == []
         assert turn.when(TimeUp(BY)) == [late]
 
@@ -139,7 +140,7 @@ def test_an_end_that_is_due_is_not_a_time_out() -> None:
     """An answer that is all there is not thrown away for being a moment late."""
     for answer in (answered(), failed("refused", retry=False)):
         turn = Given(LIFECYCLE, *STREAMING, answer)
-        assert ENTITY.deadline(turn.state) is None
+        assert KIND.deadline(turn.state) is None
         assert turn.when(TimeUp(BY + 1)) == []
 
 
@@ -147,7 +148,7 @@ def test_a_turn_without_a_deadline_has_none() -> None:
     """Whoever sets no limit gets none."""
     turn = Given(LIFECYCLE, replace(BORN, deadline=None))
 
-    assert ENTITY.deadline(turn.state) is None
+    assert KIND.deadline(turn.state) is None
     assert turn.when(TimeUp(BY)) == []
 
 
@@ -162,18 +163,18 @@ def test_a_humans_time_is_not_the_turns(in_doubt: bool) -> None:  # noqa: FBT001
     back = turn.having(result("a"), ToolsFinished((Summary("a", "success"),)))
     [again, _] = back.when(ask(1))
 
-    assert ENTITY.deadline(turn.state) is None
+    assert KIND.deadline(turn.state) is None
     assert turn.when(TimeUp(BY)) == []
-    assert ENTITY.deadline(back.state) is None
+    assert KIND.deadline(back.state) is None
     assert again == called(1, turn_by=9_000)
-    assert ENTITY.deadline(back.having(again).state) == 9_000
+    assert KIND.deadline(back.having(again).state) == 9_000
 
 
 def test_one_human_among_many_tools_stops_the_clock() -> None:
     """The clock stands still for the whole round; a birth that is heard again starts nothing."""
     turn = Given(LIFECYCLE, *executing(plan("a", verdict="ask"), plan("b")))
 
-    assert ENTITY.deadline(turn.state) is None
+    assert KIND.deadline(turn.state) is None
     assert turn.having(called()).state == turn.state
 
 

@@ -11,8 +11,8 @@ from actors.budget.runes import Amounts, Exhausted, Limits, Reserved
 from actors.commands import TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
+from actors.turn.kind import KIND
 from actors.turn.lifecycle import (
-    ENTITY,
     LIFECYCLE,
     MAX_CALLS,
     AskModel,
@@ -391,22 +391,22 @@ def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
     state = Given(LIFECYCLE, BORN).state
     aloft = Routing(TURN, (AGENT, "session"))
 
-    assert ENTITY.births == (type(BORN),)
-    assert ENTITY.route(LIFECYCLE.initial, BORN) == aloft
+    assert KIND.births == (type(BORN),)
+    assert KIND.route(LIFECYCLE.initial, BORN) == aloft
     for end in (Completed(""), Interrupted(""), Error("")):
-        assert ENTITY.route(state, end) == aloft
-    assert ENTITY.route(state, ToolsFinished(())) == Routing(TURN, ("session",))
-    assert ENTITY.route(state, ToolCallsReceived((), 0)) == Routing(TURN)
-    assert ENTITY.route(state, called()) == Routing(FIRST, (TURN,))
-    assert ENTITY.route(state, plan("a")) == Routing("a", (TURN,))
-    assert ENTITY.route(state, Reserved(FIRST, AGENT, Amounts())) == Routing("budget")
-    assert ENTITY.route(state, SPENT) == Routing("budget", ("session",))
+        assert KIND.route(state, end) == aloft
+    assert KIND.route(state, ToolsFinished(())) == Routing(TURN, ("session",))
+    assert KIND.route(state, ToolCallsReceived((), 0)) == Routing(TURN)
+    assert KIND.route(state, called()) == Routing(FIRST, (TURN,))
+    assert KIND.route(state, plan("a")) == Routing("a", (TURN,))
+    assert KIND.route(state, Reserved(FIRST, AGENT, Amounts())) == Routing("budget")
+    assert KIND.route(state, SPENT) == Routing("budget", ("session",))
     dear = Exhausted(scope=AGENT, what="cost", used=1, limit=1)
-    assert ENTITY.route(state, dear) == Routing("budget", ("session", AGENT))
+    assert KIND.route(state, dear) == Routing("budget", ("session", AGENT))
 
 
 def test_nothing_of_a_turn_is_ever_in_doubt_but_its_time() -> None:
     """A turn touches nothing outside: what it begins are entities that settle their own doubts."""
-    assert ENTITY.external == {Tick, StopClock}
-    assert ENTITY.internal == {CloseRound, RestartStream, HoldUp, GoOn}
+    assert KIND.external == {Tick, StopClock}
+    assert KIND.internal == {CloseRound, RestartStream, HoldUp, GoOn}
     assert Given(LIFECYCLE, *EXECUTING).state.phase is Phase.TOOL_EXECUTING
