@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.catalogue import KINDS
 from actors.model.providers.scripted import call, fail
 from actors.tool.adapters.function import tool
 from runefold.observe.monitoring import Rules
