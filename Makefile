@@ -7,6 +7,8 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PLUGIN := runefold/testing/_runefold_pytest.py
 SEEDS ?= 2000
+# One worker more than there are cores, four at most: many tests wait for a disk or a process.
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 3); echo $$((cores < 4 ? cores + 1 : 4)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -47,7 +49,7 @@ setup: $(STAMP)
 
 test: $(STAMP)
 	@echo "test: running the tests"
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS) || { echo "test: FAILED"; exit 1; }
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS) || { echo "test: FAILED"; exit 1; }
 	@echo "test: all passed"
 
 crash: $(STAMP)
