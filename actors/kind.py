@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from actors.audit import Audit
     from actors.shell import Shell
+    from actors.view import LineFile, StateFile, View
     from runelog.rune import Rune
 
 Waits: TypeAlias = "Callable[[str], bool | None]"
@@ -98,8 +99,8 @@ class Kind(Entity):
     """One line for lists, the tree and the page."""
     stuck: Mapping[str, float] = field(default_factory=dict)
     """Seconds after which an entity that is still in a phase is reported as stuck."""
-    views: tuple[Any, ...] = ()
-    """Files that are kept in step with the log, and rebuilt from it."""
+    views: tuple[StateFile | LineFile | View, ...] = ()
+    """Files, or anything else, that are kept in step with the log and rebuilt from it."""
     outcome: Callable[[Any], Any] = field(default=_whole)
     """What of a state must be equal after any kill: without ids, times and orders that differ."""
     printed: bool = True

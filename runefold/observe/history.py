@@ -13,6 +13,7 @@ import msgspec
 
 from actors.catalogue import KINDS
 from actors.clock import SECOND
+from actors.view import Move
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import step
 from runelog.rune import Gap, Tombstone, Unknown
@@ -21,28 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from enum import StrEnum
 
-    from actors.kind import Kind
+    from actors.kind import Kind, Kinds
     from runelog.log import Log
     from runelog.rune import Envelope
 
 _SKIPPED: Final = (Tombstone, Unknown)
-
-
-class Move(msgspec.Struct, frozen=True):
-    """A rune for which an entity's table has a row."""
-
-    event_id: int
-    time: int
-    """Nanoseconds since 1970, UTC."""
-    entity: str
-    lifecycle: str
-    origin: str
-    to: str
-    rune: str
-    """Its kind."""
-    trigger: str
-    actor: str
-    """Who caused it: `user`, `system` or `timeout`."""
 
 
 class Invalid(msgspec.Struct, frozen=True):
@@ -101,9 +85,9 @@ class Path:
         )
 
 
-def born(envelope: Envelope) -> Path | None:
+def born(envelope: Envelope, kinds: Kinds = KINDS) -> Path | None:
     """Return where an entity begins, if this rune gives birth to it."""
-    kind = KINDS.births.get(type(envelope.payload))
+    kind = kinds.births.get(type(envelope.payload))
     if kind is None:
         return None
     time, event_id = envelope.time, envelope.event_id

@@ -24,7 +24,7 @@ from runelog.errors import Refused
 from runelog.rune import SYSTEM, Gap, State, Tombstone, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runelog.log import Log
     from runelog.rune import Envelope, Rune
@@ -79,7 +79,7 @@ class Alert(msgspec.Struct, frozen=True):
     """Something that somebody has to look at."""
 
     rule: str
-    """`stuck`, `failing`, `over_budget` or `invalid`."""
+    """`stuck`, `failing`, `over_budget`, `invalid`, or `view` for a view that fails."""
     conversation: str
     entity: str
     message: str
@@ -131,8 +131,13 @@ class Monitor:
         *,
         conversation: str = "",
         now: Callable[[], int] = time.time_ns,
+        beside: Callable[[], Iterable[Alert]] = tuple,
     ) -> None:
-        """Begin before the first rune; of one conversation only, if it is named."""
+        """Begin before the first rune; of one conversation only, if it is named.
+
+        `beside` gives alerts that cannot be found in the log.
+        """
+        self._beside = beside
         self._log = log
         self._now = now
         self._rules = rules or Rules()
@@ -257,7 +262,10 @@ class Monitor:
             for name, talk in self._talks.items()
             for alert in (*self._of_paths(name, talk, now), *self._of_course(name, talk))
         ]
-        return sorted(found, key=lambda each: (each.since, each.conversation, each.event_id))
+        return sorted(
+            [*found, *self._beside()],
+            key=lambda each: (each.since, each.conversation, each.event_id),
+        )
 
     def _of_paths(self, conversation: str, talk: _Talk, now: int) -> Iterator[Alert]:
         limits = self._rules.limits()
