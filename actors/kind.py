@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from actors.command import Command
     from actors.entity import Placed, Stamp
     from actors.shell import Shell
+    from actors.view import LineFile, StateFile, View
     from runelog.lifecycle import Lifecycle
     from runelog.rune import Rune
 
@@ -181,8 +182,8 @@ class Kind:
     """What becomes of it when its session closes: told to `Cancel`, or waited for."""
     in_table: bool = True
     """Whether its root lists it among its children; not if the root's law knows such entities."""
-    views: tuple[Any, ...] = ()
-    """Files that are kept in step with the log, and rebuilt from it."""
+    views: tuple[StateFile | LineFile | View, ...] = ()
+    """Files, or anything else, that are kept in step with the log and rebuilt from it."""
     outcome: Callable[[Any], Any] = field(default=_whole)
     """What of a state must be equal after any kill: without ids, times and orders that differ."""
     printed: bool = True

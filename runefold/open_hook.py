@@ -25,8 +25,10 @@ from actors.tool.toolbox import Toolbox
 from runefold import checks
 from runefold.naming import imported
 from runelog.errors import Refused
+from runelog.files import path_of
 
 if TYPE_CHECKING:
+    import os
     import re
     from collections.abc import Callable, Iterable, Iterator
 
@@ -51,6 +53,7 @@ class Options(TypedDict, total=False):
     scheduler: Scheduler | None
     idle_after: float
     snapshot_every: int
+    views: str | os.PathLike[str] | None
 
 
 def check_names(kind: type[Runtime], options: Mapping[str, object]) -> None:
@@ -147,6 +150,13 @@ def secrets(given: Callable[[str], str] | None) -> Callable[[str], str]:
 def _no_secret(name: str) -> str:
     msg = f"no secret is named {name!r} here: pass secret=a function to Runtime.open"
     raise Refused(msg)
+
+
+def views(given: str | os.PathLike[str] | None, directory: Path | None) -> Path | None:
+    """Return where the files of views are kept: in the log's directory, if nothing is said."""
+    if given is not None:
+        return path_of(given, "a directory of views").absolute()
+    return None if directory is None else directory / "views"
 
 
 # -- who opens it --------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from runefold.observe.monitoring import Monitor
 from runefold.observe.session_list import check_ended
 from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget, checked_budget
+from runefold.views import Views
 from runelog.errors import Refused, UnknownConversation
 from runelog.files import path_of
 from runelog.forks import Home
@@ -89,6 +90,7 @@ class Runtime(Commander):
         scheduler: Scheduler | None = None,
         idle_after: float = 60.0,
         snapshot_every: int = SNAPSHOT_EVERY,
+        views: str | os.PathLike[str] | None = None,
     ) -> None:
         r"""Run on a log that is open; `Runtime.open` opens one.
 
@@ -99,6 +101,8 @@ class Runtime(Commander):
 
         A session is put to sleep after `idle_after` seconds in which nothing happened, and its
         states are kept each `snapshot_every` runes, so that it wakes quickly however long it is.
+
+        The files of views are kept in the directory `views`, by default one in the log's directory.
         """
         self.home = Home(_FORKED)
         """The process that it runs in: a forked child can do nothing with it but close it."""
@@ -130,6 +134,7 @@ class Runtime(Commander):
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
         )
         self._closed = False
+        self._views = Views(self.kinds, log, open_hook.views(views, directory), self._offices)
         self._recovery = Recovery(log, self._offices, self.kinds)
         self.tree_of_actors = Tree(
             log,
@@ -138,15 +143,19 @@ class Runtime(Commander):
             self._recovery.suspend,
             checks.number(idle_after, "idle_after"),
         )
+        self._bind_tools()
+        self._recovery.recover(self.tree_of_actors)
+        self._views.start()
+        self._control: Control | None = None
+        if isinstance(log, Runelog) and self.scheduler.goes_on:
+            self._control = open_beside(log.directory, carrier(self), self.commands)
+
+    def _bind_tools(self) -> None:
         for tool in [*self._offices.tools]:
             if isinstance(tool, Bound):
                 tool.bind(self.tree_of_actors)
                 # The next runtime that has it too binds it anew: this one keeps its own.
                 self._offices.tools.replace(copy.copy(tool))
-        self._recovery.recover(self.tree_of_actors)
-        self._control: Control | None = None
-        if isinstance(log, Runelog) and self.scheduler.goes_on:
-            self._control = open_beside(log.directory, carrier(self), self.commands)
 
     @classmethod
     def open(
@@ -304,7 +313,13 @@ class Runtime(Commander):
         Ask it as often as you like: it reads only what is new.
         """
         self.home.check()
-        return Monitor(self.log, rules, now=self.clock.now, kinds=self.kinds)
+        return Monitor(
+            self.log,
+            rules,
+            now=self.clock.now,
+            kinds=self.kinds,
+            beside=self._views.alerts,
+        )
 
     def tree(self) -> Node:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
@@ -353,6 +368,8 @@ class Runtime(Commander):
         found = None if before is None else before()
         if found is not None:
             return found
+        if not self.scheduler.goes_on:
+            self._views.wake()
         return self.tree_of_actors.ask(conversation, message, timeout, before, promised)
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
@@ -397,6 +414,7 @@ class Runtime(Commander):
             self._control.close()
         self.tree_of_actors.close(timeout)
         self._offices.tools.runs.close()
+        self._views.close()
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):
                 part.close()

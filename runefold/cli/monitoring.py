@@ -8,11 +8,12 @@ import msgspec
 import typer
 
 from actors.catalogue import CODEC
+from actors.view import Move
 from runefold.cli.failures import Exit
 from runefold.cli.options import Directory, Json, Session, reading
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import moment, safe
-from runefold.observe.history import History, Invalid, Move, moves
+from runefold.observe.history import History, Invalid, moves
 from runefold.observe.history import history as told
 from runefold.observe.monitoring import Alert, Monitor, Rules
 from runelog.errors import Refused

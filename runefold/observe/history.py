@@ -13,6 +13,7 @@ import msgspec
 
 from actors.catalogue import KINDS
 from actors.clock import SECOND
+from actors.view import Move
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import step
 from runelog.rune import Gap, Tombstone, Unknown
@@ -26,23 +27,6 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope
 
 _SKIPPED: Final = (Tombstone, Unknown)
-
-
-class Move(msgspec.Struct, frozen=True):
-    """A rune for which an entity's table has a row."""
-
-    event_id: int
-    time: int
-    """Nanoseconds since 1970, UTC."""
-    entity: str
-    lifecycle: str
-    origin: str
-    to: str
-    rune: str
-    """Its kind."""
-    trigger: str
-    actor: str
-    """Who caused it: `user`, `system` or `timeout`."""
 
 
 class Invalid(msgspec.Struct, frozen=True):

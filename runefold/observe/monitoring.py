@@ -24,7 +24,7 @@ from runelog.errors import Refused
 from runelog.rune import Gap, State, Tombstone, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from actors.kind import Kinds
     from runelog.log import Log
@@ -77,7 +77,7 @@ class Alert(msgspec.Struct, frozen=True):
     """Something that somebody has to look at."""
 
     rule: str
-    """`stuck`, `failing`, `over_budget` or `invalid`."""
+    """`stuck`, `failing`, `over_budget`, `invalid`, or `view` for a view that fails."""
     conversation: str
     entity: str
     message: str
@@ -130,8 +130,13 @@ class Monitor:
         conversation: str = "",
         now: Callable[[], int] = time.time_ns,
         kinds: Kinds = KINDS,
+        beside: Callable[[], Iterable[Alert]] = tuple,
     ) -> None:
-        """Begin before the first rune; of one conversation only, if it is named."""
+        """Begin before the first rune; of one conversation only, if it is named.
+
+        `beside` gives alerts that cannot be found in the log.
+        """
+        self._beside = beside
         self._log = log
         self._now = now
         self._kinds = kinds
@@ -258,7 +263,10 @@ class Monitor:
             for name, talk in self._talks.items()
             for alert in (*self._of_paths(name, talk, now), *self._of_course(name, talk))
         ]
-        return sorted(found, key=lambda each: (each.since, each.conversation, each.event_id))
+        return sorted(
+            [*found, *self._beside()],
+            key=lambda each: (each.since, each.conversation, each.event_id),
+        )
 
     def _of_paths(self, conversation: str, talk: _Talk, now: int) -> Iterator[Alert]:
         limits = self._limits
