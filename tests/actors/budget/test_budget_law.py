@@ -300,16 +300,6 @@ def test_settling_in_any_order_gives_the_same_sums(asked: list[Command], order: 
     assert all(each.reserved == Amounts() for each in one.scopes)
 
 
-@given(st.lists(commands, max_size=30), st.data())
-def test_folding_in_two_goes_is_folding_in_one(asked: list[Command], data: st.DataObject) -> None:
-    """A fold that goes on from a state ends where one from the beginning does, hash for hash."""
-    past = story(asked)
-    cut = data.draw(st.integers(0, len(past)))
-    halves = fold(LIFECYCLE, past[cut:], fold(LIFECYCLE, past[:cut]))
-
-    assert state_hash(halves) == state_hash(fold(LIFECYCLE, past))
-
-
 @given(st.lists(commands, max_size=40))
 def test_a_limit_is_warned_of_once_until_it_is_raised(asked: list[Command]) -> None:
     """Between two replenishments there is at most one warning of a limit."""
