@@ -122,12 +122,12 @@ def golden_runes() -> list[Golden]:
 
 def golden_logs() -> list[str]:
     """Name the logs that are kept."""
-    return sorted(path.stem for path in LOGS.glob("*.stream"))
+    return sorted(path.stem for path in LOGS.glob("*.runes"))
 
 
 def envelopes(name: str) -> Iterator[Envelope]:
     """Yield everything in a golden log."""
-    with (LOGS / f"{name}.stream").open("rb") as file, StreamReader(file) as reader:
+    with (LOGS / f"{name}.runes").open("rb") as file, StreamReader(file) as reader:
         for section, entries in reader:
             for each in entries:
                 yield KINDS.codec.envelope(

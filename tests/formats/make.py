@@ -70,7 +70,7 @@ def make(*, anew: bool) -> None:
     LOGS.mkdir(exist_ok=True)
     for name, play in MADE_BY.items():
         if anew or name not in golden_logs():
-            with (LOGS / f"{name}.stream").open("wb") as file:
+            with (LOGS / f"{name}.runes").open("wb") as file:
                 export(play(), file, secret=True)
             said = account_of(list(envelopes(name)))
             lines = [msgspec.json.encode(each) for each in (*said.runes, *said.entities)]

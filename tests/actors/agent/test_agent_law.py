@@ -13,7 +13,6 @@ from actors.agent.kind import KIND
 from actors.agent.lifecycle import (
     LIFECYCLE,
     MATERIALS,
-    TABLE,
     BecomeReady,
     EnsureTurn,
     Equip,
@@ -28,9 +27,8 @@ from actors.budget.runes import Amounts
 from actors.entity import Moved, Routing
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
-from runelog.errors import IllegalTransition, Refused
-from runelog.lifecycle import describe, fold, state_hash, step
-from runelog.rune import kind_of
+from runelog.errors import Refused
+from runelog.lifecycle import describe, fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,17 +80,6 @@ ROWS = {
 }
 """The agent's table, written down a second time and by hand."""
 
-NEVER_ILLEGAL = {
-    "agent.spawning",
-    "agent.equipped",
-    "turn.started",
-    "turn.completed",
-    "turn.interrupted",
-    "turn.error",
-    "budget.exhausted",
-    "budget.replenished",
-}
-"""What others decide, and what the table does not mention."""
 
 COMMANDS: tuple[Command, ...] = (
     BecomeReady(),
@@ -111,24 +98,6 @@ def test_the_printed_table_is_the_one_on_paper() -> None:
     assert len(found.transitions) == len(ROWS)
     assert found.initial == "spawning"
     assert set(found.terminal) == {"failed", "terminated"}
-
-
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("rune", SAMPLES, ids=kind_of)
-def test_a_rune_moves_the_phase_as_drawn_or_not_at_all(phase: Phase, rune: Rune) -> None:
-    """In every phase every rune leads where the table says; the rest is observed or illegal."""
-    state = fold(LIFECYCLE, PAST[phase])
-    target = {(row[0], row[2]): row[1] for row in ROWS}.get((phase.value, kind_of(rune)))
-
-    assert state.phase is phase
-    if target is not None:
-        assert step(TABLE, phase, rune).value == target
-        assert LIFECYCLE.apply(state, rune).phase.value == target
-    elif kind_of(rune) in NEVER_ILLEGAL:
-        assert LIFECYCLE.apply(state, rune).phase is phase
-    else:
-        with pytest.raises(IllegalTransition):
-            LIFECYCLE.apply(state, rune)
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -312,15 +281,6 @@ def test_what_is_due_is_allowed(past: list[Rune]) -> None:
         assert command is None or agent.when(command)
     if LIFECYCLE.is_over(agent.state):
         assert agent.due == []
-
-
-@given(histories, st.data())
-def test_folding_in_two_goes_is_folding_in_one(past: list[Rune], data: st.DataObject) -> None:
-    """A fold that goes on from a state ends where one from the beginning does, hash for hash."""
-    cut = data.draw(st.integers(0, len(past)))
-    halves = fold(LIFECYCLE, past[cut:], fold(LIFECYCLE, past[:cut]))
-
-    assert state_hash(halves) == state_hash(fold(LIFECYCLE, past))
 
 
 @given(histories, st.sampled_from(COMMANDS))

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from actors.approval import runes as approvals
 from actors.approval.kind import KIND
-from actors.approval.lifecycle import LIFECYCLE, TABLE, Answer, Conclude, Phase, State
+from actors.approval.lifecycle import LIFECYCLE, Answer, Conclude, Phase, State
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
 from actors.entity import Routing
 from actors.tool.runes import Progress
 from runefold.testing.spec import Given
-from runelog.errors import IllegalTransition, Refused
-from runelog.lifecycle import describe, fold, state_hash, step
+from runelog.errors import Refused
+from runelog.lifecycle import describe
 from runelog.rune import Rune, kind_of
 
 ID = "apr_00112233445566aa"
@@ -67,22 +64,6 @@ def test_the_printed_table_is_the_one_asked_for() -> None:
     assert printed.name == "approval"
     assert printed.initial == "requested"
     assert set(printed.terminal) == {"executed", "aborted"}
-
-
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("rune", SAMPLES, ids=kind_of)
-def test_a_rune_leads_where_the_table_says_or_nowhere(phase: Phase, rune: Rune) -> None:
-    """In every phase every rune has its row, or is illegal."""
-    state = fold(LIFECYCLE, PAST[phase])
-    targets = {to for origin, to, on in ROWS if origin == phase and on == kind_of(rune)}
-
-    assert state.phase is phase
-    if targets:
-        assert {step(TABLE, phase, rune)} == targets
-        assert {LIFECYCLE.apply(state, rune).phase} == targets
-    else:
-        with pytest.raises(IllegalTransition):
-            LIFECYCLE.apply(state, rune)
 
 
 def test_what_was_asked_and_answered_can_be_seen() -> None:
@@ -193,18 +174,3 @@ def test_what_is_no_rune_of_an_approval_has_no_place_there() -> None:
     """To be asked for the place of another's rune is a bug."""
     with pytest.raises(AssertionError, match="Progress"):
         KIND.route(State(), Progress(call_id="c", stream="stdout", chunk=""))
-
-
-@given(st.lists(st.sampled_from(SAMPLES), max_size=12), st.integers(0, 12))
-def test_folding_in_two_goes_is_folding_in_one(wishes: list[Rune], cut: int) -> None:
-    """A fold that goes on from a state, stored and read again, ends where a whole one does."""
-    past: list[Rune] = [*REQUESTED]
-    for rune in wishes:
-        if LIFECYCLE.allows(fold(LIFECYCLE, past), rune):
-            past.append(rune)
-    whole = fold(LIFECYCLE, past)
-    first = msgspec.msgpack.encode(fold(LIFECYCLE, past[:cut]))
-    halves = fold(LIFECYCLE, past[cut:], msgspec.msgpack.decode(first, type=State))
-
-    assert halves == whole
-    assert state_hash(halves) == state_hash(whole)

@@ -355,17 +355,6 @@ histories = st.tuples(
 ).map(lambda parts: [BORN, *parts[0], *([] if parts[1] is None else [parts[1]]), *parts[2]])
 
 
-@given(histories, st.data())
-def test_folding_in_two_goes_is_folding_in_one(past: list[Rune], data: st.DataObject) -> None:
-    """A fold that goes on from a state ends where one from the beginning does; so what is due."""
-    at = data.draw(st.integers(0, len(past)))
-    whole = fold(LIFECYCLE, past)
-    halves = fold(LIFECYCLE, past[at:], fold(LIFECYCLE, past[:at]))
-
-    assert state_hash(halves) == state_hash(whole)
-    assert LIFECYCLE.due(halves) == LIFECYCLE.due(whole)
-
-
 @given(histories, st.sampled_from(ENDS))
 def test_whatever_happened_a_command_is_carried_out_once(past: list[Rune], end: Command) -> None:
     """A command leads to runes that can be folded, to none, or to a refusal; then to no more."""

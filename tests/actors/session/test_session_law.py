@@ -20,7 +20,6 @@ from actors.session.kind import KIND
 from actors.session.lifecycle import (
     DOUBTS,
     LIFECYCLE,
-    TABLE,
     Phase,
     State,
     in_doubt,
@@ -30,9 +29,8 @@ from actors.session.runes import SessionConfig
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
-from runelog.errors import BadId, IllegalTransition, Refused
-from runelog.lifecycle import describe, fold, step
-from runelog.rune import kind_of
+from runelog.errors import BadId, Refused
+from runelog.lifecycle import describe
 from tests.actors.session.world import CONVERSATION, ROOT
 
 if TYPE_CHECKING:
@@ -77,16 +75,6 @@ ROWS = {
 }
 """The session's table, written down a second time and by hand."""
 
-TRANSITIONS: tuple[Rune, ...] = (
-    runes.Activated(root_agent_id=ROOT),
-    runes.Paused(),
-    runes.Resumed(),
-    runes.Suspended(reason="look"),
-    runes.Unsuspended(),
-    runes.Closing(),
-    runes.Closed(),
-    runes.Archived(),
-)
 OTHERS: tuple[Rune, ...] = (
     BORN[0],
     runes.InputAccepted(message_id="m", content="hello", to=ROOT),
@@ -164,24 +152,6 @@ def test_the_printed_table_is_the_one_on_paper() -> None:
     assert len(found.transitions) == len(ROWS)
     assert found.initial == "created"
     assert found.terminal == ("archived",)
-
-
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("rune", [*TRANSITIONS, *OTHERS], ids=kind_of)
-def test_a_rune_moves_the_phase_as_drawn_or_not_at_all(phase: Phase, rune: Rune) -> None:
-    """In every phase every rune leads where the table says; the rest is observed or illegal."""
-    state = fold(LIFECYCLE, PAST[phase])
-    target = {(row[0], row[2]): row[1] for row in ROWS}.get((phase.value, kind_of(rune)))
-
-    assert state.phase is phase
-    if target is not None:
-        assert step(TABLE, phase, rune).value == target
-        assert LIFECYCLE.apply(state, rune).phase.value == target
-    elif rune in OTHERS:
-        assert LIFECYCLE.apply(state, rune).phase is phase
-    else:
-        with pytest.raises(IllegalTransition):
-            LIFECYCLE.apply(state, rune)
 
 
 @pytest.mark.parametrize("phase", Phase)

@@ -20,7 +20,6 @@ from actors.session.lifecycle import Phase
 from actors.session.runes import SessionConfig
 from actors.turn import runes as turns
 from runelog.errors import Refused
-from runelog.lifecycle import fold, state_hash
 from tests.actors.session.world import ROOT, World
 
 if TYPE_CHECKING:
@@ -138,18 +137,6 @@ def test_an_active_session_left_to_itself_takes_every_message_up(
         assert set(world.answers().values()) <= {1}
         assert world.session.running == ()
         assert not session.is_open(world.session)
-
-
-@settings(max_examples=50, deadline=None)
-@given(wishes, st.data())
-def test_folding_in_two_goes_is_folding_in_one(asked: list[Wish], data: st.DataObject) -> None:
-    """A fold that goes on from a state ends where one from the beginning does, hash for hash."""
-    past = play(asked).streams["session"]
-    cut = data.draw(st.integers(0, len(past)))
-    law = session.LIFECYCLE
-    halves = fold(law, past[cut:], fold(law, past[:cut]))
-
-    assert state_hash(halves) == state_hash(fold(law, past))
 
 
 @settings(max_examples=50, deadline=None)

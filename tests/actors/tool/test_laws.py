@@ -32,7 +32,6 @@ from actors.tool.lifecycle import (
     Probed,
     Report,
     RunTool,
-    State,
 )
 from actors.tool.runes import Approved, Called, InDoubt, Result, Retried, Ruling, Started
 from runelog.errors import Refused
@@ -262,17 +261,6 @@ def test_nothing_starts_that_was_not_approved(world: World) -> None:
 def test_a_replayed_call_is_the_live_one(world: World) -> None:
     """The log alone gives the same state, hash for hash."""
     assert state_hash(fold(LIFECYCLE, world.log)) == state_hash(world.state)
-
-
-@given(worlds, st.data())
-def test_folding_in_two_goes_is_folding_in_one(world: World, data: st.DataObject) -> None:
-    """A fold that goes on from a state, stored and read again, ends where a whole one does."""
-    cut = data.draw(st.integers(0, len(world.log)))
-    stored = msgspec.msgpack.encode(fold(LIFECYCLE, world.log[:cut]))
-    halves = fold(LIFECYCLE, world.log[cut:], msgspec.msgpack.decode(stored, type=State))
-
-    assert state_hash(halves) == state_hash(world.state)
-    assert halves == world.state
 
 
 @given(worlds, commands.filter(lambda command: not isinstance(command, Report)))

@@ -32,14 +32,11 @@ from actors.turn.runes import (
     Error,
     Interrupted,
     Started,
-    StreamRestarted,
     ToolCallsReceived,
-    ToolsFinished,
 )
 from runefold.testing.spec import Given
-from runelog.errors import IllegalTransition, Refused
-from runelog.lifecycle import describe, fold, state_hash
-from runelog.rune import Rune, kind_of
+from runelog.errors import Refused
+from runelog.lifecycle import describe, state_hash
 from tests.actors.turn.scenes import (
     BACK,
     BORN,
@@ -62,6 +59,8 @@ from tests.actors.turn.scenes import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runelog.rune import Rune
+
 DRAWN = """
 idle           | streaming      | turn.started
 streaming      | streaming      | turn.assistant_delta
@@ -80,7 +79,6 @@ streaming      | streaming      | turn.stream_restarted
 tool_executing | tool_executing | tool.result
 """
 ROWS = [tuple(cell.strip() for cell in row.split("|")) for row in DRAWN.strip().splitlines()]
-NOT_FOLDED = {"turn.assistant_delta", "finalized"}
 
 PAST: dict[Phase, tuple[Rune, ...]] = {
     Phase.IDLE: (),
@@ -91,25 +89,6 @@ PAST: dict[Phase, tuple[Rune, ...]] = {
     Phase.ERROR: (BORN, Error("timeout")),
 }
 """One way into each phase."""
-SAMPLES: tuple[Rune, ...] = (
-    BORN,
-    model.AssistantDelta("x"),
-    ToolCallsReceived(("a",), 0),
-    ToolsFinished(()),
-    Completed("done"),
-    Interrupted("steer"),
-    Error("timeout"),
-    StreamRestarted(0, 1, "crash", "turn_1-r0-a0"),
-    result("a"),
-    called(),
-    plan("a"),
-    answered(),
-)
-OBSERVED = {
-    *("tool.result", "tool.call"),
-    *("model.called", "model.completed", "turn.assistant_delta"),
-}
-"""Runes of others: where they have no row they move nothing."""
 
 COMMANDS: tuple[Command, ...] = (
     ask(),
@@ -169,25 +148,6 @@ def test_the_printed_table_is_the_specified_one() -> None:
     assert sorted((row.origin, row.to, row.on) for row in shown.transitions) == sorted(ROWS)
     assert shown.initial == "idle"
     assert set(shown.terminal) == {"completed", "interrupted", "error"}
-
-
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("rune", SAMPLES, ids=kind_of)
-def test_a_rune_leads_where_the_table_says_or_is_illegal(phase: Phase, rune: Rune) -> None:
-    """In every phase every rune has its row, is somebody else's, or cannot be folded."""
-    state, on = fold(LIFECYCLE, PAST[phase]), kind_of(rune)
-    drawn = {
-        row[1] for row in ROWS if (row[0], row[2]) == (phase.value, on) and on not in NOT_FOLDED
-    }
-
-    assert state.phase is phase
-    if drawn:
-        assert {LIFECYCLE.apply(state, rune).phase.value} == drawn
-    elif on in OBSERVED:
-        assert LIFECYCLE.apply(state, rune).phase is phase
-    else:
-        with pytest.raises(IllegalTransition):
-            LIFECYCLE.apply(state, rune)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -280,18 +240,6 @@ def test_whatever_happens_live_and_replayed_are_the_same(
 
     assert state_hash(world.replayed()) == state_hash(world.state)
     assert LIFECYCLE.due(world.replayed()) == LIFECYCLE.due(world.state)
-
-
-@given(births, steps, st.data())
-def test_folding_in_two_goes_is_folding_in_one(
-    born: Started, choices: list[tuple[int, int]], data: st.DataObject
-) -> None:
-    """A fold that goes on from a state ends where one from the beginning does, hash for hash."""
-    stream = walked(born, choices).stream
-    at = data.draw(st.integers(0, len(stream)))
-    halves = fold(LIFECYCLE, stream[at:], fold(LIFECYCLE, stream[:at]))
-
-    assert state_hash(halves) == state_hash(fold(LIFECYCLE, stream))
 
 
 @given(births, steps, st.sampled_from(["steer", "timeout"]))

@@ -1,0 +1,125 @@
+"""Rules about who knows which machine: a kind's folder does, everything else asks the kind."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+from actors.catalogue import KINDS
+from tests.architecture.test_source import PACKAGES, parsed, shown, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from actors.kind import Kind
+
+LAW: Final = ("lifecycle", "state", "commands", "decide", "fold")
+"""The modules that a law may be in."""
+KNOWS_AN_ID: Final = {
+    ("actors/model/stream.py", "call"): "what a model asks for has its id before it is a call",
+    ("actors/session/decide.py", "turn"): "a session numbers the turns that it gives birth to",
+    ("actors/tool/moves.py", "apr"): "a call decides for its approval, and names it after itself",
+    ("runefold/agents.py", "agt"): "an expert is named after its call: asked again, it is the same",
+    ("runefold/control/offline.py", "msg"): "a message has an id, also if its sender gave none",
+    ("runefold/observe/monitoring.py", "session"): "an alert ends with the session it is about",
+    ("runefold/observe/monitoring.py", "turn"): "turns that end in error are counted",
+}
+"""Who may spell out the prefix of another kind's ids, and why. What is not needed is an error."""
+KNOWS_LAWS: Final = {
+    "runefold/sessions.py": "the handle of a session also ends its agents, until commands are "
+    "derived from what kinds declare",
+}
+"""Who beside a kind's folder may import the laws of two other kinds, and why."""
+BELOW: Final = {
+    ("turn", "budget"): "a turn asks the budget before it asks its model",
+    ("turn", "tool"): "a turn cancels and releases its calls",
+    ("turn", "model"): "a turn ends by the reasons that its model call ended by",
+    ("tool", "budget"): "a call is charged for",
+    ("tool", "approval"): "a call decides for its approval",
+    ("agent", "budget"): "an agent opens accounts for those that it asks",
+    ("session", "budget"): "a session opens, raises and closes accounts",
+    ("session", "agent"): "a session gives birth to agents, and ends them",
+}
+"""Whose law a kind's folder may import beside its own, and why."""
+
+
+def home(kind: Kind) -> str:
+    """Return the folder of a kind."""
+    return kind.runes[0].__module__.rpartition(".")[0].replace(".", "/")
+
+
+def product() -> list[Path]:
+    """Return every module that is shipped, without the kit for tests."""
+    return [path for path in sources(*PACKAGES) if not shown(path).startswith("runefold/testing/")]
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts in a module, without its docstrings and other texts that nothing uses."""
+    unused = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in unused:
+            yield node.value
+
+
+def compared(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts that something is compared with, or that an id is drawn for."""
+    for node in ast.walk(tree):
+        inner: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            inner = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "id":
+            inner = node.args
+        for each in inner:
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield each.value
+
+
+def test_only_a_kinds_folder_knows_what_its_ids_look_like() -> None:
+    """Nothing else spells out the prefix of an id, be it to test or to make one, without reason."""
+    homes = {prefix: home(kind) for kind in KINDS for prefix in (kind.prefix, *kind.streams)}
+    spelt = re.compile(rf"(?:^|[^a-z_])({'|'.join(homes)})_(?:$|[\[\\(|])")
+    found = set()
+    for path in product():
+        tree, name = parsed(path), shown(path)
+        known = {prefix for text in texts(tree) for prefix in spelt.findall(text)}
+        known |= set(compared(tree)) & set(homes)
+        found |= {(name, each) for each in known if not name.startswith(f"{homes[each]}/")}
+
+    assert found - set(KNOWS_AN_ID) == set(), "ask KINDS.of(entity), or say why in KNOWS_AN_ID"
+    assert set(KNOWS_AN_ID) - found == set(), "no longer needed"
+
+
+def laws(tree: ast.Module) -> set[str]:
+    """Name the kinds whose laws a module imports."""
+    modules = {
+        f"{home(kind).replace('/', '.')}.{part}": kind.name for kind in KINDS for part in LAW
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            found |= {modules[name] for name in names & set(modules)}
+        elif isinstance(node, ast.Import):
+            found |= {modules[alias.name] for alias in node.names if alias.name in modules}
+    return found
+
+
+def test_only_the_catalogue_knows_two_laws() -> None:
+    """Who imports the laws of two kinds would have to know of a third one too."""
+    homes = {home(kind): kind.name for kind in KINDS}
+    several, below = set(), set()
+    for path in product():
+        name = shown(path)
+        mine = homes.get(name.rpartition("/")[0])
+        found = laws(parsed(path)) - {mine}
+        if mine is not None:
+            below |= {(mine, other) for other in found}
+        elif len(found) > 1 and name != "actors/catalogue.py":
+            several.add(name)
+
+    assert several - set(KNOWS_LAWS) == set(), "ask the kind, or say why in KNOWS_LAWS"
+    assert set(KNOWS_LAWS) - several == set(), "no longer needed"
+    assert below - set(BELOW) == set(), "ask the kind, or say why in BELOW"
+    assert set(BELOW) - below == set(), "no longer needed"
