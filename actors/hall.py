@@ -20,6 +20,7 @@ from actors.redaction.redactor import DEFAULT
 from actors.report import log as operator
 from actors.tray import Trays
 from runelog.errors import LogFull
+from runelog.lifecycle import stamped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,7 +250,7 @@ class Hall:
 
     def stamp(self, law: Lifecycle[Any, Any, Any, Any], state: object, rune: Rune) -> Rune:
         """Put the deadline into a rune that enters a phase with a time-out."""
-        return law.stamped(state, rune, self.offices.clock.now(), self.limits)
+        return stamped(law, state, rune, self.offices.clock.now(), self.limits)
 
     @property
     def root(self) -> Kind:

@@ -58,13 +58,19 @@ class Root(Shell):
             super()._reply(reply_to, Refused(why))
             return
         kind = hall.kinds.of(entity) or hall.kinds[order.kind]
-        home = self._home_of(kind, entity)
+        home = self._home_of(kind, entity) if self._takes(kind, order) else ""
         if home:
             hall.children.ensure(kind.name, entity, home)
         if not home or not hall.tell(entity, said, reply_to):
             noun = (said.command.noun if isinstance(said, Order) else "") or order.kind
             msg = f"there is no {noun} {entity} in {hall.conversation}"
             super()._reply(reply_to, Refused(msg))
+
+    def _takes(self, kind: Kind, order: Forward) -> bool:
+        """Return True if a command is one of its kind's, or answers what an entity asks a human."""
+        said = order.message
+        own = not isinstance(said, Order) or type(said.command) in kind.commands
+        return own or bool(self.hall.pending(order.entity))
 
     def _home_of(self, kind: Kind, entity: str) -> str:
         """Return the entity under whose supervisor another one lives; nothing if it is not there.

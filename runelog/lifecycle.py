@@ -180,8 +180,6 @@ class Lifecycle(Generic[P, S, C, E]):
     """Every rune that the table mentions."""
     _ways: dict[P, dict[type[Rune], P | ByField[P] | None]] = field(init=False, repr=False)
     """The table as `apply` looks it up: with None for a rune that the phase does not allow."""
-    _limits: dict[Any, float | None] = field(init=False, repr=False)
-    """How many seconds each phase with a time-out may last."""
 
     def __post_init__(self) -> None:
         """Refuse a law that contradicts itself."""
@@ -194,8 +192,6 @@ class Lifecycle(Generic[P, S, C, E]):
         barred = dict.fromkeys(runes - self.observed)
         ways = {phase: {**barred, **row} for phase, row in self.table.items()}
         object.__setattr__(self, "_ways", ways)
-        limits = {each.phase: each.seconds for each in self.timeouts}
-        object.__setattr__(self, "_limits", limits)
 
     @property
     def terminal(self) -> tuple[P, ...]:
@@ -232,24 +228,6 @@ class Lifecycle(Generic[P, S, C, E]):
             return state
         return replace(state, phase=after, deadline=deadline)  # type: ignore[type-var]  # as above
 
-    def stamped(self, state: S, rune: Rune, now: int, limits: Mapping[str, float]) -> Rune:
-        """Return a rune with the deadline of the phase that it enters, if that has a time-out.
-
-        So has the rune that begins the entity. `limits` are seconds by `lifecycle.phase`, where
-        they differ from the default.
-        """
-        if not self.enforced or getattr(rune, "deadline", 0) is not None:
-            return rune
-        before: P = state.phase  # type: ignore[assignment]  # a state's phase is a P, as checked
-        begins = type(rune) not in self.runes
-        after = before if begins else step(self.table, before, rune, of=self.name)
-        if after is before and not begins:
-            return rune
-        seconds = limits.get(f"{self.name}.{after.value}", self._limits.get(after))
-        if seconds is None:
-            return rune
-        return replace(rune, deadline=now + round(seconds * 1_000_000_000))
-
     def allows(self, state: S, rune: Rune) -> bool:
         """Return True if `apply` would take this rune."""
         try:
@@ -257,6 +235,28 @@ class Lifecycle(Generic[P, S, C, E]):
         except IllegalTransition:
             return False
         return True
+
+
+def stamped(
+    lifecycle: Lifecycle[P, S, C, E], state: S, rune: Rune, now: int, limits: Mapping[str, float]
+) -> Rune:
+    """Return a rune with the deadline of the phase that it enters, if that has a time-out.
+
+    So has the rune that begins the entity. `limits` are seconds by `lifecycle.phase`, where they
+    differ from the default.
+    """
+    if not lifecycle.enforced or getattr(rune, "deadline", 0) is not None:
+        return rune
+    before: P = state.phase  # type: ignore[assignment]  # a state's phase is a P, as checked
+    begins = type(rune) not in lifecycle.runes
+    after = before if begins else step(lifecycle.table, before, rune, of=lifecycle.name)
+    if after is before and not begins:
+        return rune
+    default = next((each.seconds for each in lifecycle.timeouts if each.phase is after), None)
+    seconds = limits.get(f"{lifecycle.name}.{after.value}", default)
+    if seconds is None:
+        return rune
+    return replace(rune, deadline=now + round(seconds * 1_000_000_000))
 
 
 def fold(lifecycle: Lifecycle[P, S, C, E], runes: Iterable[Rune], state: S | None = None) -> S:

@@ -95,6 +95,9 @@ class Bell:
         except TimeoutError:
             return False
         if isinstance(self._failure, Unanswered):
+            if seconds is not None:
+                # Nothing happens any more: so long it would wait, and no longer.
+                return False
             raise self._failure
         return True
 

@@ -163,7 +163,9 @@ def test_a_directory_has_one_runtime_at_a_time(tmp_path: Path) -> None:
 
 def test_an_option_that_there_is_not_is_named_before_anything_is_opened(tmp_path: Path) -> None:
     """With those that there are; nothing is made for it."""
-    with pytest.raises(TypeError, match=r"Runtime.open got an .* 'tolls'; it takes tools, provid"):
+    with pytest.raises(
+        TypeError, match=r"Runtime.open got an .* 'tolls'; it takes tools, kinds, provid"
+    ):
         Runtime.open(tmp_path / "data", tolls=[put])  # type: ignore[call-arg]  # the point
     assert not (tmp_path / "data").exists()
 
