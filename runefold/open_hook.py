@@ -26,6 +26,7 @@ from runefold import checks
 from runefold.naming import imported
 from runelog.errors import Refused
 from runelog.files import path_of
+from runelog.rune import kind_of
 
 if TYPE_CHECKING:
     import os
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from actors.ports import Chance, Clock, Scheduler
     from actors.tool.spec import Tool
     from runefold.runtime import Runtime
+    from runelog.log import Log
 
 
 class Options(TypedDict, total=False):
@@ -101,6 +103,17 @@ def known_kinds(given: Iterable[Kind]) -> Kinds:
     """Return our kinds and the app's, or refuse those that do not fit together."""
     found = [*checks.several(given, "kinds", "kinds")]
     return KINDS.plus(found, RESERVED) if found else KINDS
+
+
+def check_codec(log: Log, kinds: Kinds) -> None:
+    """Refuse a log that cannot read the runes of the kinds that are to run on it."""
+    missing = [kind_of(rune) for rune in kinds.runes if kind_of(rune) not in log.codec.kinds]
+    if missing:
+        msg = (
+            f"this log was opened without the kinds of the app and cannot read {missing[0]}: use "
+            "Runtime.open(directory, kinds=[...]), or open the log with the codec of all kinds"
+        )
+        raise Refused(msg)
 
 
 def toolbox(tools: Iterable[Tool], directory: Path | None) -> Toolbox:

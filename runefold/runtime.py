@@ -109,6 +109,7 @@ class Runtime(Commander):
         self.log = log
         self.kinds = open_hook.known_kinds(kinds)
         """The machines that it runs: ours, and those of the app."""
+        open_hook.check_codec(log, self.kinds)
         self.commands = self.kinds.commands
         # To read the patterns takes a while, and most apps have none of their own.
         patterns = list(checks.several(redact, "redact", "patterns"))

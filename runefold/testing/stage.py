@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from actors.catalogue import CODEC
 from actors.clock import ManualClock
 from actors.manual_scheduler import ManualScheduler
+from runefold.open_hook import known_kinds
 from runefold.runtime import Runtime
 from runelog.memory import MemoryLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from actors.kind import Kind
     from runelog.rune import Appended, Change
 
 
@@ -42,6 +44,10 @@ class FragileLog(MemoryLog):
         self.is_cut = False
         self._unsaved = False
         """Whether something was appended that was not flushed yet."""
+
+    def learn(self, kinds: Iterable[Kind]) -> None:
+        """Read the runes of an app's kinds too, as a log that `Runtime.open` opens does."""
+        self.codec = known_kinds(kinds).codec.with_blobs(self.blobs)
 
     def append(
         self,
@@ -165,6 +171,7 @@ class Stage(Ports[FragileLog, StageScheduler]):
         """Open a runtime with these options; with a `seed`, chance decides what runs next."""
         super().__init__(FragileLog, StageScheduler, seed)
         self._options = options
+        self.log.learn(options.get("kinds", ()))
         self.runtime = Runtime(self.log, **self.ports(), **options)
 
     def run(self) -> None:
@@ -203,5 +210,6 @@ class Stage(Ports[FragileLog, StageScheduler]):
     def reopen(self) -> Runtime:
         """Open the runtime again on what was committed."""
         self.restart()
+        self.log.learn(self._options.get("kinds", ()))
         self.runtime = Runtime(self.log, **self.ports(), **self._options)
         return self.runtime

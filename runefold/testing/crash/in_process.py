@@ -106,6 +106,7 @@ class InProcess(Ports[InProcessLog, InstrumentedManual]):
     def __call__(self, kind: type[Runtime], directory: Path, options: dict[str, Any]) -> Runtime:
         """Open a runtime as the app asked for it, but with these ports."""
         self.log.directory = directory
+        self.log.learn(options.get("kinds", ()))
         self.watch.opened(self.log)
         ports = self.ports()
         self.log.scheduler = self.scheduler
