@@ -137,13 +137,8 @@ class Runtime(Commander):
         self._closed = False
         self._views = Views(self.kinds, log, open_hook.views(views, directory), self._offices)
         self._recovery = Recovery(log, self._offices, self.kinds)
-        self.tree_of_actors = Tree(
-            log,
-            self._offices,
-            self.kinds,
-            self._recovery.suspend,
-            checks.number(idle_after, "idle_after"),
-        )
+        idle = checks.number(idle_after, "idle_after")
+        self.tree_of_actors = Tree(log, self._offices, self.kinds, self._recovery.suspend, idle)
         self._bind_tools()
         self._recovery.recover(self.tree_of_actors)
         self._views.start()

@@ -105,7 +105,8 @@ def lineage(state: State, scope: str) -> list[Scope]:
     name: str | None = scope
     while name is not None:
         account = find(state, name)
-        if account is None:
+        if account is None or account in found:
+            # No account is its own ancestor, whatever a log says: a fold always comes to its end.
             break
         found.append(account)
         name = account.parent

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
-from runes import RUNES, Accepted, Cancelled, Checking, Paid, Placed, Unwanted
+from order_runes import RUNES, Accepted, Cancelled, Checking, Paid, Placed, Unwanted
 
 from runefold.machines import (
     Abandon,

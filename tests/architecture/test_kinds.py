@@ -19,8 +19,13 @@ LAW: Final = ("lifecycle", "state", "commands", "decide", "fold")
 """The modules that a law may be in."""
 KNOWS_AN_ID: Final = {
     ("actors/model/stream.py", "call"): "what a model asks for has its id before it is a call",
-    ("actors/session/decide.py", "turn"): "a session numbers the turns that it gives birth to",
-    ("actors/tool/moves.py", "apr"): "a call decides for its approval, and names it after itself",
+    ("actors/session/lifecycle.py", "turn"): "a session numbers the turns that it gives birth to",
+    (
+        "actors/tool/lifecycle.py",
+        "apr",
+    ): "a call decides for its approval, and names it after itself",
+    ("actors/tool/sandbox/isolation.py", "system"): "files of the operating system, no entity",
+    ("actors/turn/lifecycle.py", "system"): "who stopped a turn: the user, the system, a time-out",
     ("runefold/agents.py", "agt"): "an expert is named after its call: asked again, it is the same",
     ("runefold/control/offline.py", "msg"): "a message has an id, also if its sender gave none",
     ("runefold/observe/monitoring.py", "session"): "an alert ends with the session it is about",
@@ -28,8 +33,7 @@ KNOWS_AN_ID: Final = {
 }
 """Who may spell out the prefix of another kind's ids, and why. What is not needed is an error."""
 KNOWS_LAWS: Final = {
-    "runefold/sessions.py": "the handle of a session also ends its agents, until commands are "
-    "derived from what kinds declare",
+    "actors/machine.py": "whichever machine calls: its calls are paid for, its questions answered",
 }
 """Who beside a kind's folder may import the laws of two other kinds, and why."""
 BELOW: Final = {

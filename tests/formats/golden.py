@@ -11,7 +11,7 @@ from actors.catalogue import KINDS
 from runelog.lifecycle import fold, state_hash
 from runelog.rune import Change, kind_of
 from runelog.stream.streams import StreamReader
-from tests.laws.logs import streams_in
+from tests.laws.logs import PLAYED, streams_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,7 @@ def envelopes(name: str) -> Iterator[Envelope]:
     with (LOGS / f"{name}.runes").open("rb") as file, StreamReader(file) as reader:
         for section, entries in reader:
             for each in entries:
-                yield KINDS.codec.envelope(
+                yield PLAYED.codec.envelope(
                     each.body,
                     conversation=section.conversation,
                     event_id=each.event_id,

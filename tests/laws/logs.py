@@ -25,6 +25,7 @@ from runefold.testing.simulation.simulation import Simulation
 from runefold.testing.stage import PowerCut, Stage
 from runelog.lifecycle import state_hash
 from runelog.rune import State as Standing
+from tests.laws.errands import ERRAND, errands
 from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, Till, tools
 
@@ -43,6 +44,8 @@ SEEDS: Final = range(50)
 """These reach most of what there is; scenarios reach the rest."""
 CUT: Final = {"charges by key": 9, "charges": 9, "budget": 20, "expert": 15, "handed over": 12}
 """Scenarios that are also cut off, at these appends, and played again."""
+PLAYED: Final = KINDS.plus([ERRAND])
+"""The kinds in those logs: ours, and one of an app, which the system's root has as a child."""
 PER_COMMAND: Final = 150
 """At most so many questions with one kind of command are kept, those of the most states."""
 
@@ -140,6 +143,8 @@ def _logs() -> Iterator[Log]:
             yield staged(scenario, cut_at=CUT[name])
     yield held_up()
     yield without_a_model()
+    yield errands()
+    yield errands(cut_at=3)
 
 
 def streams_of(log: Log) -> list[Stream]:
@@ -156,8 +161,8 @@ def streams_in(found: Iterable[Envelope]) -> list[Stream]:
         for entity in dict.fromkeys((owner, *envelope.observers)):
             runes.setdefault((name, entity), []).append(rune)
         if (name, owner) not in kinds:
-            # An entity begins with its birth: `KeyError` if no kind that is listed has it.
-            kinds[name, owner] = KINDS.births[type(rune)]
+            # An entity begins with its birth: `KeyError` if no kind has it.
+            kinds[name, owner] = PLAYED.births[type(rune)]
     return [Stream(*key, kind, tuple(runes[key])) for key, kind in kinds.items()]
 
 
