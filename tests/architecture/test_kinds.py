@@ -27,7 +27,6 @@ KNOWS_AN_ID: Final = {
     ("actors/tool/sandbox/isolation.py", "system"): "files of the operating system, no entity",
     ("actors/turn/lifecycle.py", "system"): "who stopped a turn: the user, the system, a time-out",
     ("runefold/agents.py", "agt"): "an expert is named after its call: asked again, it is the same",
-    ("runefold/control/offline.py", "msg"): "a message has an id, also if its sender gave none",
     ("runefold/observe/monitoring.py", "session"): "an alert ends with the session it is about",
     ("runefold/observe/monitoring.py", "turn"): "turns that end in error are counted",
 }
@@ -44,6 +43,7 @@ BELOW: Final = {
     ("tool", "approval"): "a call decides for its approval",
     ("agent", "budget"): "an agent opens accounts for those that it asks",
     ("session", "budget"): "a session opens, raises and closes accounts",
+    ("system", "budget"): "the system opens the account of what belongs to no session",
     ("session", "agent"): "a session gives birth to agents, and ends them",
 }
 """Whose law a kind's folder may import beside its own, and why."""

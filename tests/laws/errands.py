@@ -132,8 +132,11 @@ def send(runtime: Runtime, name: str, what: str) -> None:
     runtime.do(SYSTEM, Send(what), name)
 
 
-def errands(*, cut_at: int | None = None) -> FragileLog:
-    """Have two errands run, cut off after an append if one is named; return the log."""
+def errands(*, cut_at: int | None = None, goes_on: bool = True) -> FragileLog:
+    """Have two errands run, cut off after an append if one is named; return the log.
+
+    Unless it `goes_on` then, what was cut off stays so.
+    """
     stage = Stage(kinds=[ERRAND], tools=[fetch])
     stage.log.cut_at, stage.log.cut_after = cut_at, True
     for again in (False, True):
@@ -142,6 +145,9 @@ def errands(*, cut_at: int | None = None) -> FragileLog:
                 send(stage.runtime, name, what)
             stage.run()
         if not stage.log.is_cut:
+            break
+        if not goes_on:
+            stage.log.mend()
             break
         assert not again, "it is cut off once"
         stage.reopen()

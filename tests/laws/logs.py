@@ -145,6 +145,7 @@ def _logs() -> Iterator[Log]:
     yield without_a_model()
     yield errands()
     yield errands(cut_at=3)
+    yield errands(cut_at=1, goes_on=False)
 
 
 def streams_of(log: Log) -> list[Stream]:
