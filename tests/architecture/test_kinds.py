@@ -41,7 +41,6 @@ BELOW: Final = {
     ("turn", "model"): "a turn ends by the reasons that its model call ended by",
     ("tool", "budget"): "a call is charged for",
     ("tool", "approval"): "a call decides for its approval",
-    ("agent", "budget"): "an agent opens accounts for those that it asks",
     ("session", "budget"): "a session opens, raises and closes accounts",
     ("system", "budget"): "the system opens the account of what belongs to no session",
     ("session", "agent"): "a session gives birth to agents, and ends them",
