@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from actors.report import log
+from actors.operator_log import log
 from runelog.forks import Home
 
 if TYPE_CHECKING:

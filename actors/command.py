@@ -52,10 +52,10 @@ Who = Annotated[str, about("Who says so. [default: you]", option="--as", metavar
 class Facts:
     """What a command is told where its entity decides on it: in its actor, or offline."""
 
-    def __init__(self, hall: Any, entity: str, state: Any, order: Order, *, offline: bool) -> None:  # noqa: ANN401 -- this module is pure: the hall is not
+    def __init__(self, ctx: Any, entity: str, state: Any, order: Order, *, offline: bool) -> None:  # noqa: ANN401 -- this module is pure: the conversation is not
         """Take the entity as it is now."""
-        self._hall = hall
-        self.conversation: str = hall.conversation
+        self._ctx = ctx
+        self.conversation: str = ctx.conversation
         self.entity = entity
         self.state = state
         """What the entity's runes add up to."""
@@ -68,24 +68,24 @@ class Facts:
 
     def now(self) -> int:
         """Return the time, in nanoseconds."""
-        return int(self._hall.offices.clock.now())
+        return int(self._ctx.services.clock.now())
 
     def new_id(self, prefix: str) -> str:
         """Return a new id."""
-        return str(self._hall.offices.chance.id(prefix))
+        return str(self._ctx.services.chance.id(prefix))
 
     def check_id(self, value: str, what: str) -> str:
         """Return an id, or refuse what is none or holds a secret: ids are kept as they are."""
-        return check_id(self._hall.offices.redactor.value(value), what)
+        return check_id(self._ctx.services.redactor.value(value), what)
 
     def is_known(self, entity: str) -> bool:
         """Return True if the log has a stream of that name in this conversation."""
-        self._hall.settle()
-        return bool(self._hall.log.version(self.conversation, entity))
+        self._ctx.sync()
+        return bool(self._ctx.log.version(self.conversation, entity))
 
     def passive(self, entity: str) -> Any:  # noqa: ANN401 -- of whichever lifecycle
         """Return the state of an entity that has no actor, such as the budget."""
-        return self._hall.ward(entity).state
+        return self._ctx.passive(entity).state
 
 
 class Owner(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a kind of entity is: its law, and everything that the rest of the house asks about it.
+"""What a kind of entity is: its law, and everything that the rest of the system asks about it.
 
 A machine is one folder that ends in one `KIND`, and one line in the catalogue. Everything else asks
 the kind: nothing outside a kind's folder tests the prefix of an id or lists machines by name. Apps
@@ -238,7 +238,7 @@ class Kind:
         state: Any,  # noqa: ANN401 -- of whichever lifecycle
         runes: Sequence[Rune],
     ) -> tuple[Any, list[Rune]]:
-        """Fold `runes` and everything inward that is then due; return the state and all runes.
+        """Fold `runes` and everything internal that is then due; return the state and all runes.
 
         What was decided for others is folded only if `me` observes it, as in a replay.
         """
@@ -276,7 +276,7 @@ class Kind:
             if not runes:
                 msg = f"{self.name}: {type(at_once).__name__} is due and decides nothing"
                 raise AssertionError(msg)
-        msg = f"{self.name}: what is due inward does not come to an end"
+        msg = f"{self.name}: what is due internally does not come to an end"
         raise AssertionError(msg)
 
     def folded(
@@ -312,7 +312,7 @@ class Kind:
 
 
 _PATIENCE = 1_000
-"""How many inward decisions may follow from one: a law that needs more goes round in circles."""
+"""How many internal decisions may follow from one: a law that needs more goes round in circles."""
 
 
 class Kinds:

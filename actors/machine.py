@@ -27,7 +27,7 @@ from runelog.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from actors.ports import Steps
     from actors.tool.planning import Ruling
 
@@ -45,27 +45,27 @@ class Judged(NamedTuple):
 class Machine(Shell):
     """An entity whose law may have `CallTool`, `StopCall` and `AskHuman` due."""
 
-    def __init__(self, hall: Hall, me: str) -> None:
+    def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before anything is asked."""
-        super().__init__(hall, me)
+        super().__init__(ctx, me)
         self._questions: set[str] = set()
         """Approvals that were asked for and may still wait for an answer."""
 
     def on_start(self) -> None:
         """Take over, with the questions that wait for an answer."""
         super().on_start()
-        self._questions = {*self.hall.pending(self.me)}
+        self._questions = {*self.ctx.pending(self.me)}
 
     def perform(self, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
         """Call a tool, stop a call or ask a human; a subclass does what else its law has due."""
-        where = self.hall.conversation, self.me
+        where = self.ctx.conversation, self.me
         match effect:
             case CallTool():
                 self._call(effect, effect.call_id(*where))
             case StopCall(reason=reason):
                 call_id = effect.call_id(*where)
-                self.hall.children.ensure("tool", call_id, self.me)
-                self.hall.tell(call_id, Cancel(reason, "system"))
+                self.ctx.children.ensure("tool", call_id, self.me)
+                self.ctx.tell(call_id, Cancel(reason, "system"))
             case AskHuman():
                 self._ask(effect, effect.approval_id(*where))
             case _:
@@ -91,13 +91,13 @@ class Machine(Shell):
         """Decide, and make it so; a human's answer is decided on by the law of the approval."""
         if not isinstance(command, approval.Answer):
             return super().carry_out(command)
-        pending = self.hall.pending(self.me)
+        pending = self.ctx.pending(self.me)
         if not pending:
             return Refused(f"{self.me} is {self.state.phase.value}: it asks for no approval now")
         return self.decide_for(pending[0], command)
 
     def _now(self) -> int:
-        return self.hall.offices.clock.now()
+        return self.ctx.services.clock.now()
 
     def act(self) -> None:
         """Do what is due; then settle the questions that are not asked any more."""
@@ -108,10 +108,10 @@ class Machine(Shell):
     # -- tools --------------------------------------------------------------------------------
 
     def _call(self, effect: CallTool, call_id: str) -> None:
-        if not self.hall.exists(call_id):
-            offices = self.hall.offices
-            asked = AskedCall(call_id, effect.tool, offices.redactor.value(effect.arguments))
-            planner = Planner(offices)
+        if not self.ctx.exists(call_id):
+            services = self.ctx.services
+            asked = AskedCall(call_id, effect.tool, services.redactor.value(effect.arguments))
+            planner = Planner(services)
             if not planner.judged_by_hand:
                 self._begin_call(effect, planner.rules((asked,)))
                 return
@@ -121,39 +121,39 @@ class Machine(Shell):
                 return partial(self.ref.notify, Judged(effect, planner.rules((asked,))))
 
             # A function of the app's may take its time.
-            offices.scheduler.work(f"{self.name} policy", steps())
+            services.scheduler.work(f"{self.name} policy", steps())
             return
-        self.hall.children.ensure("tool", call_id, self.me)
+        self.ctx.children.ensure("tool", call_id, self.me)
 
     def _begin_call(self, effect: CallTool, rules: Sequence[Ruling]) -> None:
-        call_id = effect.call_id(self.hall.conversation, self.me)
-        if not self.hall.exists(call_id):
-            offices = self.hall.offices
-            asked = AskedCall(call_id, effect.tool, offices.redactor.value(effect.arguments))
-            caller = Caller(self.me, payer=self.hall.root.prefix)
-            (plan,) = Planner(offices).plans((asked,), rules, caller, offices.clock.now())
+        call_id = effect.call_id(self.ctx.conversation, self.me)
+        if not self.ctx.exists(call_id):
+            services = self.ctx.services
+            asked = AskedCall(call_id, effect.tool, services.redactor.value(effect.arguments))
+            caller = Caller(self.me, payer=self.ctx.root.prefix)
+            (plan,) = Planner(services).plans((asked,), rules, caller, services.clock.now())
             # Whether calls may run at once is for the law to say: it has them due.
             plan = replace(plan, hold=False)
             if plan.rule.verdict in {"allow", "ask"}:
-                account = self.hall.ward("budget").state
+                account = self.ctx.passive("budget").state
                 spent = ledger.afford(account, plan.payer, plan.rule.cost, call_id)
                 plan = replace(plan, afford=spent)
             self.append([(Routing(call_id, (self.me,)), plan)])
-        self.hall.children.ensure("tool", call_id, self.me)
+        self.ctx.children.ensure("tool", call_id, self.me)
 
     # -- humans -------------------------------------------------------------------------------
 
     def _ask(self, effect: AskHuman, approval_id: str) -> None:
         self._questions.add(approval_id)
-        if self.hall.exists(approval_id):
+        if self.ctx.exists(approval_id):
             return
         by = self.kind.deadline(self.state)
         asked = approvals.Requested(
             approval_id=approval_id,
             call_id=self.me,
             tools_hash="",
-            reason=self.hall.offices.redactor.text(effect.reason),
-            deadline=self.hall.offices.clock.now() + ANSWER_WITHIN if by is None else by,
+            reason=self.ctx.services.redactor.text(effect.reason),
+            deadline=self.ctx.services.clock.now() + ANSWER_WITHIN if by is None else by,
             asker=self.me,
         )
         runes = [asked, approvals.Awaiting(approval_id=approval_id)]
@@ -162,7 +162,7 @@ class Machine(Shell):
 
     def _settle_questions(self) -> None:
         """Conclude approvals whose question is not due any more, whatever became of it."""
-        where = self.hall.conversation, self.me
+        where = self.ctx.conversation, self.me
         due = self.kind.lifecycle.due(self.state)
         wanted = {each.approval_id(*where) for each in due if isinstance(each, AskHuman)}
         for approval_id in sorted(self._questions - wanted):

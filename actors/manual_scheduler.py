@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.clock import SECOND
 from actors.errors import Unanswered
-from actors.report import log
+from actors.operator_log import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,14 +28,14 @@ PATIENCE: Final = 1_000_000
 class ManualLane:
     """A lane whose jobs run when the scheduler says so; an idle lane is referenced nowhere."""
 
-    __slots__ = ("__weakref__", "_dry", "_in_line", "_jobs", "_scheduler", "name")
+    __slots__ = ("__weakref__", "_idle_jobs", "_in_line", "_jobs", "_scheduler", "name")
 
     def __init__(self, scheduler: ManualScheduler, name: str) -> None:
         """Begin with nothing to do."""
         self.name = name
         self._scheduler = scheduler
         self._jobs: deque[Callable[[], None]] = deque()
-        self._dry: deque[Callable[[], None]] = deque()
+        self._idle_jobs: deque[Callable[[], None]] = deque()
         self._in_line = False
 
     def run(self, job: Callable[[], None]) -> None:
@@ -43,9 +43,9 @@ class ManualLane:
         self._jobs.append(job)
         self._line_up()
 
-    def when_dry(self, job: Callable[[], None]) -> None:
+    def when_idle(self, job: Callable[[], None]) -> None:
         """Run a job once nothing else is waiting in this lane."""
-        self._dry.append(job)
+        self._idle_jobs.append(job)
         self._line_up()
 
     def _line_up(self) -> None:
@@ -56,10 +56,10 @@ class ManualLane:
     def step(self) -> None:
         """Run the next job; the lane is not in line meanwhile, so it runs one job at a time."""
         try:
-            (self._jobs or self._dry).popleft()()
+            (self._jobs or self._idle_jobs).popleft()()
         finally:
             self._in_line = False
-            if self._jobs or self._dry:
+            if self._jobs or self._idle_jobs:
                 self._line_up()
 
 

@@ -54,7 +54,7 @@ class Lane(Protocol):
         """Run a job after those that came before it."""
         ...
 
-    def when_dry(self, job: Callable[[], None]) -> None:
+    def when_idle(self, job: Callable[[], None]) -> None:
         """Run a job once nothing else is waiting in this lane."""
         ...
 

@@ -18,8 +18,8 @@ from pykka.messages import _ActorStop
 from actors.answer import Answer
 from actors.errors import Crashed, Overloaded, StartFailed
 from actors.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
+from actors.operator_log import log
 from actors.ref import ASK_TIMEOUT, Ref, dead_letter, tell_watcher
-from actors.report import log
 from runelog.errors import Refused
 
 if TYPE_CHECKING:

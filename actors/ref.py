@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.answer import Answer
 from actors.errors import Dead, Unanswered
 from actors.exits import SHUTDOWN, Down
-from actors.report import log
+from actors.operator_log import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

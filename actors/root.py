@@ -53,37 +53,37 @@ class Root(Shell):
 
     def _forward(self, order: Forward, reply_to: Any) -> None:  # noqa: ANN401 -- pykka's
         """Pass a command on; an entity that is not there cannot take it."""
-        hall, entity, said = self.hall, order.entity, order.message
+        ctx, entity, said = self.ctx, order.entity, order.message
         if why := self.why_not(order):
             super()._reply(reply_to, Refused(why))
             return
-        kind = hall.kinds.of(entity) or hall.kinds[order.kind]
+        kind = ctx.kinds.of(entity) or ctx.kinds[order.kind]
         home = self._home_of(kind, entity) if self._takes(kind, order) else ""
         if home:
-            hall.children.ensure(kind.name, entity, home)
-        if not home or not hall.tell(entity, said, reply_to):
+            ctx.children.ensure(kind.name, entity, home)
+        if not home or not ctx.tell(entity, said, reply_to):
             noun = (said.command.noun if isinstance(said, Order) else "") or order.kind
-            msg = f"there is no {noun} {entity} in {hall.conversation}"
+            msg = f"there is no {noun} {entity} in {ctx.conversation}"
             super()._reply(reply_to, Refused(msg))
 
     def _takes(self, kind: Kind, order: Forward) -> bool:
         """Return True if a command is one of its kind's, or answers what an entity asks a human."""
         said = order.message
         own = not isinstance(said, Order) or type(said.command) in kind.commands
-        return own or bool(self.hall.pending(order.entity))
+        return own or bool(self.ctx.pending(order.entity))
 
     def _home_of(self, kind: Kind, entity: str) -> str:
         """Return the entity under whose supervisor another one lives; nothing if it is not there.
 
         Its own law knows best what can still be said about it, also when it is over.
         """
-        hall = self.hall
-        if kind.actor is None or not hall.exists(entity):
+        ctx = self.ctx
+        if kind.actor is None or not ctx.exists(entity):
             return ""
-        if hall.kinds.is_child(kind):
+        if ctx.kinds.is_child(kind):
             return entity
-        hall.settle()
-        first = next(iter(hall.log.stream(hall.conversation, entity)), None)
+        ctx.sync()
+        first = next(iter(ctx.log.stream(ctx.conversation, entity)), None)
         if first is None or first.owner != entity:
             return ""
         return first.agent or next(iter(first.observers), "")
@@ -100,29 +100,29 @@ class Root(Shell):
 
     def perform(self, effect: Any) -> None:  # noqa: ANN401 -- a subclass has more
         """See to a child."""
-        children = self.hall.children
+        children = self.ctx.children
         match effect:
             case EnsureChild(child, kind):
                 children.ensure(kind, child, child)
             case StopChild(child, kind, reason):
                 children.ensure(kind, child, child)
-                self.hall.tell(child, Cancel(reason, "system"))
+                self.ctx.tell(child, Cancel(reason, "system"))
             case _:
                 super().perform(effect)
 
     def _bear(self, order: Bear) -> Refused | None:
         """Append the birth of a child with its entry in the table, or return the refusal."""
-        hall, kind = self.hall, self.hall.kinds.by_name.get(order.kind)
-        if kind is None or not hall.kinds.is_child(kind):
-            return Refused(f"{order.kind} is no kind that can be born in {hall.conversation}")
+        ctx, kind = self.ctx, self.ctx.kinds.by_name.get(order.kind)
+        if kind is None or not ctx.kinds.is_child(kind):
+            return Refused(f"{order.kind} is no kind that can be born in {ctx.conversation}")
         if kind.parents and self.kind.name not in kind.parents:
             return Refused(f"{order.kind} is born by {' or '.join(kind.parents)}, not here")
-        known = hall.exists(order.child)
+        known = ctx.exists(order.child)
         births: list[Placed] = []
         try:
             if not known:
                 initial = kind.lifecycle.initial
-                runes = hall.offices.decided(kind.lifecycle, initial, order.command)
+                runes = ctx.services.decided(kind.lifecycle, initial, order.command)
                 if not runes or type(runes[0]) not in kind.births:
                     name = type(order.command).__name__
                     return Refused(f"{kind.name}: {name} does not begin one; use another command")
@@ -132,7 +132,7 @@ class Root(Shell):
                 kind.name,
                 kind.on_close,
                 known=known,
-                conversation_id=hall.conversation,
+                conversation_id=ctx.conversation,
             )
             return self.carry_out_with(adopt, births)
         except Refused as refusal:

@@ -14,19 +14,19 @@ import msgspec
 from actors.children import Ended
 from actors.command import Facts, Order
 from actors.commands import Recover, TimeUp
-from actors.draft import Draft
+from actors.conversation import PassiveEntity
+from actors.decision import Decision
 from actors.entity import Routing
-from actors.hall import Ward
+from actors.operator_log import is_info_enabled, log
 from actors.process import NORMAL, Process
-from actors.report import log, talkative
-from actors.telling import Telling, tell_no_more, tell_of_haste
+from actors.transition_log import TransitionLog, forget_logged, warn_time_short
 from runelog.errors import Refused, WrongVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actors.conversation import ConversationContext
     from actors.entity import Placed
-    from actors.hall import Hall
     from actors.kind import Kind
     from actors.ports import Timer
     from runelog.rune import Rune
@@ -55,10 +55,10 @@ class Shell(Process):
     kind: ClassVar[Kind]
     """Set by the kind that has this actor."""
 
-    def __init__(self, hall: Hall, me: str) -> None:
+    def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before replay."""
-        super().__init__(f"{hall.conversation}/{me}", hall.lane)
-        self.hall = hall
+        super().__init__(f"{ctx.conversation}/{me}", ctx.lane)
+        self.ctx = ctx
         self.me = me
         self.state: Any = self.kind.lifecycle.initial
         self.version = 0
@@ -67,14 +67,14 @@ class Shell(Process):
         self._news: deque[tuple[int, Rune]] = deque()
         self._under_way: set[msgspec.Struct] = set()
         self._due: tuple[Any, Sequence[Any]] = (None, ())
-        """What is due in a state, the last that was asked; nothing inward is among it."""
+        """What is due in a state, the last that was asked; nothing internal is among it."""
         self._until: tuple[Any, int | None] = (None, None)
         """The deadline of a state, the last that was asked."""
         self._timer: Timer | None = None
         self._alarm: int | None = None
         self._warned: int | None = None
         """When operators were warned last that time runs short."""
-        self.noted: tuple[bool, int | None] | None = None
+        self.index_entry: tuple[bool, int | None] | None = None
         """What the index says of this entity: whether it has work left, and its deadline.
 
         None if that is not known: what an entity observes changes it without an append of its own.
@@ -89,7 +89,7 @@ class Shell(Process):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- of whichever law
         """Return the command that a message means; None if it only asks to look what is due."""
         if isinstance(message, Order):
-            facts = Facts(self.hall, self.me, self.state, message, offline=False)
+            facts = Facts(self.ctx, self.me, self.state, message, offline=False)
             return message.command.meant(facts)
         return None if isinstance(message, Wake) else message
 
@@ -119,29 +119,29 @@ class Shell(Process):
 
     def on_start(self) -> None:
         """Take over the state from whoever gave birth to the entity, or from the log."""
-        born = self.hall.newborn(self.me)
+        born = self.ctx.take_unstarted(self.me)
         self.replayed = born is None
         if born is None:
-            born = self.hall.replayed(self.kind, self.me)
+            born = self.ctx.replayed(self.kind, self.me)
             self._in_doubt = True
         self.state, self.version, self.event, runes = born
         if self.replayed:
             # Of one that is over, its last actor has told.
             if not self.kind.lifecycle.is_over(self.state):
-                Telling(self.hall, self.kind, self.me).of_the_past(self._agent, self.event)
+                TransitionLog(self.ctx, self.kind, self.me).log_missed(self._agent, self.event)
         else:
             self._believe(self.kind.lifecycle.initial, runes)
             is_open = self.kind.is_open(self.state)
-            self.noted = (is_open, self.kind.deadline(self.state) if is_open else None)
-        self.hall.join(self.me, self)
+            self.index_entry = (is_open, self.kind.deadline(self.state) if is_open else None)
+        self.ctx.join(self.me, self)
         self.wake()
 
     def on_stop(self) -> None:
-        """Leave the hall; of one that is over nothing more will be told."""
+        """Leave the conversation; of one that is over nothing more will be told."""
         self._disarm()
         if self.kind.lifecycle.is_over(self.state):
-            tell_no_more(self.hall, self.me)
-        self.hall.leave(self.me, self)
+            forget_logged(self.ctx, self.me)
+        self.ctx.leave(self.me, self)
 
     def on_failure(self, *_about: object) -> None:
         """Stand still. Whoever keeps us alive shows us out: the next one reads the log."""
@@ -173,8 +173,8 @@ class Shell(Process):
         """Carry out one command, or look what is due."""
         if message is WAKE:
             self._woken = False
-        if self.hall.page.failed is not None:
-            self.hall.check()
+        if self.ctx.buffer.failed is not None:
+            self.ctx.check()
         if self._news:
             self.catch_up()
         if self._in_doubt:
@@ -209,11 +209,11 @@ class Shell(Process):
             super()._reply(reply_to, answer)
         else:
             give = super()._reply
-            self.hall.answer(lambda: give(reply_to, answer), reply_to.fail)
+            self.ctx.answer(lambda: give(reply_to, answer), reply_to.fail)
 
     def catch_up(self) -> None:
         """Fold what was heard, in order."""
-        news, apply, tells = self._news, self.kind.lifecycle.apply, talkative()
+        news, apply, tells = self._news, self.kind.lifecycle.apply, is_info_enabled()
         while news:
             event_id, rune = news.popleft()
             if event_id > self.event:
@@ -222,18 +222,20 @@ class Shell(Process):
                 self.version += 1
                 self.event = event_id
                 if tells:
-                    self._tell_of(before, (rune,))
+                    self._log_transitions(before, (rune,))
                 self.believed(rune)
 
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
         """Take notice of what was folded here and now, and tell operators of it."""
-        if talkative():
-            self._tell_of(before, runes)
+        if is_info_enabled():
+            self._log_transitions(before, runes)
         for rune in runes:
             self.believed(rune)
 
-    def _tell_of(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
-        Telling(self.hall, self.kind, self.me).of(before.phase, runes, self._agent, self.event)
+    def _log_transitions(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
+        TransitionLog(self.ctx, self.kind, self.me).log_runes(
+            before.phase, runes, self._agent, self.event
+        )
 
     @property
     def _agent(self) -> str | None:
@@ -243,19 +245,19 @@ class Shell(Process):
         """After a restart: what the log says began, and not how it ended, is settled by the law."""
         due = self.kind.lifecycle.due(self.state)
         if any(type(effect) in self.kind.external for effect in due):
-            self.carry_out(Recover(now=self.hall.offices.clock.now()))
+            self.carry_out(Recover(now=self.ctx.services.clock.now()))
 
     def _if_due(self, message: TimeUp) -> TimeUp | None:
         """Pass a time that is up on to the law, unless the deadline was moved or is only near."""
         when = self.kind.deadline(self.state)
         # It may have waited here for a while: one that was only near then may be up now.
-        message = TimeUp(now=max(message.now, self.hall.offices.clock.now()))
+        message = TimeUp(now=max(message.now, self.ctx.services.clock.now()))
         if when is None or when > message.now:
             self._alarm = None
             near = self.near()
             if when is not None and near is not None and self._warned != near <= message.now:
                 self._warned = near
-                tell_of_haste(self.hall, self.kind, self.me, self.state, when)
+                warn_time_short(self.ctx, self.kind, self.me, self.state, when)
             return None
         # One that is past is not armed again: what follows from it is under way by then.
         return message
@@ -270,7 +272,7 @@ class Shell(Process):
         """Do as `carry_out`; what is born with it is in the same append, if it decides anything."""
         for _ in range(MAX_TRIES):
             try:
-                runes = self.hall.offices.decided(self.kind.lifecycle, self.state, command)
+                runes = self.ctx.services.decided(self.kind.lifecycle, self.state, command)
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal
@@ -289,12 +291,12 @@ class Shell(Process):
 
     def decide_for(self, entity: str, command: object) -> Refused | None:
         """Have the law of an entity without an actor decide; return the refusal if it does."""
-        hall = self.hall
+        ctx = self.ctx
         for _ in range(MAX_TRIES):
-            ward = hall.ward(entity)
-            kind, before = ward.kind, ward.state
+            passive = ctx.passive(entity)
+            kind, before = passive.kind, passive.state
             try:
-                runes = hall.offices.decided(kind.lifecycle, before, command)
+                runes = ctx.services.decided(kind.lifecycle, before, command)
             except Refused as refusal:
                 return refusal
             placed: list[Placed] = []
@@ -306,22 +308,22 @@ class Shell(Process):
 
     def stand_in(self, entity: str, command: object) -> Refused | None:
         """Have an entity's law decide although its actors cannot; return the refusal if it does."""
-        kind = self.hall.kinds.of(entity)
-        if kind is None or not self.hall.exists(entity):
-            return Refused(f"{self.hall.conversation} has no entity {entity}")
-        found = self.hall.replayed(kind, entity)
-        self.hall.adopt(entity, Ward(kind, found.state, found.version))
+        kind = self.ctx.kinds.of(entity)
+        if kind is None or not self.ctx.exists(entity):
+            return Refused(f"{self.ctx.conversation} has no entity {entity}")
+        found = self.ctx.replayed(kind, entity)
+        self.ctx.add_passive(entity, PassiveEntity(kind, found.state, found.version))
         try:
             return self.decide_for(entity, command)
         finally:
-            self.hall.release(entity)
+            self.ctx.drop_passive(entity)
 
     def _ended(self, kind: Kind, entity: str, before: Any, after: Any) -> list[Placed]:  # noqa: ANN401 -- any law's
         """Return what the root is told of a child that has come to its end."""
-        hall, law = self.hall, kind.lifecycle
-        if not hall.kinds.is_child(kind) or law.is_over(before) or not law.is_over(after):
+        ctx, law = self.ctx, kind.lifecycle
+        if not ctx.kinds.is_child(kind) or law.is_over(before) or not law.is_over(after):
             return []
-        return [(Routing(hall.root.prefix), Ended(entity, after.phase.value))]
+        return [(Routing(ctx.root.prefix), Ended(entity, after.phase.value))]
 
     def _commit(
         self,
@@ -334,8 +336,8 @@ class Shell(Process):
         Without `runes`, it is what is `due` internally that is decided. `also` goes behind them:
         what is decided for entities that cannot.
         """
-        before, hall, kind = self.state, self.hall, self.kind
-        stamp = hall.stamp if kind.lifecycle.enforced else None
+        before, ctx, kind = self.state, self.ctx, self.kind
+        stamp = ctx.stamp if kind.lifecycle.enforced else None
         state, placed, due = kind.cascaded(self.me, before, runes, due, stamp)
         if also:
             for at, rune in also:
@@ -347,33 +349,33 @@ class Shell(Process):
             return True
         if not kind.lifecycle.table[state.phase]:
             placed = [*placed, *self._ended(kind, self.me, before, state)]
-        draft = Draft(hall, self, state, placed)
-        changes, own, noted = draft.changes, draft.own, draft.noted
+        decision = Decision(ctx, self, state, placed)
+        changes, own, index_entry = decision.changes, decision.own, decision.index_entry
         try:
             # Whoever waits for an answer is told if the log does not take it.
-            first = hall.append(changes, at_once=self._is_asked)
+            first = ctx.append(changes, at_once=self._is_asked)
         except WrongVersion:
             self._refold()
             return False
-        self.state = after = draft.after
+        self.state = after = decision.after
         self._due = (state, due)
-        last = first + draft.count - 1
+        last = first + decision.count - 1
         if own:
             self.version += len(own)
             self.event = last
-        self.noted = noted
-        if noted[0]:
-            self._until = (after, noted[1])
-        births = draft.believe(last)
+        self.index_entry = index_entry
+        if index_entry[0]:
+            self._until = (after, index_entry[1])
+        births = decision.believe(last)
         self._believe(before, own)
-        hall.announce(first, changes, births, self.me)
+        ctx.announce(first, changes, births, self.me)
         return True
 
     def _refold(self) -> None:
         """Begin again from the log: somebody else wrote to one of our streams."""
         self._news.clear()
-        self.state, self.version, self.event, _ = self.hall.replayed(self.kind, self.me)
-        self.hall.forget_wards()
+        self.state, self.version, self.event, _ = self.ctx.replayed(self.kind, self.me)
+        self.ctx.forget_passive()
 
     # -- acting -------------------------------------------------------------------------------
 
@@ -400,7 +402,7 @@ class Shell(Process):
             self.stop(NORMAL)
 
     def _commits(self, due: Sequence[Any]) -> bool:
-        """Decide what is due inward; tell whether anything was.
+        """Decide what is due internally; tell whether anything was.
 
         A newborn was at its end as soon as it was born, for instance.
         """
@@ -418,7 +420,7 @@ class Shell(Process):
             if effect not in under_way:
                 under_way.add(effect)
                 if type(effect) in external:
-                    self.hall.settle()
+                    self.ctx.sync()
                 self.perform(effect)
                 if self.state is not before:
                     return True
@@ -469,5 +471,5 @@ class Shell(Process):
 
     def later(self, when: int, message: Callable[[int], object]) -> Timer:
         """Have a message sent to this actor at a time."""
-        clock = self.hall.offices.clock
+        clock = self.ctx.services.clock
         return clock.at(when, lambda: self.ref.notify(message(clock.now())))

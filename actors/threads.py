@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors import heap
 from actors.errors import Overloaded
-from actors.report import log
+from actors.operator_log import log
 from runelog.forks import Home
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Pool:
 class ThreadLane:
     """One lane: its jobs, one after the other, on whichever thread is free."""
 
-    __slots__ = ("__weakref__", "_active", "_dry", "_jobs", "_lock", "_scheduler", "name")
+    __slots__ = ("__weakref__", "_active", "_idle_jobs", "_jobs", "_lock", "_scheduler", "name")
 
     def __init__(self, scheduler: ThreadScheduler, name: str) -> None:
         """Begin with nothing to do."""
@@ -179,7 +179,7 @@ class ThreadLane:
         self._lock = threading.Lock()
         # Most lanes rest most of the time, and an empty deque is the largest part of one.
         self._jobs: deque[Callable[[], None]] | None = None
-        self._dry: deque[Callable[[], None]] | None = None
+        self._idle_jobs: deque[Callable[[], None]] | None = None
         self._active = False
 
     def run(self, job: Callable[[], None]) -> None:
@@ -194,13 +194,13 @@ class ThreadLane:
             self._active = True
         self._scheduler.start(self)
 
-    def when_dry(self, job: Callable[[], None]) -> None:
+    def when_idle(self, job: Callable[[], None]) -> None:
         """Run a job once nothing else is waiting in this lane."""
         self._scheduler.home.check()
         with self._lock:
-            if self._dry is None:
-                self._dry = deque()
-            self._dry.append(job)
+            if self._idle_jobs is None:
+                self._idle_jobs = deque()
+            self._idle_jobs.append(job)
             if self._active:
                 return
             self._active = True
@@ -220,11 +220,11 @@ class ThreadLane:
                 with self._lock:
                     if self._jobs:
                         continue  # it came in just now
-                    if not self._dry:
-                        self._jobs = self._dry = None
+                    if not self._idle_jobs:
+                        self._jobs = self._idle_jobs = None
                         self._active = False
                         return False
-                    job = self._dry.popleft()
+                    job = self._idle_jobs.popleft()
             try:
                 job()
             except BaseException:  # noqa: BLE001 -- the next job is not to blame

@@ -75,7 +75,7 @@ class Bound:
 
     def _is_told_in(self, seconds: float, call: Call) -> bool:
         """Wait a while; tell whether the call should stop."""
-        return self._reached().offices.scheduler.wait(_Told(call.cancellation), seconds)
+        return self._reached().services.scheduler.wait(_Told(call.cancellation), seconds)
 
     def _reached(self) -> Tree:
         if self._tree is None:
@@ -158,7 +158,7 @@ class AgentTool(Bound):
             try:
                 # While whoever is asked waits for a human the conversation may sleep.
                 end = Await(call.call_id)
-                found = tree.ask(call.conversation, end, call.timeout, rouse=False)
+                found = tree.ask(call.conversation, end, call.timeout, wake=False)
             except Unanswered:
                 # If it has not been taken up, nobody needs to any more.
                 tree.ask(call.conversation, ask.Withdraw(_TOO_LATE, message_id=call.call_id))

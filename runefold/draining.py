@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors import children
 from actors.clock import SECOND
-from actors.report import log as operator
+from actors.operator_log import log as operator
 from actors.session.actor import Await, Interrupt, Look
 from runelog.errors import RunefoldError
 from runelog.rune import kind_of
@@ -28,13 +28,13 @@ def drain(tree: Tree, timeout: float) -> None:
 
     Nothing new must begin meanwhile.
     """
-    clock = tree.offices.clock
+    clock = tree.services.clock
     end = clock.now() + round(timeout * SECOND)
     for name in tree.awake():
         try:
             quiet = Quiet(tree, name)
             left = max(0.0, (end - clock.now()) / SECOND)
-            if not tree.offices.scheduler.wait(quiet, left):
+            if not tree.services.scheduler.wait(quiet, left):
                 _interrupt(tree, name, quiet.working())
         except RunefoldError as error:
             operator.warning("not_drained", conversation=name, reason=str(error))
@@ -86,7 +86,7 @@ class Quiet:
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until none does; tell whether that came in time."""
-        clock = self._tree.offices.clock
+        clock = self._tree.services.clock
         end = None if timeout is None else clock.now() + round(timeout * SECOND)
         while True:
             head = self._log.conversation(self._conversation).head

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypedDict
 from actors.catalogue import KINDS, RESERVED
 from actors.kind import Kind
 from actors.model.provider import Price
-from actors.report import log as operator
+from actors.operator_log import log as operator
 from actors.tool.adapters.command import CommandTool
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox

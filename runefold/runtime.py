@@ -5,17 +5,17 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from actors.album import SNAPSHOT_EVERY
 from actors.clock import SystemClock
 from actors.command import Owner
+from actors.conversation import Services
 from actors.errors import Unanswered
-from actors.hall import Offices
+from actors.operator_log import add_redactor
+from actors.operator_log import log as operator
 from actors.process import ASK_TIMEOUT
 from actors.redaction.redactor import DEFAULT, Redactor
-from actors.report import keep_out
-from actors.report import log as operator
 from actors.session import lifecycle as ask
 from actors.session.runes import SessionConfig
+from actors.snapshot_policy import SNAPSHOT_EVERY
 from actors.threads import ThreadScheduler
 from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
@@ -34,9 +34,9 @@ from runelog.files import path_of
 from runelog.forks import Home
 from runelog.rune import SYSTEM, Gap, check_id
 from runelog.store import Durability, Runelog
-from supervisors.drawing import Node, draw
 from supervisors.recovery import Recovery
 from supervisors.tree import Tree
+from supervisors.tree_view import Node, view_tree
 
 if TYPE_CHECKING:
     import os
@@ -115,14 +115,14 @@ class Runtime(Commander):
         patterns = list(checks.several(redact, "redact", "patterns"))
         self.redactor = Redactor(patterns) if patterns else DEFAULT
         """Keeps secrets out."""
-        keep_out(self.redactor)
+        add_redactor(self.redactor)
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or ThreadScheduler(self.clock)
         self.watcher = Watch(log, self.scheduler)
         """Wakes what waits for news in an event loop."""
         self._chance = chance or SystemChance()
         directory = log.directory.absolute() if isinstance(log, Runelog) else None
-        self._offices = Offices(
+        self._services = Services(
             clock=self.clock,
             chance=self._chance,
             scheduler=self.scheduler,
@@ -135,10 +135,10 @@ class Runtime(Commander):
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
         )
         self._closed = False
-        self._views = Views(self.kinds, log, open_hook.views(views, directory), self._offices)
-        self._recovery = Recovery(log, self._offices, self.kinds)
+        self._views = Views(self.kinds, log, open_hook.views(views, directory), self._services)
+        self._recovery = Recovery(log, self._services, self.kinds)
         idle = checks.number(idle_after, "idle_after")
-        self.tree_of_actors = Tree(log, self._offices, self.kinds, self._recovery.suspend, idle)
+        self.tree_of_actors = Tree(log, self._services, self.kinds, self._recovery.suspend, idle)
         self._bind_tools()
         self._recovery.recover(self.tree_of_actors)
         self._views.start()
@@ -147,11 +147,11 @@ class Runtime(Commander):
             self._control = open_beside(log.directory, carrier(self), self.commands)
 
     def _bind_tools(self) -> None:
-        for tool in [*self._offices.tools]:
+        for tool in [*self._services.tools]:
             if isinstance(tool, Bound):
                 tool.bind(self.tree_of_actors)
                 # The next runtime that has it too binds it anew: this one keeps its own.
-                self._offices.tools.replace(copy.copy(tool))
+                self._services.tools.replace(copy.copy(tool))
 
     @classmethod
     def open(
@@ -240,21 +240,21 @@ class Runtime(Commander):
             # Two that can ask each other are looked at once.
             for name in {*agent.tools} - seen:
                 seen.add(name)
-                if isinstance(tool := self._offices.tools.get(name), AgentTool):
+                if isinstance(tool := self._services.tools.get(name), AgentTool):
                     ahead.append((tool.agent, f"{name} asks {tool.agent.role}, and "))
 
     def _check_one(self, spec: AgentSpec, through: str) -> None:
-        offices = self._offices
-        if spec.model not in offices.models:
-            known = ", ".join(sorted(offices.models)) or "none"
+        services = self._services
+        if spec.model not in services.models:
+            known = ", ".join(sorted(services.models)) or "none"
             msg = (
                 f"{through}there is no model {spec.model!r}: pass "
                 f"providers={{{spec.model!r}: ...}} to Runtime.open; registered: {known}"
             )
             raise Refused(msg)
         for name in spec.tools:
-            if name not in offices.tools:
-                known = ", ".join(tool.spec.name for tool in offices.tools) or "none"
+            if name not in services.tools:
+                known = ", ".join(tool.spec.name for tool in services.tools) or "none"
                 msg = (
                     f"{through}there is no tool {name!r}: pass it in tools=[...] to Runtime.open; "
                     f"registered: {known}"
@@ -320,7 +320,7 @@ class Runtime(Commander):
     def tree(self) -> Node:
         """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
         self.home.check()
-        return draw(self.tree_of_actors.top.ref, self.scheduler, self.clock)
+        return view_tree(self.tree_of_actors.top.ref, self.scheduler, self.clock)
 
     def do(
         self,
@@ -403,13 +403,13 @@ class Runtime(Commander):
         checks.number(timeout, "timeout", zero=True)
         self._closed = True
         if drain:
-            self._offices.door.close()
+            self._services.gate.close()
             draining.drain(self.tree_of_actors, timeout)
         draining.rest(self.tree_of_actors)
         if self._control is not None:
             self._control.close()
         self.tree_of_actors.close(timeout)
-        self._offices.tools.runs.close()
+        self._services.tools.running_calls.close()
         self._views.close()
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.clock import SECOND
-from actors.report import log as operator
+from actors.operator_log import log as operator
 from actors.view import Mark, Move, Step, View
 from runefold.observe.history import Path as Course
 from runefold.observe.history import born
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
     from pathlib import Path
 
-    from actors.hall import Offices
+    from actors.conversation import Services
     from actors.kind import Kind, Kinds
     from actors.ports import Job
     from runelog.log import Log
@@ -156,11 +156,11 @@ class _Feed:
 class Views:
     """All views of one runtime."""
 
-    def __init__(self, kinds: Kinds, log: Log, directory: Path | None, offices: Offices) -> None:
+    def __init__(self, kinds: Kinds, log: Log, directory: Path | None, services: Services) -> None:
         """Bring what the kinds declare to the log's head; files are kept in `directory`."""
         self._log = log
         self._kinds = kinds
-        self._offices = offices
+        self._services = services
         self._lock = threading.RLock()
         self._closed = False
         self._job: Job | None = None
@@ -203,12 +203,12 @@ class Views:
         """See to it that a job is under way; one that is driven by hand ends when all is told."""
         with self._lock:
             if self._feeds and self._job is None and not self._closed:
-                steps = self._follow() if self._offices.scheduler.goes_on else self._poll()
-                self._job = self._offices.scheduler.work("views", steps)
+                steps = self._follow() if self._services.scheduler.goes_on else self._poll()
+                self._job = self._services.scheduler.work("views", steps)
 
     def _follow(self) -> Generator[int | None, None, None]:
         """Wait for news, gather some, and tell the views of them."""
-        clock = self._offices.clock
+        clock = self._services.clock
         try:
             while not self._closed:
                 wait = _IDLE
@@ -234,7 +234,7 @@ class Views:
             except Closed:
                 break
             pause = pause * 2 if self._heard == before else _GATHER
-            yield self._offices.clock.now() + pause
+            yield self._services.clock.now() + pause
         with self._lock:
             self._job = None
 
@@ -259,7 +259,7 @@ class Views:
         with self._lock:
             if self._closed or not self._feeds:
                 return
-            now = self._offices.clock.now()
+            now = self._services.clock.now()
             self._heard = self._log.position
             closed = [feed for feed in self._feeds if feed.cursor is None and feed.retry <= now]
             if closed or now - self._looked >= _IDLE * SECOND:
@@ -270,7 +270,7 @@ class Views:
     def look_for_erased(self, opening: Iterable[_Feed] = ()) -> None:
         """Remove from the views what was erased from the log; open those that are not yet."""
         with self._lock:
-            self._looked = self._offices.clock.now()
+            self._looked = self._services.clock.now()
             with self._trying(self._feeds):
                 gone = {each.id for each in self._log.conversations() if each.state is State.ERASED}
                 for feed in self._feeds:
@@ -407,7 +407,7 @@ class Views:
             operator.info("view_recovered", view=feed.view.name)
 
     def _fail(self, feed: _Feed, error: Exception) -> None:
-        now = self._offices.clock.now()
+        now = self._services.clock.now()
         if not feed.error:
             feed.since, feed.pause = now, _SHORTEST
         if feed.error != (text := f"{type(error).__name__}: {error}"):

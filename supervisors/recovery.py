@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors import children
-from actors.report import log as operator
+from actors.operator_log import log as operator
 from actors.session import lifecycle as ask
 from actors.session.kind import KIND as SESSION
 from actors.session.runes import Reopened
@@ -20,7 +20,7 @@ from runelog.rune import Change, kind_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from actors.hall import Offices
+    from actors.conversation import Services
     from actors.kind import Kinds
     from actors.session.lifecycle import State
     from runelog.log import Log
@@ -33,10 +33,10 @@ REOPENED = kind_of(Reopened)
 class Recovery:
     """Wakes what has work left, and suspends what cannot be kept alive."""
 
-    def __init__(self, log: Log, offices: Offices, kinds: Kinds) -> None:
+    def __init__(self, log: Log, services: Services, kinds: Kinds) -> None:
         """Begin before the log was looked at."""
         self._log = log
-        self._offices = offices
+        self._services = services
         self._kinds = kinds
         self._progress = frozenset(map(kind_of, kinds.progress))
 
@@ -51,19 +51,21 @@ class Recovery:
             if self._kinds.of(work.entity) is not None:
                 found.setdefault(work.conversation, set()).add(work.entity)
         # Tells this open from others: each counts once.
-        epoch = self._offices.clock.now()
+        epoch = self._services.clock.now()
         names = sorted(found)
         for name in names:
             try:
                 # Counted before anything goes on: the third open in vain must not try once more.
-                tree.wake(name, self._letter(name, found[name], epoch))
+                tree.wake(name, self._first_message(name, found[name], epoch))
             except RunefoldError as error:
                 # One that cannot be woken must not keep the others asleep.
                 operator.error("session_not_woken", conversation=name, reason=str(error))
                 self.suspend(name, error)
         return names
 
-    def _letter(self, conversation: str, entities: set[str], epoch: int) -> children.Reopen | None:
+    def _first_message(
+        self, conversation: str, entities: set[str], epoch: int
+    ) -> children.Reopen | None:
         """Return what a session is told of this open: nothing if only humans are waited for.
 
         Such a wait may take days and outlive any number of processes, and so may what is queued
@@ -96,9 +98,9 @@ class Recovery:
         try:
             state, _, version = self._session(conversation)
             # Cut last: half of a secret would not be known for one.
-            told = self._offices.redactor.text(repr(error))
+            told = self._services.redactor.text(repr(error))
             suspend = ask.Suspend(f"error_threshold: {told}"[:500])
-            runes = self._offices.decided(SESSION.lifecycle, state, suspend)
+            runes = self._services.decided(SESSION.lifecycle, state, suspend)
             if runes:
                 change = Change(SESSION.prefix, version, runes, open=False)
                 self._log.append(conversation, [change])

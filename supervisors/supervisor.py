@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from actors.errors import Overloaded, StartFailed
+from actors.operator_log import log
 from actors.process import SHUTDOWN, Answer, Down, Exit, Ref
-from actors.report import log
 from runelog.errors import Refused
-from supervisors.bonds import Promise
 from supervisors.child import Child, count
+from supervisors.child_manager import ChildManager, PauseOver, TryAgain
 from supervisors.errors import BadSpec, NotDone, Why
-from supervisors.keeper import Keeper, PauseOver, TryAgain
+from supervisors.links import Promise
 from supervisors.messages import (
     CountChildren,
     DeleteChild,
@@ -29,8 +29,8 @@ from supervisors.messages import (
 )
 
 if TYPE_CHECKING:
+    from supervisors.child_manager import NotStarted, Plan
     from supervisors.child_spec import ChildSpec
-    from supervisors.keeper import NotStarted, Plan
 
 
 class _Leave(NamedTuple):
@@ -39,7 +39,7 @@ class _Leave(NamedTuple):
     how: Exit
 
 
-class Supervisor(Keeper):
+class Supervisor(ChildManager):
     """Keeps its children alive, and does with them what it is asked to."""
 
     # -- beginning and ending -----------------------------------------------------------------
@@ -136,7 +136,7 @@ class Supervisor(Keeper):
             super()._reply(reply_to, answer.value)
         elif reply_to is not None:
             answer.to = reply_to
-            self._bonds.owe(reply_to, self.name)
+            self._links.add_question(reply_to, self.name)
 
     def _answer(self, doing: Plan[object], promise: Promise | None) -> Plan[None]:
         """Do what somebody asked for, and give the answer."""
@@ -154,7 +154,7 @@ class Supervisor(Keeper):
             return
         promise.value, promise.is_kept = value, True
         if promise.to is not None:
-            self._bonds.answered(promise.to)
+            self._links.remove_question(promise.to)
             super()._reply(promise.to, value)
 
     def _serve(self, request: object) -> Plan[object]:

@@ -1,6 +1,6 @@
 """The one tree we run: what is alive, and who keeps it so.
 
-    runtime ── sessions ─┬─ conv_1     a house: see `supervisors.house`
+    runtime ── sessions ─┬─ conv_1     a conversation: see `supervisors.conversation_supervisor`
                          └─ conv_2
 
 A conversation is woken when somebody has something for it, or when its deadline comes; it goes to
@@ -14,17 +14,17 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from actors.clock import SECOND
+from actors.conversation import ConversationContext, Services
 from actors.errors import Crashed, Dead, Unanswered
-from actors.hall import Hall, Offices
-from actors.page import Overtaken
+from actors.operator_log import log as operator
 from actors.process import ASK_TIMEOUT
-from actors.report import log as operator
+from actors.write_buffer import Overtaken
 from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
+from supervisors.conversation_supervisor import ConversationSupervisor, Gone
 from supervisors.errors import NotDone, Why
-from supervisors.house import Gone, House
 from supervisors.messages import StartDynamic
-from supervisors.passivation import IDLE_AFTER, Bedtime
+from supervisors.passivation import IDLE_AFTER, Passivator
 from supervisors.registry import Registry
 from supervisors.strategy import Restart, Strategy
 from supervisors.supervisor import Supervisor
@@ -43,34 +43,41 @@ class Tree:
     def __init__(
         self,
         log: Log,
-        offices: Offices,
+        services: Services,
         kinds: Kinds,
-        fallen: Callable[[str, BaseException | None], None],
+        on_failure: Callable[[str, BaseException | None], None],
         idle_after: float = IDLE_AFTER,
     ) -> None:
-        """Begin with nobody alive; `fallen` is told of a conversation that cannot be kept so.
+        """Begin with nobody alive; `on_failure` is told of a conversation that cannot be kept so.
 
         A conversation in which nothing happened for `idle_after` seconds goes to sleep.
         """
         self.log = log
-        self.offices = offices
+        self.services = services
         self.kinds = kinds
-        self._fallen = fallen
+        self._on_failure = on_failure
         self._lock = threading.Lock()
-        self.stirs = threading.Condition(self._lock)
+        self.woke = threading.Condition(self._lock)
         """Told whenever a conversation wakes, and when all is over."""
-        self._houses: dict[str, House] = {}
-        self._letters: dict[str, object] = {}
+        self._running: dict[str, ConversationSupervisor] = {}
+        self._first_messages: dict[str, object] = {}
         """What a session is to read before it does anything, by conversation."""
         self._closed = False
-        self._bedtime = Bedtime(log, offices, kinds, idle_after, self._rouse)
+        self._passivator = Passivator(log, services, kinds, idle_after, self._wake_soon)
         self.registry = Registry()
-        scheduler, clock = offices.scheduler, offices.clock
+        scheduler, clock = services.scheduler, services.clock
         self._sessions = Supervisor(
             "sessions",
             scheduler.lane("sessions"),
             clock,
-            [ChildSpec("session", self._house, restart=Restart.TEMPORARY, type=Kind.SUPERVISOR)],
+            [
+                ChildSpec(
+                    "session",
+                    self._make_supervisor,
+                    restart=Restart.TEMPORARY,
+                    type=Kind.SUPERVISOR,
+                )
+            ],
             Flags(strategy=Strategy.SIMPLE_ONE_FOR_ONE),
         )
         self.top = Supervisor(
@@ -90,53 +97,53 @@ class Tree:
         self._over = Gone(self.top)
         self.top.launch()
 
-    def _house(self, conversation: str) -> Process:
-        lane = self.offices.scheduler.lane(conversation)
-        hall = Hall(conversation, self.log, lane, self.offices, self.kinds)
-        house = House(hall)
-        supervisor = house.supervise()
+    def _make_supervisor(self, conversation: str) -> Process:
+        lane = self.services.scheduler.lane(conversation)
+        ctx = ConversationContext(conversation, self.log, lane, self.services, self.kinds)
+        running = ConversationSupervisor(ctx)
+        supervisor = running.supervise()
         with self._lock:
-            self._houses[conversation] = house
-            self.stirs.notify_all()
-            letter = self._letters.pop(conversation, None)
-        if letter is not None:
-            hall.awaited.add(house.root)
-            hall.tell(house.root, letter)
-        supervisor.watch(lambda down: self._down(conversation, house, down))
-        self._bedtime.woken(house)
+            self._running[conversation] = running
+            self.woke.notify_all()
+            first_message = self._first_messages.pop(conversation, None)
+        if first_message is not None:
+            ctx.awaited.add(running.root)
+            ctx.tell(running.root, first_message)
+        supervisor.watch(lambda down: self._down(conversation, running, down))
+        self._passivator.woken(running)
         return supervisor
 
-    def _rouse(self, conversation: str) -> None:
+    def _wake_soon(self, conversation: str) -> None:
         """Have a conversation wake, without waiting for it."""
-        if not self._closed and self.house(conversation) is None:
+        if not self._closed and self.running(conversation) is None:
             self._sessions.ref.notify(StartDynamic(conversation))
 
-    def _rouse_later(self, conversation: str) -> None:
-        clock = self.offices.clock
-        clock.at(clock.now() + RETRY, lambda: self._rouse(conversation))
+    def _wake_later(self, conversation: str) -> None:
+        clock = self.services.clock
+        clock.at(clock.now() + RETRY, lambda: self._wake_soon(conversation))
 
-    def _down(self, conversation: str, house: House, down: Down) -> None:
+    def _down(self, conversation: str, running: ConversationSupervisor, down: Down) -> None:
         with self._lock:
-            if self._houses.get(conversation) is house:
-                del self._houses[conversation]
-        page = house.hall.page
+            if self._running.get(conversation) is running:
+                del self._running[conversation]
+        buffer = running.ctx.buffer
         try:
             # What was decided last. Nobody is left who could decide more, or hear that it is lost.
-            (page.hand_in if self._closed else page.settle)()
+            (buffer.flush if self._closed else buffer.sync)()
         except Exception as error:  # noqa: BLE001 -- as if it had been killed a moment before
             operator.warning("not_kept", conversation=conversation, reason=str(error))
-        house.ended(down)
+        running.ended(down)
         if self._closed:
             return
         self.log.rest(conversation)
-        broken = house.hall.broken
-        if house.left:
-            self._bedtime.asleep(conversation)
-            missed = house.stirred if broken is None else isinstance(broken, LogFull)
+        broken = running.ctx.broken
+        if running.stopping:
+            self._passivator.asleep(conversation)
+            missed = running.wrote_after_stop if broken is None else isinstance(broken, LogFull)
             if missed and self._has_work(conversation):
                 # A deadline came as it fell asleep, or there was no room for what it had decided:
                 # whoever has to hear of that was gone.
-                self._rouse_later(conversation)
+                self._wake_later(conversation)
             return
         reason = str(down.exit if broken is None else broken)
         operator.error("session_fell", conversation=conversation, reason=reason)
@@ -144,9 +151,9 @@ class Tree:
             # Nothing is wrong with it. It goes on as soon as there is room; or somebody else wrote
             # to it, and it begins anew from what is there. Not at once: its supervisor has yet to
             # hear of its end. Whoever asks for it meanwhile waits for that, and wakes it.
-            self._rouse_later(conversation)
+            self._wake_later(conversation)
         elif broken is None or isinstance(broken, Refused):
-            self._fallen(conversation, broken or down.exit.error)
+            self._on_failure(conversation, broken or down.exit.error)
 
     def _has_work(self, conversation: str) -> bool:
         """Tell whether the log says that something is left to do in a conversation."""
@@ -160,37 +167,37 @@ class Tree:
     def awake(self) -> list[str]:
         """Name the conversations that are awake."""
         with self._lock:
-            return sorted(self._houses)
+            return sorted(self._running)
 
-    def house(self, conversation: str) -> House | None:
-        """Return the house of a conversation that is awake."""
+    def running(self, conversation: str) -> ConversationSupervisor | None:
+        """Return the conversation of a conversation that is awake."""
         with self._lock:
-            return self._houses.get(conversation)
+            return self._running.get(conversation)
 
-    def stirs_in(self, conversation: str) -> bool:
-        """Tell, to whoever holds `stirs`, whether a conversation is awake, or all is over."""
-        house = self._houses.get(conversation)
-        return self._closed or (house is not None and not house.left)
+    def is_awake_or_closed(self, conversation: str) -> bool:
+        """Tell, to whoever holds `woke`, whether a conversation is awake, or all is over."""
+        running = self._running.get(conversation)
+        return self._closed or (running is not None and not running.stopping)
 
-    def wake(self, conversation: str, letter: object = None) -> House:
-        """Return the house of a conversation; start it if it sleeps. For the edge: it may wait.
+    def wake(self, conversation: str, first_message: object = None) -> ConversationSupervisor:
+        """Return the conversation of a conversation; start it if it sleeps. For the edge: it may wait.
 
-        A session that is started reads the `letter` before it does anything.
+        A session that is started reads the `first_message` before it does anything.
         """
         if self._closed:
             msg = "this runtime has been closed: open it again"
             raise Closed(msg)
-        house = self.house(conversation)
-        if house is not None and house.left:
-            self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
-        elif house is not None and house.supervisor.is_alive():
-            return house
-        if letter is not None:
+        running = self.running(conversation)
+        if running is not None and running.stopping:
+            self.services.scheduler.wait(running.gone, ASK_TIMEOUT)
+        elif running is not None and running.supervisor.is_alive():
+            return running
+        if first_message is not None:
             with self._lock:
-                self._letters[conversation] = letter
+                self._first_messages[conversation] = first_message
         for _ in range(_TRIES):
             self.registry.ensure(conversation, lambda: self._start(conversation))
-            found = self.house(conversation)
+            found = self.running(conversation)
             if found is not None:
                 return found
             # Gone to sleep again already: on a busy machine it may take us long to get here.
@@ -201,20 +208,20 @@ class Tree:
         for _ in range(_LOOKS):
             try:
                 ref: Ref = self._sessions.ref.ask(
-                    StartDynamic(conversation), self.offices.scheduler
+                    StartDynamic(conversation), self.services.scheduler
                 )
             except NotDone as refusal:
                 if refusal.why is Why.START_FAILED:
                     raise
-                house = self.house(conversation)
-                if house is None or house.gone.is_there():
+                running = self.running(conversation)
+                if running is None or running.gone.is_there():
                     # It is gone, and its supervisor has yet to hear of that.
-                    self.offices.scheduler.wait(self._over, _PAUSE)
-                elif house.left:
-                    self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
+                    self.services.scheduler.wait(self._over, _PAUSE)
+                elif running.stopping:
+                    self.services.scheduler.wait(running.gone, ASK_TIMEOUT)
                 else:
                     # Its alarm rang meanwhile.
-                    return house.supervisor
+                    return running.supervisor
                 continue
             return ref
         msg = f"{conversation} can neither be started nor found"
@@ -228,24 +235,24 @@ class Tree:
         before: Callable[[], object] | None = None,
         promised: Answer | None = None,
         *,
-        rouse: bool = True,
+        wake: bool = True,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask the session of a conversation, awake or not. For the edge: it waits.
 
         If the session ends before it answers, it is asked again, unless `before` has the answer.
         However often it sleeps meanwhile, `timeout` is for all of it. If it has `promised` to
-        answer, it is not asked as long as it lives. Unless it is to `rouse` it, one that has gone
+        answer, it is not asked as long as it lives. Unless it is to `wake` it, one that has gone
         to sleep meanwhile is asked again when somebody else has woken it.
         """
-        clock, scheduler = self.offices.clock, self.offices.scheduler
+        clock, scheduler = self.services.clock, self.services.scheduler
         until = None if timeout is None else clock.now() + round(timeout * SECOND)
         crashes, left = 0, timeout
         while True:
-            asked: tuple[House, Ref] | None = None
+            asked: tuple[ConversationSupervisor, Ref] | None = None
             if promised is None:
-                house = self.wake(conversation)
-                asked = house, house.session
-                promised = house.session.ask_later(message)
+                running = self.wake(conversation)
+                asked = running, running.session
+                promised = running.session.ask_later(message)
             if not scheduler.wait(promised, left):
                 msg = (
                     f"{conversation} gave no answer to {type(message).__name__} within {timeout} s;"
@@ -258,44 +265,44 @@ class Tree:
                 # Gone to sleep, as it may; or crashed and about to be started again.
                 promised = None
                 if asked is not None:
-                    house, session = asked
-                    crashes += not house.left
+                    running, session = asked
+                    crashes += not running.stopping
                     if crashes == _TRIES:
-                        if isinstance(full := house.hall.broken, LogFull):
+                        if isinstance(full := running.ctx.broken, LogFull):
                             msg = f"{conversation} was asked {_TRIES} times in vain: {full}"
                             raise LogFull(msg) from error
                         raise
-                    house.replaced(session, scheduler)
+                    running.replaced(session, scheduler)
             if before is not None and (found := before()) is not None:
                 return found
             if until is not None:
                 left = max(until - clock.now(), 0) / SECOND
-            if not rouse and asked is not None and asked[0].left:
-                scheduler.wait(_Stirring(self, conversation), left)
+            if not wake and asked is not None and asked[0].stopping:
+                scheduler.wait(_Awake(self, conversation), left)
                 left = None if until is None else max(until - clock.now(), 0) / SECOND
 
     # -- the end --------------------------------------------------------------------------------
 
     def put_to_sleep(self, conversation: str) -> None:
         """Have the actors of a conversation stop, and wait until they have."""
-        house = self.house(conversation)
-        if house is not None:
-            house.leave()
-            self.offices.scheduler.wait(house.gone, ASK_TIMEOUT)
+        running = self.running(conversation)
+        if running is not None:
+            running.stop()
+            self.services.scheduler.wait(running.gone, ASK_TIMEOUT)
 
     def close(self, timeout: float | None = ASK_TIMEOUT) -> None:
         """Have everybody stop."""
         self._closed = True
         with self._lock:
-            self.stirs.notify_all()
-            houses = [*self._houses.values()]
-        for house in houses:
-            house.left = True
+            self.woke.notify_all()
+            all_running = [*self._running.values()]
+        for running in all_running:
+            running.stopping = True
         self.top.ref.stop()
-        self.offices.scheduler.wait(self._over, timeout)
+        self.services.scheduler.wait(self._over, timeout)
 
 
-class _Stirring:
+class _Awake:
     """That a conversation which sleeps is awake again, to wait for; or that all is over."""
 
     def __init__(self, tree: Tree, conversation: str) -> None:
@@ -304,14 +311,14 @@ class _Stirring:
 
     def is_there(self) -> bool:
         """Tell whether it is."""
-        with self._tree.stirs:
-            return self._tree.stirs_in(self._conversation)
+        with self._tree.woke:
+            return self._tree.is_awake_or_closed(self._conversation)
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until it is; tell whether it is."""
-        with self._tree.stirs:
-            return self._tree.stirs.wait_for(
-                lambda: self._tree.stirs_in(self._conversation), timeout
+        with self._tree.woke:
+            return self._tree.woke.wait_for(
+                lambda: self._tree.is_awake_or_closed(self._conversation), timeout
             )
 
 

@@ -17,24 +17,24 @@ from actors.agent.lifecycle import (
     Terminate,
 )
 from actors.model.provider import price_of
+from actors.shared_caches import SharedCache
 from actors.shell import Shell
 from actors.tool.planning import Planner
 from actors.tool.spec import digest
-from actors.tray import Tray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.agent.lifecycle import State
     from actors.agent.runes import AgentConfig
-    from actors.hall import Offices
+    from actors.conversation import Services
     from actors.model.provider import Provider
 
 
-class Kit:
+class AgentToolset:
     """What the turns of an agent work with: its model, its tools, its prompt material."""
 
-    def __init__(self, state: State, offices: Offices) -> None:
+    def __init__(self, state: State, services: Services) -> None:
         """Look everything up; what is missing is said in `missing`."""
         self.agent_id = state.agent_id
         self.config: AgentConfig = state.config
@@ -42,18 +42,18 @@ class Kit:
         self.system = state.config.instructions
         self.missing = ""
         self.tools: Sequence[dict[str, Any]] = ()
-        self.provider: Provider | None = offices.models.get(state.model)
+        self.provider: Provider | None = services.models.get(state.model)
         self.price = price_of(self.provider)
         if self.provider is None:
-            known = ", ".join(sorted(offices.models)) or "none"
+            known = ", ".join(sorted(services.models)) or "none"
             self.missing = f"there is no model {state.model!r} here; registered: {known}"
-        gone = [name for name in state.config.tools if name not in offices.tools]
+        gone = [name for name in state.config.tools if name not in services.tools]
         if gone:
-            known = ", ".join(sorted(tool.spec.name for tool in offices.tools)) or "none"
+            known = ", ".join(sorted(tool.spec.name for tool in services.tools)) or "none"
             self.missing = self.missing or f"there is no tool {gone[0]!r}; registered: {known}"
-        self.planner = Planner(offices, state.config.tools)
+        self.planner = Planner(services, state.config.tools)
         described = self.planner.described
-        self.tools = offices.redactor.value(described.tools)
+        self.tools = services.redactor.value(described.tools)
         self.hash = digest([self.system, described.hash])
         shown = msgspec.json.encode(self.tools) if self.tools else b""
         self.characters = len(self.system) + len(shown)
@@ -61,7 +61,7 @@ class Kit:
 
 
 _READY: Final = frozenset({Phase.IDLE, Phase.RUNNING_TURN})
-KITS: Final = Tray[Kit]()
+TOOLSETS: Final = SharedCache[AgentToolset]()
 """By agent."""
 
 
@@ -71,30 +71,32 @@ class AgentActor(Shell):
     def on_start(self) -> None:
         """Take over, and lay out what the agent's turns work with."""
         super().on_start()
-        self._kit = self.hall.trays[KITS][self.me] = Kit(self.state, self.hall.offices)
+        self._toolset = self.ctx.caches[TOOLSETS][self.me] = AgentToolset(
+            self.state, self.ctx.services
+        )
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; new prompt material is recorded before it is used."""
         ready = self.state.phase in _READY
-        if ready and self._kit.hash not in self.state.materials[-1:]:
+        if ready and self._toolset.hash not in self.state.materials[-1:]:
             self._equip()
         return super().on_receive(message)
 
     def _equip(self) -> None:
         self.catch_up()
-        kit = self._kit
-        self.carry_out(Equip(kit.hash, kit.system, tuple(kit.tools)))
+        toolset = self._toolset
+        self.carry_out(Equip(toolset.hash, toolset.system, tuple(toolset.tools)))
 
     def perform(self, effect: Effect) -> None:
         """Do what is due."""
         match effect:
             case Prepare():
-                missing = self._kit.missing
+                missing = self._toolset.missing
                 self.carry_out(Fail(missing) if missing else BecomeReady())
                 if not missing:
                     self._equip()
             case EnsureTurn(turn_id):
-                self.hall.children.ensure("turn", turn_id, self.me)
+                self.ctx.children.ensure("turn", turn_id, self.me)
             case Terminate():
                 pass  # internal
             case _:

@@ -13,8 +13,8 @@ import msgspec
 from actors.model import runes as model
 from actors.model.provider import Asked, Message
 from actors.model.tokens import length_of
+from actors.shared_caches import SharedCache
 from actors.tool import runes as tool
-from actors.tray import Tray
 from actors.turn import runes as turn
 from runelog.rune import kind_of
 
@@ -121,7 +121,7 @@ class History:
         return history
 
 
-HISTORIES: Final = Tray[History]()
+HISTORIES: Final = SharedCache[History]()
 """By agent."""
 
 

@@ -1,4 +1,4 @@
-"""An agent, as the rest of the house knows it."""
+"""An agent, as the rest of the system knows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A budget, as the rest of the house knows it."""
+"""A budget, as the rest of the system knows it."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from actors.model.runes import AssistantDelta
 from actors.model.stream import STREAMS, Flush, Stream
 from actors.model.tokens import tokens_of
 from actors.shell import NEAR, Shell
-from actors.telling import tell_of_haste
+from actors.transition_log import warn_time_short
 
 if TYPE_CHECKING:
     from actors.budget.runes import Amounts
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from actors.model.provider import Price
     from actors.ports import Job, Timer
     from runelog.rune import Rune
@@ -31,9 +31,9 @@ class Silence:
 class ModelActor(Shell):
     """One call of a model."""
 
-    def __init__(self, hall: Hall, me: str) -> None:
+    def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before the provider is asked."""
-        super().__init__(hall, me)
+        super().__init__(ctx, me)
         self._stream: Stream | None = None
         self._job: Job | None = None
         self._first_byte = 0
@@ -105,23 +105,23 @@ class ModelActor(Shell):
                 assert_never(effect)
 
     def _call(self) -> None:
-        offices = self.hall.offices
-        request = self.hall.trays[PENDING_REQUESTS].pop(self.me)
+        services = self.ctx.services
+        request = self.ctx.caches[PENDING_REQUESTS].pop(self.me)
         self._first_byte, self._patience = request.first_byte, request.silence
         self._price = price_of(request.provider)
         self._stream = stream = Stream(
-            self.hall.append_fragment,
+            self.ctx.append_fragment,
             self.me,
-            offices.clock,
-            offices.chance,
+            services.clock,
+            services.chance,
             self.ref.notify,
             self._heard,
             (self.state.agent_id, self.state.turn_id),
-            offices.redactor,
+            services.redactor,
         )
-        self.hall.trays[STREAMS][self.me] = stream
+        self.ctx.caches[STREAMS][self.me] = stream
         steps = stream.steps(request.provider, request.request(stream.is_closed))
-        self._job = offices.scheduler.work(self.name, steps)
+        self._job = services.scheduler.work(self.name, steps)
         self._watch()
 
     def _heard(self, event_id: int, rune: AssistantDelta) -> None:
@@ -154,13 +154,13 @@ class ModelActor(Shell):
         stream = self._stream
         if stream is None or stream.closed:
             return None
-        now = self.hall.offices.clock.now()
+        now = self.ctx.services.clock.now()
         # The first byte has a deadline of its own, in the log.
         by = (stream.heard_at if self.state.begun else now) + self._patience
         if now < by:
             near = by - self._patience // NEAR
             if now >= near:
-                tell_of_haste(self.hall, self.kind, self.me, self.state, by, "silence")
+                warn_time_short(self.ctx, self.kind, self.me, self.state, by, "silence")
             self._watch_until(near if now < near else by)
             return None
         self._end_stream()
@@ -172,7 +172,7 @@ class ModelActor(Shell):
 
     def on_stop(self) -> None:
         """Let the stream end as well."""
-        if self._stream is not None and self.hall.broken is None:
+        if self._stream is not None and self.ctx.broken is None:
             self._stream.finish()
         self._end_stream()
         # Each would keep the other alive until Python looks for circles.

@@ -1,4 +1,4 @@
-"""A call of a model, as the rest of the house knows it."""
+"""A call of a model, as the rest of the system knows it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.model.provider import Request
-from actors.tray import Tray
+from actors.shared_caches import SharedCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,5 +44,5 @@ class PendingRequest:
         return Request(messages=tuple(self._history.messages), cancelled=cancelled, **self._facts)
 
 
-PENDING_REQUESTS: Final = Tray[PendingRequest]()
+PENDING_REQUESTS: Final = SharedCache[PendingRequest]()
 """By the model call that is to send it."""

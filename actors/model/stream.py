@@ -21,7 +21,7 @@ from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.runes import AskedCall, AssistantDelta
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.redactor import DEFAULT
-from actors.tray import Tray
+from actors.shared_caches import SharedCache
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 from runelog.errors import RunefoldError
 from runelog.rune import Change
@@ -299,7 +299,7 @@ class Stream:
         self._hear(self._write(change), rune)
 
 
-STREAMS: Final = Tray[Stream]()
+STREAMS: Final = SharedCache[Stream]()
 """By model call, while its turn has use for what it said."""
 
 

@@ -26,8 +26,8 @@ from runelog.errors import LogFull, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actors.conversation import ConversationContext
     from actors.entity import Actor
-    from actors.hall import Hall
     from actors.session.runes import Mode
     from runelog.log import Log
     from runelog.rune import Rune
@@ -94,9 +94,9 @@ class Refusal(NamedTuple):
 class SessionActor(Root):
     """A session."""
 
-    def __init__(self, hall: Hall, me: str = "session") -> None:
+    def __init__(self, ctx: ConversationContext, me: str = "session") -> None:
         """Begin before replay."""
-        super().__init__(hall, me)
+        super().__init__(ctx, me)
         self._waiting: dict[str, list[Answer]] = {}
         self._turns: dict[str, str] = {}
         """Which message a turn answers, of those that are running."""
@@ -142,11 +142,11 @@ class SessionActor(Root):
                 return ask.Accept(
                     message_id=message_id,
                     content=content,
-                    now=self.hall.offices.clock.now(),
+                    now=self.ctx.services.clock.now(),
                     mode=mode,
                     to=to,
                     known=own_id and self._is_known(message_id),
-                    begin=self.hall.offices.door.lets_in(asked_in),
+                    begin=self.ctx.services.gate.admits(asked_in),
                     asked_in=asked_in,
                 )
             case ask.Spawn(agent_id) if member(self.state.members, agent_id) is None:
@@ -163,8 +163,8 @@ class SessionActor(Root):
         return self._is_there(message_entity(message_id))
 
     def _is_there(self, entity: str) -> bool:
-        self.hall.settle()
-        return self.hall.log.version(self.hall.conversation, entity) > 0
+        self.ctx.sync()
+        return self.ctx.log.version(self.ctx.conversation, entity) > 0
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; whoever waits for a turn is answered when it has ended."""
@@ -205,15 +205,15 @@ class SessionActor(Root):
         """Answer when a message's turn has ended; now, if it has already."""
         if self._will_tell(message_id, reply_to):
             return
-        self.hall.settle()
-        found = ended(self.hall.log, self.hall.conversation, message_id)
-        unknown = Refused(f"{self.hall.conversation} has no message {message_id}")
+        self.ctx.sync()
+        found = ended(self.ctx.log, self.ctx.conversation, message_id)
+        unknown = Refused(f"{self.ctx.conversation} has no message {message_id}")
         super()._reply(reply_to, unknown if found is None else found)
 
     def why_not(self, order: Forward) -> str:
         """Return why a command cannot be passed on: its agent is gone, or nothing may run."""
         if order.kind == "agent" and member(self.state.members, order.entity) is None:
-            return f"there is no agent {order.entity} any more in {self.hall.conversation}"
+            return f"there is no agent {order.entity} any more in {self.ctx.conversation}"
         if is_stuck(self.state) and _lets_run(order.message):
             return (
                 f"session is {self.state.phase.value}: it kept failing, so that no tool runs in it "
@@ -238,7 +238,7 @@ class SessionActor(Root):
 
     def _tell_all(self, message_id: str, answer: object) -> None:
         for waiting in self._waiting.pop(message_id, []):
-            self.hall.answer(_giving(waiting, answer), _failing(waiting, message_id))
+            self.ctx.answer(_giving(waiting, answer), _failing(waiting, message_id))
 
     def _interrupt(self, wish: Interrupt, *, again: bool = False) -> list[str]:
         """Stop turns that run, said `again` only those not told yet; return their messages."""
@@ -254,20 +254,20 @@ class SessionActor(Root):
 
     def perform(self, effect: ask.Effect) -> None:
         """Do what is due."""
-        children = self.hall.children
+        children = self.ctx.children
         match effect:
             case ask.EnsureAgent(agent_id):
                 children.ensure("agent", agent_id, agent_id)
             case ask.BeginTurn(_, message_id):
                 waiting = self.state.waiting
                 asked = [each.asked_in for each in waiting if each.message_id == message_id]
-                if self.hall.offices.door.lets_in(*asked):
-                    self.carry_out(ask.Begin(message_id, self.hall.offices.clock.now()))
+                if self.ctx.services.gate.admits(*asked):
+                    self.carry_out(ask.Begin(message_id, self.ctx.services.clock.now()))
             case ask.InterruptTurn(turn_id, reason, actor):
                 self._stop_turn(turn_id, Stop(reason, actor))
             case ask.TerminateAgent(agent_id, reason):
                 children.ensure("agent", agent_id, agent_id)
-                self.hall.tell(agent_id, Terminate(reason))
+                self.ctx.tell(agent_id, Terminate(reason))
             case EnsureChild() | StopChild():
                 super().perform(effect)
             case (
@@ -295,8 +295,8 @@ class SessionActor(Root):
         # What it has asked others and they have not taken up is not asked any more.
         self.carry_out(ask.Withdraw(f"the turn that asks is stopped: {stop.reason}", turn_id))
         # The first reason counts, also if whoever hears it dies of it and it is due no more.
-        self.hall.children.ensure("turn", turn_id, agent)
-        self.hall.tell(turn_id, self._halts.setdefault(turn_id, stop))
+        self.ctx.children.ensure("turn", turn_id, agent)
+        self.ctx.tell(turn_id, self._halts.setdefault(turn_id, stop))
 
 
 def ended(log: Log, conversation: str, message_id: str) -> Ended | Refusal | None:

@@ -1,4 +1,4 @@
-"""The system's root, as the rest of the house knows it."""
+"""The system's root, as the rest of the system knows it."""
 
 from __future__ import annotations
 

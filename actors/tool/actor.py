@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from actors.clock import SECOND
 from actors.commands import Cancel, Recover, TimeUp
-from actors.report import log as operator
+from actors.operator_log import log as operator
 from actors.shell import NEAR, Shell
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import (
@@ -37,7 +37,7 @@ from actors.tool.spec import asked, fitted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from actors.ports import Steps, Timer
     from actors.tool.lifecycle import State
     from actors.tool.running_calls import RunningCalls
@@ -66,11 +66,11 @@ class Undone(NamedTuple):
 class ToolActor(Shell):
     """One call of a tool."""
 
-    def __init__(self, hall: Hall, me: str) -> None:
+    def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before anything runs."""
-        super().__init__(hall, me)
+        super().__init__(ctx, me)
         self._cancellation = Cancellation()
-        self._runs: RunningCalls = hall.offices.tools.runs
+        self._running_calls: RunningCalls = ctx.services.tools.running_calls
         self._why: Cancel | None = None
         """Why it is being stopped, for as long as that takes, and who wants it."""
         self._given_up: Timer | None = None
@@ -79,11 +79,11 @@ class ToolActor(Shell):
     def on_start(self) -> None:
         """Take over; a warning that was given before this conversation slept is not given again."""
         super().on_start()
-        self._warned = self._runs.warned.get((self.hall.conversation, self.me))
+        self._warned = self._running_calls.warned.get((self.ctx.conversation, self.me))
 
     def _settle_doubts(self) -> None:
         """Wait for a run that outlived the actor before; without one, the law settles it."""
-        run = self._runs.find(self.hall.conversation, self.me)
+        run = self._running_calls.find(self.ctx.conversation, self.me)
         for effect in self.kind.lifecycle.due(self.state):
             if isinstance(effect, RunTool) and run is not None and run.attempt == effect.attempt:
                 self._under_way.add(effect)
@@ -115,9 +115,9 @@ class ToolActor(Shell):
                 # It may be that we want it stopped since: then that is what it came to.
                 if self._why is not None:
                     return self.understand(outcome)
-                return Recover(now=self.hall.offices.clock.now())
+                return Recover(now=self.ctx.services.clock.now())
             case Go(now):
-                return Go(now, self.hall.ward("budget").state)
+                return Go(now, self.ctx.passive("budget").state)
         return super().understand(message)
 
     def _waits_for_its_end(self, why: Cancel | TimeUp) -> bool:
@@ -143,7 +143,7 @@ class ToolActor(Shell):
         if self._given_up is not None:
             # As late as it was found to be, whatever the clock says since.
             by = self.kind.deadline(self.state)
-            return TimeUp(now=max(self.hall.offices.clock.now(), by or 0))
+            return TimeUp(now=max(self.ctx.services.clock.now(), by or 0))
         return end
 
     def near(self) -> int | None:
@@ -153,7 +153,7 @@ class ToolActor(Shell):
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; what a run says is heard once it is decided on."""
         answer = super().on_receive(message)
-        run = self._runs.find(self.hall.conversation, self.me)
+        run = self._running_calls.find(self.ctx.conversation, self.me)
         if run is not None and isinstance(message, Report):
             run.heard(message)
         return answer
@@ -166,14 +166,14 @@ class ToolActor(Shell):
     def believed(self, rune: Rune) -> None:
         """Tell the operator of an outcome that nobody knows; model and app are told by the rune."""
         if isinstance(rune, Result):
-            late = self._runs.end(self.hall.conversation, self.me)
+            late = self._running_calls.end(self.ctx.conversation, self.me)
             if late is not None and _said(late) != rune.status:
                 # It was on its way to us when the call came to another end.
                 self._dropped(late)
         if isinstance(rune, Result) and rune.status == "unknown":
             operator.warning(
                 "outcome_unknown",
-                conversation=self.hall.conversation,
+                conversation=self.ctx.conversation,
                 call=self.me,
                 tool=self.state.call.tool_name,
                 reason=rune.error,
@@ -192,9 +192,9 @@ class ToolActor(Shell):
                 assert_never(effect)
 
     def _run(self, work: Callable[[Tool, Call], object], attempt: int | None) -> None:
-        offices = self.hall.offices
+        services = self.ctx.services
         what = self.state.call
-        tool = offices.tools.get(what.tool_name)
+        tool = services.tools.get(what.tool_name)
         if tool is None:
             missing = f"the tool {what.tool_name} is not registered any more"
             # A first run has not begun: what is in doubt after a crash was settled before.
@@ -203,22 +203,22 @@ class ToolActor(Shell):
         # A word to stop that was meant for an earlier run does not count for this one.
         self._cancellation = Cancellation()
         deadline = self.state.deadline
-        redactor = offices.redactor
+        redactor = services.redactor
         run = RunningCall(attempt, self._cancellation, self.ref.notify, self._dropped)
         reporter = ProgressReporter(redactor, self.ref.notify if attempt is None else run.say)
-        left = None if deadline is None else max(0.0, (deadline - offices.clock.now()) / SECOND)
+        left = None if deadline is None else max(0.0, (deadline - services.clock.now()) / SECOND)
         call = Call(
             call_id=self.me,
             arguments=what.arguments,
             timeout=left,
             progress=reporter.say,
             cancellation=self._cancellation,
-            secret=offices.secret,
-            conversation=self.hall.conversation,
+            secret=services.secret,
+            conversation=self.ctx.conversation,
             agent_id=what.agent_id,
             turn_id=what.turn_id,
             redactor=redactor,
-            hidden=offices.hidden,
+            hidden=services.hidden,
         )
 
         def steps() -> Steps:
@@ -227,10 +227,10 @@ class ToolActor(Shell):
             reporter.end()
             return partial(run.over, outcome)
 
-        offices.scheduler.work(self.name, steps())
+        services.scheduler.work(self.name, steps())
         if attempt is not None:
             # Only now: what could not even begin is not under way.
-            self._runs.begin(self.hall.conversation, self.me, run)
+            self._running_calls.begin(self.ctx.conversation, self.me, run)
 
     def _dropped(self, outcome: object) -> None:
         """Write an answer that came too late to be recorded to the operator's log.
@@ -246,7 +246,7 @@ class ToolActor(Shell):
         text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
         operator.warning(
             "late_answer_dropped",
-            conversation=self.hall.conversation,
+            conversation=self.ctx.conversation,
             call=self.me,
             tool=self.state.call.tool_name,
             outcome="success" if isinstance(outcome, Finish) else "error",
@@ -264,7 +264,7 @@ class ToolActor(Shell):
         found = asked(tool.spec, call)
         happened = {"happened": True, "not_happened": False, "unknown": None}[found.verdict]
         output = found.outcome.output if found.outcome is not None else None
-        return Probed(attempt, happened, self.hall.offices.clock.now(), output)
+        return Probed(attempt, happened, self.ctx.services.clock.now(), output)
 
     def on_stop(self) -> None:
         """Have whatever still runs stop: nobody waits for it, but for what asks another agent."""
@@ -274,9 +274,9 @@ class ToolActor(Shell):
         if self._given_up is not None:
             self._given_up.cancel()
         if self._warned is not None and self.state.phase is Phase.AWAITING_APPROVAL:
-            self._runs.warned[self.hall.conversation, self.me] = self._warned
+            self._running_calls.warned[self.ctx.conversation, self.me] = self._warned
         else:
-            self._runs.warned.pop((self.hall.conversation, self.me), None)
+            self._running_calls.warned.pop((self.ctx.conversation, self.me), None)
         super().on_stop()
 
 

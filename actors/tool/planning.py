@@ -20,7 +20,7 @@ from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from actors.hall import Offices
+    from actors.conversation import Services
     from actors.model.runes import AskedCall
     from actors.tool.spec import ToolSpec
 
@@ -40,13 +40,13 @@ class Caller(NamedTuple):
 class Planner:
     """Judges the calls of one caller."""
 
-    def __init__(self, offices: Offices, names: Iterable[str] | None = None) -> None:
+    def __init__(self, services: Services, names: Iterable[str] | None = None) -> None:
         """Know the tools of these names, of those that are registered; all of them if None."""
-        tools = offices.tools
+        tools = services.tools
         known = tools if names is None else [tools.get(name) for name in names if name in tools]
         self._toolbox = Toolbox(known)
-        self._policy = offices.policy
-        self._redactor = offices.redactor
+        self._policy = services.policy
+        self._redactor = services.redactor
         self._rulings: dict[str, tuple[ToolSpec, Ruling]] = {}
         """By tool: what rules say of a call is the same whatever its arguments are."""
         self.described = self._toolbox.describe()

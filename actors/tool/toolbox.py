@@ -72,7 +72,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         """Begin with `tools`."""
         self._tools: dict[str, Tool] = {}
-        self.runs = RunningCalls()
+        self.running_calls = RunningCalls()
         """Those that are under way."""
         for tool in tools:
             self.add(tool)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
-from actors.agent.actor import KITS
+from actors.agent.actor import TOOLSETS
 from actors.agent.history import HISTORIES, RUNES, History
 from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
@@ -16,9 +16,9 @@ from actors.model.lifecycle import TIMEOUT
 from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
 from actors.model.tokens import tokens_of
 from actors.shell import NEAR, Shell
-from actors.telling import tell_of_birth
 from actors.tool.lifecycle import Go
 from actors.tool.planning import Caller
+from actors.transition_log import log_birth
 from actors.turn.lifecycle import (
     Ask,
     AskModel,
@@ -46,9 +46,9 @@ from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.agent.actor import Kit
+    from actors.agent.actor import AgentToolset
     from actors.budget.lifecycle import State as Budget
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from actors.ports import Steps
     from actors.tool.planning import Ruling
     from runelog.rune import Rune
@@ -72,9 +72,9 @@ class Judged(NamedTuple):
 class TurnActor(Shell):
     """One turn of an agent."""
 
-    def __init__(self, hall: Hall, me: str) -> None:
+    def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before anything is asked."""
-        super().__init__(hall, me)
+        super().__init__(ctx, me)
         self._rested: AskModel | None = None
         self._asked: dict[str, tuple[model.AskedCall, ...]] = {}
         self._halting: Cancel | None = None
@@ -86,25 +86,25 @@ class TurnActor(Shell):
         """Take over; after a crash the history is read from the log again."""
         super().on_start()
         if self.replayed:
-            self.hall.trays[HISTORIES].pop(self.state.agent_id, None)
+            self.ctx.caches[HISTORIES].pop(self.state.agent_id, None)
 
     @property
-    def _kit(self) -> Kit:
-        return self.hall.trays[KITS][self.state.agent_id]
+    def _toolset(self) -> AgentToolset:
+        return self.ctx.caches[TOOLSETS][self.state.agent_id]
 
     @property
     def _budget(self) -> Budget:
         """The budget as it is now: what the law judges by."""
-        budget: Budget = self.hall.ward("budget").state
+        budget: Budget = self.ctx.passive("budget").state
         return budget
 
     def _history(self) -> History:
-        histories = self.hall.trays[HISTORIES]
+        histories = self.ctx.caches[HISTORIES]
         history = histories.get(self.state.agent_id)
         if history is None:
-            self.hall.settle()
+            self.ctx.sync()
             history = History.read(
-                self.hall.log, self.hall.conversation, self.state.agent_id, self.event
+                self.ctx.log, self.ctx.conversation, self.state.agent_id, self.event
             )
             histories[self.state.agent_id] = history
         return history
@@ -114,12 +114,12 @@ class TurnActor(Shell):
         if type(rune) is model.Completed:
             self._asked = {rune.model_call_id: rune.calls}
         if type(rune) in RUNES:
-            history = self.hall.trays[HISTORIES].get(self.state.agent_id)
+            history = self.ctx.caches[HISTORIES].get(self.state.agent_id)
             if history is not None:
                 history.take(rune, self._said)
 
     def _said(self, model_call_id: str) -> str:
-        return text_of(self.hall, model_call_id)
+        return text_of(self.ctx, model_call_id)
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -148,9 +148,9 @@ class TurnActor(Shell):
 
     def near(self) -> int | None:
         """Return when most of the turn's time has passed."""
-        by, kit = time_limit(self.state), self.hall.trays[KITS].get(self.state.agent_id)
+        by, toolset = time_limit(self.state), self.ctx.caches[TOOLSETS].get(self.state.agent_id)
         # Without its agent it is about to be stopped anyway.
-        return None if by is None or kit is None else by - kit.config.turn_timeout // NEAR
+        return None if by is None or toolset is None else by - toolset.config.turn_timeout // NEAR
 
     def _is_late(self, now: int) -> bool:
         limit = time_limit(self.state)
@@ -168,12 +168,12 @@ class TurnActor(Shell):
         kind = "model" if self.state.phase is Phase.STREAMING else "tool"
         for entity in (going := under_way(self.state)):
             # After a restart we may be asked to stop before they are there.
-            self.hall.children.ensure(kind, entity, self.state.agent_id)
-            self.hall.tell(entity, wish)
+            self.ctx.children.ensure(kind, entity, self.state.agent_id)
+            self.ctx.tell(entity, wish)
         return bool(going)
 
     def _now(self) -> int:
-        return self.hall.offices.clock.now()
+        return self.ctx.services.clock.now()
 
     def _end_if_still(self, wish: Cancel) -> None:
         """End now, as that was asked for, if nothing is under way any more."""
@@ -189,29 +189,31 @@ class TurnActor(Shell):
 
     def _text_so_far(self) -> str:
         # Between two attempts, that of the one that failed is all there is.
-        return text_of(self.hall, self.state.model_call_id or before_it(self.state))
+        return text_of(self.ctx, self.state.model_call_id or before_it(self.state))
 
     # -- effects ------------------------------------------------------------------------------
 
     def perform(self, effect: Effect) -> None:  # noqa: C901, PLR0912 -- a case for each effect
         """Do what is due."""
         match effect:
-            case AskModel() | ReceiveCalls() if self.state.agent_id not in self.hall.trays[KITS]:
+            case AskModel() | ReceiveCalls() if (
+                self.state.agent_id not in self.ctx.caches[TOOLSETS]
+            ):
                 # Its agent is not there: gone, and it is about to be stopped; or yet to come.
-                clock = self.hall.offices.clock
+                clock = self.ctx.services.clock
                 clock.at(clock.now() + round(FIRST_PAUSE * SECOND), lambda: self.again(effect))
             case AskModel():
                 self._ask(effect)
             case EnsureModel(model_call_id):
-                self.hall.children.ensure("model", model_call_id, self.state.agent_id)
+                self.ctx.children.ensure("model", model_call_id, self.state.agent_id)
             case ReceiveCalls():
                 self._receive(effect)
             case EnsureTool(call_id):
-                self.hall.children.ensure("tool", call_id, self.state.agent_id)
+                self.ctx.children.ensure("tool", call_id, self.state.agent_id)
             case Release(call_id):
                 self._release(call_id)
             case End(call, how):
-                self.carry_out(replace(how, text=text_of(self.hall, call), now=self._now()))
+                self.carry_out(replace(how, text=text_of(self.ctx, call), now=self._now()))
             case StartClock():
                 self.carry_out(Run(self._now(), self._budget))
             case StopClock():
@@ -226,46 +228,49 @@ class TurnActor(Shell):
                 assert_never(effect)
 
     def _ask(self, effect: AskModel) -> None:
-        clock = self.hall.offices.clock
+        clock = self.ctx.services.clock
         if effect.attempt and self._rested != effect:
             self._rested = effect
             longest = min(FIRST_PAUSE * 2 ** (effect.attempt - 1), LONGEST_PAUSE)
-            pause = self.hall.offices.chance.between(longest / 2, longest)
+            pause = self.ctx.services.chance.between(longest / 2, longest)
             clock.at(clock.now() + round(pause * SECOND), lambda: self.again(effect))
             return
-        kit = self._kit
-        provider = kit.provider
+        toolset = self._toolset
+        provider = toolset.provider
         if provider is None:
-            self.carry_out(Fail("unknown_model", kit.missing, self._text_so_far(), clock.now()))
+            self.carry_out(Fail("unknown_model", toolset.missing, self._text_so_far(), clock.now()))
             return
         history = self._history()
-        sent, output = tokens_of(history.characters + kit.characters), kit.config.max_output_tokens
+        sent, output = (
+            tokens_of(history.characters + toolset.characters),
+            toolset.config.max_output_tokens,
+        )
         now = clock.now()
         facts = {
-            "model": kit.model,
-            "system": kit.system,
-            "tools": kit.tools,
+            "model": toolset.model,
+            "system": toolset.system,
+            "tools": toolset.tools,
             "max_output_tokens": output,
-            "conversation": self.hall.conversation,
+            "conversation": self.ctx.conversation,
             "agent_id": self.state.agent_id,
             "turn_id": self.me,
             "round": effect.round,
             "attempt": effect.attempt,
         }
-        waits = kit.config.first_byte_timeout, kit.config.silence_timeout
+        waits = toolset.config.first_byte_timeout, toolset.config.silence_timeout
         request = PendingRequest(provider, history, waits, facts)
-        self.hall.trays[PENDING_REQUESTS][effect.model_call_id] = request
+        self.ctx.caches[PENDING_REQUESTS][effect.model_call_id] = request
         self.carry_out(
             Ask(
                 model_call_id=effect.model_call_id,
                 upto=self.event,
-                prompt=kit.hash,
+                prompt=toolset.hash,
                 budget=self._budget,
                 sent=sent,
                 max_output_tokens=output,
-                cost=None if kit.price is None else kit.price.of(sent, output),
-                first_byte_by=now + kit.config.first_byte_timeout,
-                turn_by=now + kit.config.turn_timeout,
+                cost=None if toolset.price is None else toolset.price.of(sent, output),
+                first_byte_by=now + toolset.config.first_byte_timeout,
+                turn_by=now + toolset.config.turn_timeout,
                 now=now,
                 text=self._text_so_far(),
             )
@@ -276,44 +281,44 @@ class TurnActor(Shell):
 
         That may take its time, and the turn can be stopped meanwhile.
         """
-        kit, asked = self._kit, self._asked_for(effect.model_call_id)
-        if not kit.planner.judged_by_hand:
-            self._take(effect, kit.planner.rules(asked))
+        toolset, asked = self._toolset, self._asked_for(effect.model_call_id)
+        if not toolset.planner.judged_by_hand:
+            self._take(effect, toolset.planner.rules(asked))
             return
 
         def steps() -> Steps:
             yield None
-            return partial(self.ref.notify, Judged(effect, kit.planner.rules(asked)))
+            return partial(self.ref.notify, Judged(effect, toolset.planner.rules(asked)))
 
-        self.hall.offices.scheduler.work(f"{self.name} policy", steps())
+        self.ctx.services.scheduler.work(f"{self.name} policy", steps())
 
     def _asked_for(self, model_call_id: str) -> tuple[model.AskedCall, ...]:
-        return self._asked.get(model_call_id) or calls_asked_for(self.hall, model_call_id)
+        return self._asked.get(model_call_id) or calls_asked_for(self.ctx, model_call_id)
 
     def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
         """Have the calls made, by what was said of them."""
         asked = self._asked_for(effect.model_call_id)
         caller = Caller(self.me, agent=self.state.agent_id)
-        plans = self._kit.planner.plans(asked, rules, caller, self._now())
+        plans = self._toolset.planner.plans(asked, rules, caller, self._now())
         refused = self.carry_out(TakeCalls(plans, self._budget))
         assert refused is None, refused
         for call in self.state.calls:
             if call.status is not None:
                 # It was over as soon as it was born: no actor comes for it that could tell.
-                tell_of_birth(self.hall, call.call_id)
+                log_birth(self.ctx, call.call_id)
 
     def missed(self, entity: str) -> None:
         """Cancel anew what was cancelled and begins anew."""
         super().missed(entity)
         if self._halting is not None and entity in under_way(self.state):
-            self.hall.tell(entity, self._halting)
+            self.ctx.tell(entity, self._halting)
 
     def _release(self, call_id: str) -> None:
-        self.hall.tell(call_id, Go(self._now(), self._budget))
+        self.ctx.tell(call_id, Go(self._now(), self._budget))
 
     def on_stop(self) -> None:
         """Count the time until now: whoever goes on with the turn cannot know it any more."""
-        if self.state.time_slice is not None and self.hall.broken is None:
+        if self.state.time_slice is not None and self.ctx.broken is None:
             self.carry_out(Stand(self._now(), anyhow=True))
         super().on_stop()
 
@@ -332,4 +337,4 @@ class TurnActor(Shell):
             self._end_if_still(self._halting)
         super().act()
         if not self.kind.is_open(self.state):
-            forget(self.hall, self.me)
+            forget(self.ctx, self.me)

@@ -8,30 +8,30 @@ from actors.model.runes import AskedCall, AssistantDelta, Completed
 from actors.model.stream import STREAMS
 
 if TYPE_CHECKING:
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
 
 
-def text_of(hall: Hall, call: str) -> str:
+def text_of(ctx: ConversationContext, call: str) -> str:
     """Return the words of a model call; none if there was no call."""
-    stream = hall.trays[STREAMS].get(call)
+    stream = ctx.caches[STREAMS].get(call)
     if stream is not None:
         return stream.text
     if not call:
         return ""
-    hall.settle()
-    runes = (envelope.payload for envelope in hall.log.stream(hall.conversation, call))
+    ctx.sync()
+    runes = (envelope.payload for envelope in ctx.log.stream(ctx.conversation, call))
     return "".join(rune.text for rune in runes if isinstance(rune, AssistantDelta))
 
 
-def calls_asked_for(hall: Hall, call: str) -> tuple[AskedCall, ...]:
+def calls_asked_for(ctx: ConversationContext, call: str) -> tuple[AskedCall, ...]:
     """Return the calls of tools that a model call asked for, as the log has them."""
-    hall.settle()
-    runes = (envelope.payload for envelope in hall.log.stream(hall.conversation, call))
+    ctx.sync()
+    runes = (envelope.payload for envelope in ctx.log.stream(ctx.conversation, call))
     return next(rune.calls for rune in runes if isinstance(rune, Completed))
 
 
-def forget(hall: Hall, turn: str) -> None:
+def forget(ctx: ConversationContext, turn: str) -> None:
     """Remember the words of a turn's model calls no longer."""
-    streams, prefix = hall.trays[STREAMS], f"{turn}-"
+    streams, prefix = ctx.caches[STREAMS], f"{turn}-"
     for call in [call for call in streams if call.startswith(prefix)]:
         del streams[call]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from actors.catalogue import KINDS
 from actors.clock import SystemClock
 from actors.command import Facts, Order, noun
-from actors.draft import Draft
-from actors.hall import Hall, Offices
+from actors.conversation import ConversationContext, Services
+from actors.decision import Decision
 from actors.session.kind import KIND as SESSION
 from actors.threads import ThreadScheduler
 from actors.tool.policy import Policy
@@ -85,24 +85,24 @@ class OfflineCommands(Commander):
         if command.offline == "no" or command.begins:
             msg = f"no runtime has the log open, and {command.verb()} needs one: {command.way_out}"
             raise Refused(msg)
-        hall = self._hall(conversation)
+        ctx = self._context(conversation)
         first = next(iter(self.log.stream(conversation, entity)), None)
         if first is None or not isinstance(first.payload, kind.births):
             msg = f"there is no {noun(kind, command)} {entity} in {conversation}"
             raise Refused(msg)
-        writer = OfflineWriter(hall, kind, entity)
+        writer = OfflineWriter(ctx, kind, entity)
         order = Order(command, "", self._chance.id("req") if command.numbered else "")
-        meant = command.meant(Facts(hall, entity, writer.state, order, offline=True))
+        meant = command.meant(Facts(ctx, entity, writer.state, order, offline=True))
         if meant is not None:
             writer.record(meant, at_once=command.offline == "at_once")
         return command.answered(meant)
 
     def state(self, session: str) -> State:
         """Return what a session's runes add up to."""
-        state: State = OfflineWriter(self._hall(session), SESSION, SESSION.name).state
+        state: State = OfflineWriter(self._context(session), SESSION, SESSION.name).state
         return state
 
-    def _hall(self, session: str) -> Hall:
+    def _context(self, session: str) -> ConversationContext:
         check_id(session, "conversation id")
         self.log.conversation(session)
         if not self.log.version(session, SESSION.name):
@@ -110,7 +110,7 @@ class OfflineCommands(Commander):
             raise Refused(msg)
         # No actor is ever in it: it finds entities, and says what is born.
         scheduler = ThreadScheduler(self._clock)
-        offices = Offices(
+        services = Services(
             clock=self._clock,
             chance=self._chance,
             scheduler=scheduler,
@@ -119,7 +119,9 @@ class OfflineCommands(Commander):
             policy=Policy(mode="read_only"),
             secret=str,
         )
-        return Hall(session, self.log, scheduler.lane(session), offices, self._kinds)
+        return ConversationContext(
+            session, self.log, scheduler.lane(session), services, self._kinds
+        )
 
 
 @dataclass
@@ -129,27 +131,27 @@ class _Author:
     kind: Kind
     me: str
     version: int
-    noted: tuple[bool, int | None] | None
+    index_entry: tuple[bool, int | None] | None
     event: int
 
 
 class OfflineWriter:
     """Decides for one entity by its law, and writes that down."""
 
-    def __init__(self, hall: Hall, kind: Kind, me: str) -> None:
+    def __init__(self, ctx: ConversationContext, kind: Kind, me: str) -> None:
         """Replay the entity `me` of a kind."""
-        self._hall = hall
+        self._ctx = ctx
         self._kind = kind
         self._me = me
-        found = hall.replayed(kind, me)
+        found = ctx.replayed(kind, me)
         self.state: Any = found.state
         self.version = found.version
         self._event = found.event_id
 
     def record(self, command: object, *, at_once: bool) -> None:
-        """Write down what a command leads to, on disk; `at_once`, what is due inward as well."""
+        """Write down what a command leads to, on disk; `at_once`, what is due internally as well."""
         kind, before = self._kind, self.state
-        runes = self._hall.offices.decided(kind.lifecycle, before, command)
+        runes = self._ctx.services.decided(kind.lifecycle, before, command)
         if not runes:
             # It was said before.
             return
@@ -160,6 +162,6 @@ class OfflineWriter:
             after = kind.laid_out(self._me, before, runes, placed)
         # What the index says of it is not known: a replay does not tell.
         author = _Author(kind, self._me, self.version, None, self._event)
-        draft = Draft(self._hall, author, after, placed)
-        self._hall.append(draft.changes)
-        self._hall.settle()
+        decision = Decision(self._ctx, author, after, placed)
+        self._ctx.append(decision.changes)
+        self._ctx.sync()

@@ -11,7 +11,7 @@ from runefold.observe import session_list
 
 if TYPE_CHECKING:
     from runefold.runtime import Runtime
-    from supervisors.drawing import Node
+    from supervisors.tree_view import Node
 
 PATIENCE: Final = 20.0
 """How many seconds a turn or a session may take to end: less than a client waits."""

@@ -21,7 +21,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from actors.catalogue import COMMANDS
-from actors.report import log as operator
+from actors.operator_log import log as operator
 from runefold.control import peers, socket_path, wire
 from runefold.control.connection import Client
 from runefold.control.requests import carried_out

@@ -47,7 +47,7 @@ class Sign:
 def rest(scheduler: Scheduler, lane: Lane) -> None:
     """Wait until nothing is left to do in a lane."""
     dry = Sign()
-    lane.when_dry(dry.give)
+    lane.when_idle(dry.give)
     assert scheduler.wait(dry, PATIENCE)
 
 

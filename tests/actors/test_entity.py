@@ -139,7 +139,7 @@ ENTITY = Kind(
 WHOLE = [Switched(actor="user"), Used(), Warmed(), Warmed(), Warmed(), Lit(), Used()]
 
 
-def test_what_is_due_inward_is_decided_at_once() -> None:
+def test_what_is_due_internally_is_decided_at_once() -> None:
     """One command leads to all the runes that follow from it, in order, as one decision."""
     state, runes = ENTITY.cascade(LAMP, State(), decide(State(), Press()))
 
@@ -148,7 +148,7 @@ def test_what_is_due_inward_is_decided_at_once() -> None:
 
 
 def test_nothing_decided_may_still_leave_something_due() -> None:
-    """A newborn has no runes to add, and what is due inward then is decided all the same."""
+    """A newborn has no runes to add, and what is due internally then is decided all the same."""
     born = ENTITY.folded(LAMP, State(), [Switched()])
     state, runes = ENTITY.cascade(LAMP, born, [])
 
@@ -211,17 +211,19 @@ def changed(**changes: object) -> Kind:
 
 
 def test_a_law_that_goes_round_in_circles_is_a_bug() -> None:
-    """What is due inward for ever, or due and decides nothing, is found out instead of hanging."""
+    """What is due internally for ever, or due and decides nothing, is found out instead of hanging."""
     for_ever = changed(evolve=lambda state, _rune: state)
     nothing = changed(decide=lambda _state, _command: [])
 
-    with pytest.raises(AssertionError, match="lamp: what is due inward does not come to an end"):
+    with pytest.raises(
+        AssertionError, match="lamp: what is due internally does not come to an end"
+    ):
         for_ever.cascade(LAMP, State(), [Switched()])
     with pytest.raises(AssertionError, match="lamp: Warm is due and decides nothing"):
         nothing.cascade(LAMP, State(), [Switched()])
 
 
-def test_an_inward_decision_that_is_refused_is_raised() -> None:
+def test_an_internal_decision_that_is_refused_is_raised() -> None:
     """A law that calls for what it then refuses contradicts itself; nothing is half decided."""
     moody = changed(due=lambda state: [Light()] if state.phase is not Phase.WARMING else [])
 
@@ -230,7 +232,7 @@ def test_an_inward_decision_that_is_refused_is_raised() -> None:
 
 
 def test_an_entity_goes_by_the_name_of_its_law_and_has_no_deadline_unless_said() -> None:
-    """What is not said is nothing: no deadline, nothing inward, nothing outside."""
+    """What is not said is nothing: no deadline, nothing internal, nothing outside."""
     plain = Kind(
         prefix=LAMP,
         runes=(Switched, Warmed, Lit),

@@ -35,8 +35,8 @@ def test_a_job_that_raises_does_not_stop_the_lane(
     """Nor does one that was to run when the lane is dry."""
     lane = scheduler.lane("a")
     told: list[str] = []
-    lane.when_dry(raising(error))
-    lane.when_dry(lambda: told.append("dry"))
+    lane.when_idle(raising(error))
+    lane.when_idle(lambda: told.append("dry"))
     lane.run(raising(error))
     lane.run(lambda: told.append("next"))
     rest(scheduler, lane)
@@ -50,8 +50,8 @@ def test_when_dry_comes_after_everything_queued_before(scheduler: Scheduler) -> 
     told: list[str] = []
 
     def scene() -> None:
-        lane.when_dry(lambda: (told.append("dry 1"), lane.run(lambda: told.append("wet")))[0])  # type: ignore[func-returns-value]  # for their effects
-        lane.when_dry(lambda: told.append("dry 2"))
+        lane.when_idle(lambda: (told.append("dry 1"), lane.run(lambda: told.append("wet")))[0])  # type: ignore[func-returns-value]  # for their effects
+        lane.when_idle(lambda: told.append("dry 2"))
         lane.run(lambda: told.append("job 1"))
         lane.run(lambda: told.append("job 2"))
 
@@ -72,11 +72,11 @@ def test_when_dry_may_ask_for_itself_again(scheduler: Scheduler) -> None:
         told.append("dry")
         if len(told) < 1_000:
             lane.run(lambda: told.append("job"))
-            lane.when_dry(again)
+            lane.when_idle(again)
         else:
             done.give()
 
-    lane.when_dry(again)
+    lane.when_idle(again)
 
     assert scheduler.wait(done, PATIENCE)
     assert told == (["dry", "job"] * 500 + ["dry"])[: len(told)]
@@ -85,7 +85,7 @@ def test_when_dry_may_ask_for_itself_again(scheduler: Scheduler) -> None:
 def test_when_dry_in_a_lane_at_rest_comes_at_once(scheduler: Scheduler) -> None:
     """Nothing is waiting, so nothing is waited for."""
     dry = Sign()
-    scheduler.lane("a").when_dry(dry.give)
+    scheduler.lane("a").when_idle(dry.give)
 
     assert scheduler.wait(dry, PATIENCE)
 

@@ -142,7 +142,7 @@ def test_a_run_without_end_is_a_bug(manual: ManualScheduler) -> None:
     lane = manual.lane("a")
 
     def again() -> None:
-        lane.when_dry(again)
+        lane.when_idle(again)
 
     again()
 
@@ -163,8 +163,8 @@ def test_what_raises_is_written_down(manual: ManualScheduler, error: BaseExcepti
         raise error
 
     lane.run(raising(error))
-    lane.when_dry(raising(error))
-    lane.when_dry(done.give)
+    lane.when_idle(raising(error))
+    lane.when_idle(done.give)
     job = manual.work("w", steps())
     manual.run()
 

@@ -9,9 +9,9 @@ def test_what_was_folded_is_not_folded_again() -> None:
     """An actor that hears once more of what it knows believes what it believed, the last too."""
     there = talk(["hi", "there"])
     there.session.send("one").result(10)
-    house = there.stage.runtime.tree_of_actors.house(NAME)
-    assert house is not None
-    session = house.hall._members["session"]
+    running = there.stage.runtime.tree_of_actors.running(NAME)
+    assert running is not None
+    session = running.ctx._members["session"]
     before = session.state, session.version
     for envelope in there.stage.log.stream(NAME, "session"):
         session.hear(envelope.event_id, envelope.payload)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from actors.clock import ManualClock
+from actors.conversation import Services
 from actors.entity import Moved, Routing
-from actors.hall import Offices
 from actors.kind import Kind, Kinds
 from actors.manual_scheduler import ManualScheduler
 from actors.tool.policy import Policy
@@ -180,7 +180,7 @@ class Machine:
         self.clock = ManualClock()
         self.scheduler = ManualScheduler(self.clock)
         self.log = log
-        offices = Offices(
+        services = Services(
             clock=self.clock,
             chance=SystemChance(),
             scheduler=self.scheduler,
@@ -189,7 +189,7 @@ class Machine:
             policy=Policy(mode="full_access"),
             secret=str,
         )
-        self.views = Views(Kinds([order_kind(*(views or ALL))]), log, directory, offices)
+        self.views = Views(Kinds([order_kind(*(views or ALL))]), log, directory, services)
 
 
 def place(log: Log, order: str = "ord_1", conversation: str = "conv_a") -> None:

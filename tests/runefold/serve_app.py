@@ -23,8 +23,8 @@ class Waiting(Scripted):
     def stream(self, request: Request) -> Iterator[Event]:
         """Answer when it is time."""
         for_ever = request.messages[-1].text == "for ever"
-        door, pause = self.runtime._offices.door, threading.Event()
-        while for_ever or door.lets_in():
+        gate, pause = self.runtime._services.gate, threading.Event()
+        while for_ever or gate.admits():
             pause.wait(0.01)
         yield from super().stream(request)
 

@@ -168,9 +168,9 @@ def test_the_tree_shows_who_lives_under_whom(place: Path) -> None:
         _, record, _ = told("tree", place, "--json")
     top = json.loads(record)
     [sessions] = top["children"]
-    [house] = sessions["children"]
+    [conversation] = sessions["children"]
 
-    assert (top["id"], sessions["id"], house["id"]) == ("runtime", "sessions", SESSION)
+    assert (top["id"], sessions["id"], conversation["id"]) == ("runtime", "sessions", SESSION)
     assert out.splitlines()[0] == "runtime  supervisor  running"
     assert f"   └─ {SESSION}  supervisor  running" in out.splitlines()
     assert any(app.call in line for line in out.splitlines())

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.album import SNAPSHOT_EVERY
 from actors.budget.lifecycle import WARN_AT
 from actors.model.providers.scripted import Scripted, fail, pause
 from actors.process import MAILBOX
 from actors.session.lifecycle import Phase
 from actors.session.runes import SessionConfig
+from actors.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.spec import ToolSpec
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
@@ -20,7 +20,7 @@ from runelog.errors import Refused
 from runelog.store import Runelog
 from runelog.writer.commit import ROLL_AT
 from supervisors.child_spec import ChildSpec, Flags
-from supervisors.house import House
+from supervisors.conversation_supervisor import ConversationSupervisor
 from supervisors.strategy import Strategy
 from supervisors.supervisor import Supervisor
 from tests.runefold.talks import Talk, talk
@@ -66,9 +66,9 @@ def test_a_supervisor_restarts_one_for_one_three_times_in_five_seconds() -> None
     there = talk([[pause(50)]])
     there.session.send("go")
     there.stage.advance(1)
-    house = there.stage.runtime.tree_of_actors.house(there.session.id)
-    assert isinstance(house, House)
-    (agents,) = house._agents.values()
+    running = there.stage.runtime.tree_of_actors.running(there.session.id)
+    assert isinstance(running, ConversationSupervisor)
+    (agents,) = running._agents.values()
 
     assert (flags.strategy, flags.intensity, flags.period) == (Strategy.ONE_FOR_ONE, 3, 5)
     assert ChildSpec("child", lambda: None).patience == 5

@@ -15,7 +15,7 @@ import pytest
 import runefold
 from actors.tool.adapters.function import FunctionTool
 from runefold import Runelog, providers
-from supervisors.drawing import Node
+from supervisors.tree_view import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

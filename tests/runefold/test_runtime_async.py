@@ -110,8 +110,8 @@ def test_a_session_that_is_started_again_changes_nothing_for_who_waits(tmp_path:
 
         async def main() -> Any:  # noqa: ANN401 -- how it ended
             waiting = asyncio.ensure_future(turn)
-            house = await asyncio.to_thread(runtime.tree_of_actors.wake, session.id)
-            house.session.kill()
+            running = await asyncio.to_thread(runtime.tree_of_actors.wake, session.id)
+            running.session.kill()
             for _ in range(20):
                 await asyncio.to_thread(runtime.tree_of_actors.wake, session.id)
                 await asyncio.to_thread(runtime.tree_of_actors.put_to_sleep, session.id)

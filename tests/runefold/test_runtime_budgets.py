@@ -237,7 +237,7 @@ def test_a_call_that_had_to_wait_is_judged_by_what_is_left_then() -> None:
     """What others spent while a human was asked, a call behind that one cannot spend again."""
     script: list[Reply] = [[call("pay"), call("note")], ["done"]]
     there = talk(script, pay, note, look, budget=Budget(tool_calls=2))
-    there.stage.runtime._offices.models["kid"] = Scripted(one_call)
+    there.stage.runtime._services.models["kid"] = Scripted(one_call)
     kid = there.session.spawn(AgentSpec(role="kid", model="kid", tools=["look"]))
     turn = there.session.send("go")
     there.stage.run()

@@ -339,7 +339,7 @@ class _Silent:
     def __init__(self, there: Talk) -> None:
         """Look like this one."""
         tree = there.stage.runtime.tree_of_actors
-        self.offices, self.log, self.kinds = tree.offices, tree.log, tree.kinds
+        self.services, self.log, self.kinds = tree.services, tree.log, tree.kinds
 
     def awake(self) -> list[str]:
         """Name one all the same."""

@@ -227,8 +227,8 @@ def _undisturbed(seed: int | None) -> int:
 def _attempted(there: Talk) -> None:
     """Send the message, and go on until the power fails."""
     session: Session = there.session
-    house = there.stage.runtime.tree_of_actors.wake(session.id)
-    house.session.tell(Send("m1", "sun, moon", own_id=True))
+    running = there.stage.runtime.tree_of_actors.wake(session.id)
+    running.session.tell(Send("m1", "sun, moon", own_id=True))
     there.stage.run_until(lambda: there.stage.log.is_cut)
     assert there.stage.log.is_cut
 

@@ -247,14 +247,14 @@ def test_who_has_something_to_read_does_not_sleep() -> None:
     idle: list[bool] = []
 
     def look() -> None:
-        house = there.stage.runtime.tree_of_actors.house(NAME)
-        assert house is not None
-        idle.append(house.hall.is_idle())
+        running = there.stage.runtime.tree_of_actors.running(NAME)
+        assert running is not None
+        idle.append(running.ctx.is_idle())
         [asks, _] = [rune for rune in there.runes("tool.call") if isinstance(rune, Called)]
-        house.hall.tell(asks.call_id, Report("progress", "still here"))
-        idle.append(house.hall.is_idle())
+        running.ctx.tell(asks.call_id, Report("progress", "still here"))
+        idle.append(running.ctx.is_idle())
         there.stage.run()
-        idle.append(house.hall.is_idle())
+        idle.append(running.ctx.is_idle())
 
     later(there, 10, look)
     later(there, 20, lambda: agree(there))

@@ -88,9 +88,9 @@ def test_a_tool_that_can_be_stopped_says_itself_how_it_ended(
     asked: list[Answer] = []
 
     def stop() -> None:
-        house = there.stage.runtime.tree_of_actors.house(there.session.id)
-        assert house is not None
-        asked.append(house.session.ask_later(Interrupt("enough")))
+        running = there.stage.runtime.tree_of_actors.running(there.session.id)
+        assert running is not None
+        asked.append(running.session.ask_later(Interrupt("enough")))
         assert there.stage.run_until(asked[0].is_there)
         there.stage.run()
         assert there.runes("tool.result") == []

@@ -143,9 +143,9 @@ def test_a_session_does_not_sleep_while_its_policy_thinks(tmp_path: Path, judge:
         session = runtime.create_session(SPEC)
         session.send("act")
         assert judge.asked.wait(LONG)
-        house = runtime.tree_of_actors.wake(session.id)
+        running = runtime.tree_of_actors.wake(session.id)
 
-        assert not house.hall.is_idle()
+        assert not running.ctx.is_idle()
 
 
 def test_a_policy_that_gives_up_the_process_denies() -> None:

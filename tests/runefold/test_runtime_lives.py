@@ -156,9 +156,9 @@ def test_a_message_that_was_kept_for_the_next_process_is_not_slept_over() -> Non
 
 def kill(there: Talk, actor: str) -> None:
     """Have an actor of the conversation die, and its supervisor see to it."""
-    house = there.stage.runtime.tree_of_actors.house(NAME)
-    assert house is not None
-    member: Any = house.hall._members[actor]
+    running = there.stage.runtime.tree_of_actors.running(NAME)
+    assert running is not None
+    member: Any = running.ctx._members[actor]
     member.ref.kill()
     there.stage.advance(1)
 

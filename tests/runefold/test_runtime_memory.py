@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
     from runefold.sessions import Session
@@ -66,29 +66,29 @@ def turns(stage: Stage, session: Session, count: int) -> None:
         assert turn.result(timeout=0)
 
 
-def hall_of(stage: Stage, session: Session) -> Hall:
+def context_of(stage: Stage, session: Session) -> ConversationContext:
     """Return what the actors of a session that is awake share."""
-    house = stage.runtime.tree_of_actors.house(session.id)
-    assert house is not None
-    return house.hall
+    running = stage.runtime.tree_of_actors.running(session.id)
+    assert running is not None
+    return running.ctx
 
 
 def entries(stage: Stage, session: Session) -> dict[str, int]:
     """Count the entries of every table that a session which is awake has, and of what it shares."""
-    house = stage.runtime.tree_of_actors.house(session.id)
-    assert house is not None
-    hall = house.hall
+    running = stage.runtime.tree_of_actors.running(session.id)
+    assert running is not None
+    ctx = running.ctx
     tables: dict[str, Any] = {
-        **{f"house {name}": table for name, table in vars(house).items()},
-        **{f"hall {name}": table for name, table in vars(hall).items()},
-        **{f"tray {id(tray)}": table for tray, table in hall.trays.items()},
+        **{f"running {name}": table for name, table in vars(running).items()},
+        **{f"context {name}": table for name, table in vars(ctx).items()},
+        **{f"cache {id(cache)}": table for cache, table in ctx.caches.items()},
     }
     return {name: len(table) for name, table in tables.items() if isinstance(table, dict | set)}
 
 
 def sizes(stage: Stage, session: Session) -> dict[str, int]:
     """Return how long the states of a session that is awake are, encoded."""
-    found = hall_of(stage, session)._standing()
+    found = context_of(stage, session)._entity_states()
     return {each.name: len(msgspec.msgpack.encode(each.state)) for each in found}
 
 
@@ -102,8 +102,8 @@ def test_nothing_is_left_of_a_session_that_went(how: str) -> None:
     with uncollected():
         session = stage.runtime.create_session(SPEC)
         turns(stage, session, 3)
-        hall = weakref.ref(hall_of(stage, session))
-        page = weakref.ref(hall_of(stage, session).page)
+        ctx = weakref.ref(context_of(stage, session))
+        buffer = weakref.ref(context_of(stage, session).buffer)
         if how == "idle":
             stage.advance(2 * IDLE_AFTER)
         else:
@@ -111,8 +111,8 @@ def test_nothing_is_left_of_a_session_that_went(how: str) -> None:
             stage.run()
 
         assert stage.runtime.tree_of_actors.awake() == []
-        assert hall() is None
-        assert page() is None
+        assert ctx() is None
+        assert buffer() is None
 
 
 def test_sessions_that_went_leave_no_entry_behind() -> None:
@@ -125,18 +125,18 @@ def test_sessions_that_went_leave_no_entry_behind() -> None:
         if number % 2:
             session.close()
     stage.advance(2 * IDLE_AFTER)
-    bedtime = tree._bedtime
+    passivator = tree._passivator
     tables = {
-        "houses": tree._houses,
-        "letters": tree._letters,
+        "all_running": tree._running,
+        "first messages": tree._first_messages,
         "refs": tree.registry._refs,
         "flights": tree.registry._flights,
-        "alarms": bedtime._alarms,
-        "rung": bedtime._rung,
+        "alarms": passivator._alarms,
+        "woken for": passivator._woken_for,
         "sessions": tree._sessions._children,
         "living": tree._sessions._living,
-        "bonds": tree._sessions._bonds,
-        "runs": stage.runtime._offices.tools.runs._runs,
+        "links": tree._sessions._links,
+        "runs": stage.runtime._services.tools.running_calls._runs,
     }
 
     assert {name: len(table) for name, table in tables.items()} == dict.fromkeys(tables, 0)
@@ -151,7 +151,7 @@ def test_a_long_conversation_holds_its_messages_and_nothing_else() -> None:
     before = entries(stage, session), sizes(stage, session)
     turns(stage, session, 40)
     after = entries(stage, session), sizes(stage, session)
-    (history,) = hall_of(stage, session).trays[HISTORIES].values()
+    (history,) = context_of(stage, session).caches[HISTORIES].values()
 
     assert after[0] == before[0]
     # Numbers get longer, such as that of the last turn.
@@ -173,11 +173,11 @@ def test_agents_that_ended_leave_nothing_in_their_conversation() -> None:
         session.kill(agent)
         stage.run()
     after = entries(stage, session)
-    (house,) = stage.runtime.tree().children[0].children
+    (node,) = stage.runtime.tree().children[0].children
     turns(stage, session, 1)
 
     assert after == before
-    assert [child.id for child in house.children] == ["session", session.state.root]
+    assert [child.id for child in node.children] == ["session", session.state.root]
     assert session.state.phase.value == "active"
 
 

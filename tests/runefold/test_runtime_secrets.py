@@ -10,9 +10,9 @@ import pytest
 
 from actors.model.provider import Done, Failure, Text, ToolCall
 from actors.model.providers.scripted import call, pause
+from actors.operator_log import log as operator
 from actors.redaction.patterns import BadPattern
 from actors.redaction.redactor import mark
-from actors.report import log as operator
 from actors.session.requests import Send
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool

@@ -180,7 +180,7 @@ def test_an_answer_on_its_way_when_the_deadline_was_recorded_is_told(
         turn = session.send("go")
         assert begun.wait(LONG)
         (started,) = session.follow(kinds={"tool.started"}, wait=0.01)
-        run = runtime._offices.tools.runs.find(session.id, started.owner)  # type: ignore[union-attr]  # no gap
+        run = runtime._services.tools.running_calls.find(session.id, started.owner)  # type: ignore[union-attr]  # no gap
         assert run is not None
         # In a mailbox that is not read any more.
         run.take_over(lambda _: None)
@@ -343,9 +343,9 @@ def test_sessions_that_sleep_hold_no_threads(tmp_path: Path) -> None:
         turns = [session.send("go") for session in sessions]
         outputs = {turn.result(LONG).output for turn in turns}
         busy = threading.active_count()
-        houses = [runtime.tree_of_actors.house(session.id) for session in sessions]
+        all_running = [runtime.tree_of_actors.running(session.id) for session in sessions]
         clock.advance(61)
-        gone = [house.gone.wait(LONG) for house in houses if house is not None]
+        gone = [running.gone.wait(LONG) for running in all_running if running is not None]
         again = sessions[117].send("go").result(LONG).output
 
     assert outputs == {"hello"}

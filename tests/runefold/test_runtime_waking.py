@@ -64,10 +64,10 @@ def test_who_asks_while_a_session_falls_asleep_is_answered(monkeypatch: pytest.M
         session = runtime.create_session(SPEC)
         log.may_go_on.clear()
         log.was_asked.clear()
-        house = runtime.tree_of_actors.house(session.id)
-        assert house is not None
+        running = runtime.tree_of_actors.running(session.id)
+        assert running is not None
         try:
-            house.leave()
+            running.stop()
             log.was_asked.wait()
             session.pause("lunch")
         finally:
@@ -88,7 +88,7 @@ def test_who_asks_while_its_alarm_wakes_a_session_is_answered_at_once(
     ensure = Registry.ensure
 
     def ringing(registry: Registry, id_: str, start: Callable[[], Ref]) -> Ref:
-        tree._rouse(id_)
+        tree._wake_soon(id_)
         return ensure(registry, id_, start)
 
     monkeypatch.setattr(Registry, "ensure", ringing)

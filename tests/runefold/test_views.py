@@ -397,7 +397,7 @@ def test_nothing_runs_without_views(tmp_path: Path) -> None:
     machine = Machine(log, tmp_path / "v", LEDGER)
     machine.views.close()
     shutil.rmtree(tmp_path / "v", ignore_errors=True)
-    views = Views(Kinds([order_kind()]), log, tmp_path / "v", machine.views._offices)
+    views = Views(Kinds([order_kind()]), log, tmp_path / "v", machine.views._services)
     place(log)
     views.catch_up()
     views.start()

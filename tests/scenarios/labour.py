@@ -87,7 +87,7 @@ class Attended(Bound):
             call.progress(stream, chunk)
             if not passed:
                 passed.append(chunk)
-                tree.offices.scheduler.work("passer-by", pass_by(tree, call))
+                tree.services.scheduler.work("passer-by", pass_by(tree, call))
 
         outcome = self._ran(replace(call, progress=say))
         self._check_power()
@@ -98,7 +98,7 @@ class Attended(Bound):
 
     def lull(self, is_over: Callable[[], bool]) -> None:
         """Let everybody else get on, until it is over or took too long."""
-        self._reached().offices.scheduler.wait(Sooner(is_over), LONG)
+        self._reached().services.scheduler.wait(Sooner(is_over), LONG)
         self._check_power()
 
     def _check_power(self) -> None:
@@ -112,7 +112,7 @@ class AttendedProgram(Attended):
     """The same of a program. By hand, the one thread there is must not wait for it."""
 
     def _ran(self, call: Call) -> Outcome:
-        if not isinstance(self._reached().offices.scheduler, ManualScheduler):
+        if not isinstance(self._reached().services.scheduler, ManualScheduler):
             return self._inner.run(call)
         said: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         outcomes: list[Outcome] = []

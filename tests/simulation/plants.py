@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from actors.agent.history import History
-from actors.album import Album
 from actors.budget.runes import Amounts, Settled
-from actors.hall import Hall
+from actors.conversation import ConversationContext
 from actors.model import lifecycle as model_law
 from actors.model.actor import ModelActor
 from actors.model.runes import CRASH
-from actors.page import Page
 from actors.redaction.flow import Flow
 from actors.session import lifecycle as session_law
 from actors.session.actor import SessionActor
 from actors.session.members import member
 from actors.session.queue import next_for
 from actors.shell import Shell
+from actors.snapshot_policy import SnapshotPolicy
 from actors.tool import lifecycle as tool_law
 from actors.tool import runes as tools
 from actors.tool.actor import ToolActor
 from actors.tool.lifecycle import Fail, Finish
 from actors.turn import lifecycle as turn_law
+from actors.write_buffer import WriteBuffer
 from supervisors.recovery import Recovery
 from tests.changing import everywhere
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from actors.album import Standing
+    from actors.snapshot_policy import EntityState
 
     Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -55,7 +55,7 @@ def forgotten_due(patch: pytest.MonkeyPatch) -> None:
 
 def effect_before_append(patch: pytest.MonkeyPatch) -> None:
     """Begin models and tools before their intent is on disk."""
-    patch.setattr(Hall, "settle", lambda _self: None)
+    patch.setattr(ConversationContext, "sync", lambda _self: None)
 
 
 def double_settle(patch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def resent_and_taken_twice(patch: pytest.MonkeyPatch) -> None:
 
 def answered_too_early(patch: pytest.MonkeyPatch) -> None:
     """Answer whoever asked before it is on disk."""
-    patch.setattr(Hall, "answer", lambda _self, give, _fail: give())
+    patch.setattr(ConversationContext, "answer", lambda _self, give, _fail: give())
 
 
 def stopped_by_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -150,16 +150,16 @@ def last_words_dropped(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelActor, "ahead", lambda _self: [])
 
 
-def lost_page_unnoticed(patch: pytest.MonkeyPatch) -> None:
+def lost_buffer_unnoticed(patch: pytest.MonkeyPatch) -> None:
     """Let nobody hear of an append that failed."""
 
-    def keep(_self: Page, do: Callable[[], None]) -> None:
+    def keep(_self: WriteBuffer, do: Callable[[], None]) -> None:
         try:
             do()
         except Exception:  # noqa: BLE001 -- that is the bug
             return
 
-    patch.setattr(Page, "_keep", keep)
+    patch.setattr(WriteBuffer, "_keep", keep)
 
 
 def history_without_results(patch: pytest.MonkeyPatch) -> None:
@@ -185,12 +185,12 @@ def two_turns_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def snapshot_ahead(patch: pytest.MonkeyPatch) -> None:
     """Keep states that have taken in one rune more than is said of them."""
-    keep = Album.keep
+    keep = SnapshotPolicy.keep
 
-    def ahead(self: Album, standings: Sequence[Standing]) -> None:
-        keep(self, [each._replace(version=each.version - 1) for each in standings])
+    def ahead(self: SnapshotPolicy, entities: Sequence[EntityState]) -> None:
+        keep(self, [each._replace(version=each.version - 1) for each in entities])
 
-    patch.setattr(Album, "keep", ahead)
+    patch.setattr(SnapshotPolicy, "keep", ahead)
 
 
 def newest_first(patch: pytest.MonkeyPatch) -> None:
@@ -324,7 +324,7 @@ COMMON: Final[tuple[Plant, ...]] = (
     answered_too_early,
     stopped_by_nobody,
     last_words_dropped,
-    lost_page_unnoticed,
+    lost_buffer_unnoticed,
     history_without_results,
     two_turns_at_once,
     snapshot_ahead,

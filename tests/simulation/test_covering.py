@@ -19,7 +19,7 @@ from runefold.testing.simulation.simulation import Simulation
 from runelog.errors import LogFailed, LogFull
 from runelog.rune import kind_of
 from runelog.snapshot import Snapshots
-from supervisors.passivation import Bedtime
+from supervisors.passivation import Passivator
 
 if TYPE_CHECKING:
     import pytest
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from actors.manual_scheduler import ManualJob
     from runelog.rune import Envelope
     from runelog.snapshot import Key, Snapshot
-    from supervisors.house import House
+    from supervisors.conversation_supervisor import ConversationSupervisor
 
 SEEDS: Final = 400
 """Within so many seeds everything has happened; as a rule within some fifty."""
@@ -107,8 +107,8 @@ class Counted(Simulation):
 
 def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
     """Have counted what only those within see."""
-    load, check, asleep, woken = Snapshots.load, Disk._check, Bedtime.asleep, Bedtime.woken
-    slept: set[tuple[Bedtime, str]] = set()
+    load, check, asleep, woken = Snapshots.load, Disk._check, Passivator.asleep, Passivator.woken
+    slept: set[tuple[Passivator, str]] = set()
 
     def loads(self: Snapshots, conversation: str, key: Key, until: int) -> Snapshot | None:
         found = load(self, conversation, key, until)
@@ -125,19 +125,19 @@ def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
             seen["a disk that fails"] += 1
             raise
 
-    def sleeps(self: Bedtime, conversation: str) -> None:
+    def sleeps(self: Passivator, conversation: str) -> None:
         seen["a conversation that sleeps"] += 1
         slept.add((self, conversation))
         asleep(self, conversation)
 
-    def wakes(self: Bedtime, house: House) -> None:
-        seen["a conversation that is woken"] += (self, house.hall.conversation) in slept
-        woken(self, house)
+    def wakes(self: Passivator, running: ConversationSupervisor) -> None:
+        seen["a conversation that is woken"] += (self, running.ctx.conversation) in slept
+        woken(self, running)
 
     patch.setattr(Snapshots, "load", loads)
     patch.setattr(Disk, "_check", checks)
-    patch.setattr(Bedtime, "asleep", sleeps)
-    patch.setattr(Bedtime, "woken", wakes)
+    patch.setattr(Passivator, "asleep", sleeps)
+    patch.setattr(Passivator, "woken", wakes)
 
 
 def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> None:

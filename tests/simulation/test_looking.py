@@ -17,7 +17,7 @@ from tests.simulation import plants
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from runefold.testing.simulation import Plan
     from runelog.repair.verify import Problem
     from runelog.rune import Envelope
@@ -53,32 +53,34 @@ def change_an_actor(simulation: Simulation) -> bool:
     """Have the last actor that can be asked believe that it is new; tell whether there is any."""
     return _change_one(
         simulation,
-        lambda hall: [
+        lambda ctx: [
             (entity, shell)
-            for entity, shell in hall._members.items()
+            for entity, shell in ctx._members.items()
             if not shell._news  # type: ignore[attr-defined]  # every member is a shell
         ],
     )
 
 
-def change_a_ward(simulation: Simulation) -> bool:
+def change_a_passive_entity(simulation: Simulation) -> bool:
     """Change what is believed of an entity that has no actor."""
-    return _change_one(simulation, lambda hall: [*hall._wards.items()])
+    return _change_one(simulation, lambda ctx: [*ctx._passive.items()])
 
 
-def _change_one(simulation: Simulation, believers: Callable[[Hall], list[Any]]) -> bool:
+def _change_one(
+    simulation: Simulation, believers: Callable[[ConversationContext], list[Any]]
+) -> bool:
     disk, folds = simulation.disk, simulation.truths.folds
     if simulation.is_over() or disk.has_failed or simulation.is_waking():
         return False
     tree = simulation.runtime.tree_of_actors
-    halls = [house.hall for name in tree.awake() if (house := tree.house(name)) is not None]
+    contexts = [running.ctx for name in tree.awake() if (running := tree.running(name)) is not None]
     able = [
-        (live, folds[hall.conversation, entity])
-        for hall in halls
-        if hall.broken is None and disk.has_all_of(hall.conversation)
-        for entity, live in believers(hall)
-        if (hall.conversation, entity) in folds and entity not in hall.page.touched
-        if live.version == folds[hall.conversation, entity].version
+        (live, folds[ctx.conversation, entity])
+        for ctx in contexts
+        if ctx.broken is None and disk.has_all_of(ctx.conversation)
+        for entity, live in believers(ctx)
+        if (ctx.conversation, entity) in folds and entity not in ctx.buffer.touched
+        if live.version == folds[ctx.conversation, entity].version
     ]
     if able:
         live, fold = able[-1]
@@ -112,7 +114,7 @@ def strikes(seed: int, strike: Callable[[Simulation], bool]) -> Iterator[Struck]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("strike", [change_an_actor, change_a_ward])
+@pytest.mark.parametrize("strike", [change_an_actor, change_a_passive_entity])
 def test_a_wrong_belief_is_seen_at_once(seed: int, strike: Callable[[Simulation], bool]) -> None:
     """Whenever somebody believes what the log does not say, that is seen before the next step."""
     found = [*strikes(seed, strike)]

@@ -13,7 +13,7 @@ from runefold.providers import Scripted, call
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
 from runelog.rune import Change
-from supervisors.passivation import Bedtime
+from supervisors.passivation import Passivator
 
 if TYPE_CHECKING:
     from runefold.sessions import Session
@@ -57,15 +57,15 @@ def test_a_deadline_is_met_however_it_meets_a_session_that_falls_asleep(when: st
     """
     scene = Scene()
     tree = scene.stage.runtime.tree_of_actors
-    house = tree.house(scene.session.id)
-    assert house is not None
+    running = tree.running(scene.session.id)
+    assert running is not None
     if when == "before":
         scene.stage.clock.move_to(scene.deadline)
         scene.stage.run()
     elif when == "meanwhile":
         # The alarm has rung, and the call has not heard it yet.
         scene.stage.clock.move_to(scene.deadline)
-    house.leave()
+    running.stop()
     scene.stage.run()
     asleep = tree.awake() == [], scene.kinds()
     scene.stage.advance(2 * PATIENCE)
@@ -85,14 +85,14 @@ def test_an_alarm_rings_once_for_a_deadline() -> None:
     stage = Stage(providers={"demo": Scripted(["never asked"])})
     now, roused = stage.clock.now(), list[str]()
     tree = stage.runtime.tree_of_actors
-    bedtime = Bedtime(stage.log, tree.offices, tree.kinds, 1, roused.append)
+    passivator = Passivator(stage.log, tree.services, tree.kinds, 1, roused.append)
     born = Started(turn_id="turn_1", agent_id="agt_1", input="hi")
     for after, entity in ((10, "turn_1"), (20, "turn_2")):
         deadline = now + after * SECOND
         stage.log.append("conv_a", [Change(entity, None, [born], open=True, deadline=deadline)])
     rung = []
     for _ in range(4):
-        bedtime.asleep("conv_a")
+        passivator.asleep("conv_a")
         rung.append(stage.clock.next_alarm)
         stage.clock.advance(10)
 

@@ -28,7 +28,7 @@ from tests.supervisors.cast import Boom, Fails, Fixed, Manual, Stubborn, Worker
 
 if TYPE_CHECKING:
     from actors.process import Process
-    from supervisors.keeper import Plan
+    from supervisors.child_manager import Plan
 
 SIMPLE = Flags(Strategy.SIMPLE_ONE_FOR_ONE)
 

@@ -203,7 +203,7 @@ def test_dynamic_children_come_and_go_from_many_threads(place: Place) -> None:
 
     assert place.ask(top, CountChildren()) == (1, 0, 0, 0)
     assert not supervisor._living
-    assert len(supervisor._bonds) == 0
+    assert len(supervisor._links) == 0
     assert len(place.registry) == 0
     top.stop()
     place.end(top)

@@ -128,7 +128,7 @@ class WatchedLane:
 
         self._inner.run(watched)
 
-    def when_dry(self, job: Callable[[], None]) -> None:
+    def when_idle(self, job: Callable[[], None]) -> None:
         """Nobody here asks for it."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from actors.report import LOGGER
+from actors.operator_log import LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -93,9 +93,9 @@ class InstrumentedLane:
             vars(actor)["on_receive"] = _Receiving(actor, self._watch)
         self._inner.run(job)
 
-    def when_dry(self, job: Callable[[], None]) -> None:
+    def when_idle(self, job: Callable[[], None]) -> None:
         """Run a job once nothing else is waiting in this lane."""
-        self._inner.when_dry(job)
+        self._inner.when_idle(job)
 
 
 class _Receiving:

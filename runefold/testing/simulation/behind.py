@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from actors.shell import Shell
     from runefold.runtime import Runtime
 
@@ -45,31 +45,31 @@ def living(runtime: Runtime, conversation: str | None = None) -> Iterator[Live]:
     """Yield every actor of a conversation that is awake, or of all."""
     tree = runtime.tree_of_actors
     for name in tree.awake() if conversation is None else [conversation]:
-        house = tree.house(name)
-        if house is not None:
-            for entity, shell in [*house.hall._members.items()]:  # noqa: SLF001 -- as above
+        running = tree.running(name)
+        if running is not None:
+            for entity, shell in [*running.ctx._members.items()]:  # noqa: SLF001 -- as above
                 yield Live(name, entity, shell)  # type: ignore[arg-type]  # every member is a shell
 
 
-def halls(runtime: Runtime) -> Iterator[tuple[str, Hall]]:
+def contexts(runtime: Runtime) -> Iterator[tuple[str, ConversationContext]]:
     """Yield every conversation that is awake, unless it lost what is believed in it."""
-    for name, house in runtime.tree_of_actors._houses.items():  # noqa: SLF001 -- as above
-        if house.hall.page.failed is None:
-            yield name, house.hall
+    for name, running in runtime.tree_of_actors._running.items():  # noqa: SLF001 -- as above
+        if running.ctx.buffer.failed is None:
+            yield name, running.ctx
 
 
-def believers(hall: Hall) -> Iterator[tuple[str, Believer]]:
+def believers(ctx: ConversationContext) -> Iterator[tuple[str, Believer]]:
     """Yield everybody in a conversation who stands for an entity, with an actor or without one.
 
     Called after every step, hence nothing is copied here: nobody takes one meanwhile.
     """
-    yield from hall._members.items()  # noqa: SLF001 -- as above
-    yield from hall._wards.items()  # noqa: SLF001 -- as above
+    yield from ctx._members.items()  # noqa: SLF001 -- as above
+    yield from ctx._passive.items()  # noqa: SLF001 -- as above
 
 
-def is_behind(hall: Hall, entity: str) -> bool:
+def is_behind(ctx: ConversationContext, entity: str) -> bool:
     """Tell whether an entity's actor has heard of something that it has not folded yet."""
-    shell = hall._members.get(entity)  # noqa: SLF001 -- as above
+    shell = ctx._members.get(entity)  # noqa: SLF001 -- as above
     return shell is not None and bool(shell._news)  # type: ignore[attr-defined]  # noqa: SLF001 -- as above
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from runefold.testing.simulation import behind
-from runefold.testing.simulation.users import House, name_of
+from runefold.testing.simulation.users import SimulationContext, name_of
 from runefold.testing.stage import PowerCut
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ MOMENTS: Final = (
 """Runes at which something goes wrong as soon as they are on disk."""
 
 
-class Place(House, Protocol):
+class Place(SimulationContext, Protocol):
     """What mishaps need of the world they happen in."""
 
     clock: SimClock

@@ -9,9 +9,9 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from actors.album import SNAPSHOT_EVERY
 from actors.clock import SECOND
 from actors.invariants import Auditor
+from actors.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.policy import Policy
 from runefold.runtime import Runtime
 from runefold.testing.simulation import behind, telling
@@ -32,7 +32,7 @@ from runefold.testing.stage import PowerCut, SeededChance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from runefold.testing.simulation.plans import Act
     from runefold.testing.simulation.truths import Fold
     from runelog.rune import Envelope
@@ -307,14 +307,14 @@ class Simulation:
         if self._opening or self.is_over() or self.disk.has_failed:
             return
         folds = self.truths.folds
-        for name, hall in behind.halls(self.runtime):
-            for entity, live in behind.believers(hall):
+        for name, ctx in behind.contexts(self.runtime):
+            for entity, live in behind.believers(ctx):
                 fold = folds.get((name, entity))
                 if fold is None or (live.state is fold.seen and live.version == fold.version):
                     # States do not change, they are replaced: this one was compared before.
                     continue
-                if not behind.is_behind(hall, entity):
-                    self._compare(hall, entity, live, fold, still=still)
+                if not behind.is_behind(ctx, entity):
+                    self._compare(ctx, entity, live, fold, still=still)
 
     def _complain_of(self, failures: list[BaseException]) -> None:
         for error in failures:
@@ -323,9 +323,15 @@ class Simulation:
         failures.clear()
 
     def _compare(
-        self, hall: Hall, entity: str, live: behind.Believer, fold: Fold, *, still: bool
+        self,
+        ctx: ConversationContext,
+        entity: str,
+        live: behind.Believer,
+        fold: Fold,
+        *,
+        still: bool,
     ) -> None:
-        if entity in hall.page.touched or not self.disk.has_all_of(hall.conversation):
+        if entity in ctx.buffer.touched or not self.disk.has_all_of(ctx.conversation):
             # Not on disk as yet, or not at all.
             return
         if fold.version == live.version:

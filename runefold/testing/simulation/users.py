@@ -30,24 +30,24 @@ LITTLE: Final = 5.0
 VERDICTS: Final = ("give_up", "rerun", "happened")
 
 
-class House(Stagehand, Protocol):
+class SimulationContext(Stagehand, Protocol):
     """What users need of the world they are in."""
 
     runtime: Runtime
     forgotten: int | None
 
 
-def name_of(house: House, act: Act) -> str:
+def name_of(sim: SimulationContext, act: Act) -> str:
     """Return the conversation that something is done in."""
-    return f"conv_{act.session % max(house.world.sessions, 1)}"
+    return f"conv_{act.session % max(sim.world.sessions, 1)}"
 
 
 class Users:
     """Everybody who uses the runtime. They outlive it, and remember what they were told."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, sim: SimulationContext) -> None:
         """Begin with nothing sent."""
-        self._house = house
+        self._sim = sim
         self.sent: dict[tuple[str, str], str] = {}
         """Every message that anybody tried to send: what was said."""
         self.unsure: dict[tuple[str, str], None] = {}
@@ -89,17 +89,17 @@ class Users:
 
     def session(self, name: str) -> Session:
         """Return a conversation; begin it if it is not there."""
-        house = self._house
+        sim = self._sim
         try:
-            return house.runtime.session(name)
+            return sim.runtime.session(name)
         except UnknownConversation:
-            world = house.world
-            spec = agent(world, 0, house.forgotten)
-            return house.runtime.create_session(spec, conversation_id=name, budget=budget(world))
+            world = sim.world
+            spec = agent(world, 0, sim.forgotten)
+            return sim.runtime.create_session(spec, conversation_id=name, budget=budget(world))
 
     def state(self, name: str) -> State | None:
         """Return what is on disk of a session."""
-        return self._house.truths.session(name)
+        return self._sim.truths.session(name)
 
     def _agent(self, name: str, number: int) -> str:
         """Return the id of one of the agents there are; nothing for whoever is in front."""
@@ -111,11 +111,11 @@ class Users:
     # -- messages -----------------------------------------------------------------------------
 
     def _send(self, act: Act) -> str:
-        name = name_of(self._house, act)
+        name = name_of(self._sim, act)
         session = self.session(name)
         message = f"m{len(self.sent)}"
         mode = "steer" if act.how % 2 else "queue"
-        words = len(self._house.world.words)
+        words = len(self._sim.world.words)
         word = says(act.what % words if words else 0)
         return self.send(session, message, word, self._agent(name, act.who), mode=mode)
 
@@ -126,14 +126,14 @@ class Users:
         key = (session.id, message)
         self.sent[key] = word
         self.unsure[key] = None
-        self._house.truths.requests.sends(*key, Sent(word, to, mode))
+        self._sim.truths.requests.sends(*key, Sent(word, to, mode))
         try:
             session.send(word, message_id=message, to=to, mode=mode)  # type: ignore[arg-type]  # one of two
         except Refused:
             self.unsure.pop(key, None)
             raise
         self.unsure.pop(key, None)
-        self._house.truths.promised(*key)
+        self._sim.truths.promised(*key)
         return f"{message}: {word!r} to {to or 'whoever is in front'} of {session.id} ({mode})"
 
     def _resend(self, act: Act) -> str:
@@ -153,45 +153,43 @@ class Users:
         """Wait for the end of a message's turn, and hold what is told against the log."""
         session = self.session(name)
         # Whoever sends it again is given the same turn.
-        self._house.truths.requests.sends(
-            name, message, Sent(self.sent[name, message], "", "queue")
-        )
+        self._sim.truths.requests.sends(name, message, Sent(self.sent[name, message], "", "queue"))
         turn = session.send(self.sent[name, message], message_id=message)
         try:
             status = turn.result(seconds).status
         except Unanswered:
             return f"{message} is still open"
-        self._house.truths.reported(name, message, _RUNES[status])
+        self._sim.truths.reported(name, message, _RUNES[status])
         return f"{message} is {status}"
 
     def _interrupt(self, act: Act) -> str:
-        session = self.session(name_of(self._house, act))
+        session = self.session(name_of(self._sim, act))
         return f"interrupts {session.id}: {session.interrupt(timeout=LITTLE)} turns stopped"
 
     # -- its course ---------------------------------------------------------------------------
 
     def _pause(self, act: Act) -> str:
-        session = self.session(name_of(self._house, act))
+        session = self.session(name_of(self._sim, act))
         session.pause(finish=act.how % 2 == 0)
         return f"pauses {session.id}" + (", at once" if act.how % 2 else "")
 
     def _resume(self, act: Act) -> str:
-        session = self.session(name_of(self._house, act))
+        session = self.session(name_of(self._sim, act))
         session.resume()
         return f"resumes {session.id}"
 
     def _suspend(self, act: Act) -> str:
-        session = self.session(name_of(self._house, act))
+        session = self.session(name_of(self._sim, act))
         session.suspend("somebody is worried")
         return f"suspends {session.id}"
 
     def _unsuspend(self, act: Act) -> str:
-        session = self.session(name_of(self._house, act))
+        session = self.session(name_of(self._sim, act))
         session.unsuspend()
         return f"unsuspends {session.id}"
 
     def _replenish(self, act: Act) -> str:
-        name = name_of(self._house, act)
+        name = name_of(self._sim, act)
         whose = self._agent(name, act.who) or None
         self.session(name).replenish(
             agent=whose, tokens=100, tool_calls=2, retries=2, sub_calls=2, wall_seconds=10
@@ -199,27 +197,25 @@ class Users:
         return f"replenishes the budget of {whose or 'the session'} of {name}"
 
     def _close(self, act: Act) -> str:
-        session = self.session(name_of(self._house, act))
+        session = self.session(name_of(self._sim, act))
         session.close(timeout=LITTLE)
         return f"closes {session.id}"
 
     def _archive(self, act: Act) -> str:
-        session = self.session(name_of(self._house, act))
+        session = self.session(name_of(self._sim, act))
         session.archive()
         return f"archives {session.id}"
 
     # -- agents -------------------------------------------------------------------------------
 
     def _spawn(self, act: Act) -> str:
-        name, house = name_of(self._house, act), self._house
+        name, sim = name_of(self._sim, act), self._sim
         parent = self._agent(name, act.who) or None
-        found = self.session(name).spawn(
-            agent(house.world, act.what, house.forgotten), parent=parent
-        )
+        found = self.session(name).spawn(agent(sim.world, act.what, sim.forgotten), parent=parent)
         return f"spawns {found} under {parent or 'the root'} of {name}"
 
     def _hand_over(self, act: Act) -> str:
-        name = name_of(self._house, act)
+        name = name_of(self._sim, act)
         to = self._agent(name, act.who + 1)
         if not to:
             return "nobody to hand over to"
@@ -227,7 +223,7 @@ class Users:
         return f"hands {name} over to {to}"
 
     def _dismiss(self, act: Act) -> str:
-        name = name_of(self._house, act)
+        name = name_of(self._sim, act)
         whom = self._agent(name, act.who + 1)
         if not whom:
             return "nobody to dismiss"
@@ -237,7 +233,7 @@ class Users:
     # -- approvals ----------------------------------------------------------------------------
 
     def _asked(self, act: Act) -> tuple[Session, str] | None:
-        name = name_of(self._house, act)
+        name = name_of(self._sim, act)
         state = self.state(name)
         if state is None or not state.approvals:
             return None
@@ -265,7 +261,7 @@ class Users:
 
     def say(self, session: Session, call_id: str, verdict: str) -> str:
         """Say something about a call that waits for a human, who does not lie."""
-        truth = self._house.truth
+        truth = self._sim.truth
         if verdict == "happened" and not truth.effects[call_id]:
             verdict = "give_up"
         self._answered.append((session.id, call_id))
@@ -276,11 +272,11 @@ class Users:
         else:
             self._answer_about(session, call_id, verdict)
         self._check(session.id, call_id)
-        self._house.truths.requests.counts(session.id, call_id, verdict)
+        self._sim.truths.requests.counts(session.id, call_id, verdict)
         return f"{verdict}s {call_id} of {session.id}"
 
     def _answer_about(self, session: Session, call_id: str, verdict: str) -> None:
-        truth = self._house.truth
+        truth = self._sim.truth
         output = "it has happened, a human says"
         if verdict == "happened":
             truth.told.setdefault(call_id, []).append(output)
@@ -296,10 +292,10 @@ class Users:
 
     def _check(self, name: str, call_id: str) -> None:
         """Hold it against the log that a human was told that the answer counts."""
-        call = self._house.truths.call(name, call_id)
+        call = self._sim.truths.call(name, call_id)
         if call is None or (call.phase is CallPhase.AWAITING_APPROVAL and call.answered is None):
             told = f"a human was told that the answer about {call_id} counts; it is not on disk"
-            self._house.truth.complain("never lost", told)
+            self._sim.truth.complain("never lost", told)
 
 
 def _one(several: Sequence[T], number: int) -> T:

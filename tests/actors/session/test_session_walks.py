@@ -160,7 +160,7 @@ def test_the_same_command_twice_appends_nothing_the_second_time(
 
 @settings(max_examples=100, deadline=None)
 @given(wishes)
-def test_what_is_due_is_allowed_and_nothing_is_left_inward(
+def test_what_is_due_is_allowed_and_nothing_is_left_internally(
     asked: list[Wish],
 ) -> None:
     """Whatever is due for the session can be done, and changes something."""

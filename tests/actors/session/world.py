@@ -74,7 +74,7 @@ class World:
         return decided
 
     def commit(self, runes: Sequence[tuple[Routing, Rune]]) -> None:
-        """Let everybody concerned hear of the runes, and do what follows inward."""
+        """Let everybody concerned hear of the runes, and do what follows internally."""
         if not runes:
             return
         self.appends.append([rune for _, rune in runes])
@@ -102,8 +102,8 @@ class World:
         }
         rune = cls(turn_id=turn.turn_id, **needed[cls])
         place = Routing(turn.turn_id, (turn.agent_id, "session"))
-        wards = [(budget.route(budget.State(), each), each) for each in before]
-        self.commit([*wards, (place, rune)])
+        passive = [(budget.route(budget.State(), each), each) for each in before]
+        self.commit([*passive, (place, rune)])
 
     def exhaust(self, scope: str) -> budgets.Exhausted:
         """Return the refusal of a reservation."""

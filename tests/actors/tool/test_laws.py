@@ -1,6 +1,6 @@
 """Laws that hold for a tool call whatever is asked of it, in whatever order, and whenever it dies.
 
-A `World` plays the shell: it keeps the log, the wards, and what is under way in this process. A
+A `World` plays the shell: it keeps the log, the passive entities, and what is under way in this process. A
 crash takes everything but the log.
 """
 
@@ -57,7 +57,7 @@ APPROVAL_RUNES = approvals.LIFECYCLE.runes | {approval.Requested}
 
 
 class World:
-    """One call, its log and its wards."""
+    """One call, its log and its passive entities."""
 
     def __init__(self, call: Called) -> None:
         """Let the call be born, and whatever follows from that."""
@@ -74,7 +74,7 @@ class World:
         self.record([call])
 
     def record(self, runes: list[Rune]) -> list[Rune]:
-        """Append runes and what is then due inward, and fold them where they belong."""
+        """Append runes and what is then due internally, and fold them where they belong."""
         self.state, found = KIND.cascade(ID, self.state, runes)
         for rune in found:
             owner = KIND.route(self.state, rune).owner
@@ -274,7 +274,7 @@ def test_a_command_is_carried_out_once(world: World, command: Command) -> None:
 
 @given(worlds)
 def test_what_is_due_is_allowed(world: World) -> None:
-    """Whatever the tool or its probe says is taken, and nothing inward is left over."""
+    """Whatever the tool or its probe says is taken, and nothing internal is left over."""
     answers: list[Command] = []
     for effect in LIFECYCLE.due(world.state):
         assert isinstance(effect, RunTool | Probe)

@@ -235,7 +235,7 @@ class World:
         return True
 
     def hear(self, *runes: Rune) -> None:
-        """Let the turn hear of one append of others, and do what is due inward."""
+        """Let the turn hear of one append of others, and do what is due internally."""
         for rune in runes:
             self.state = LIFECYCLE.apply(self.state, rune)
             self.stream.append(rune)

@@ -176,13 +176,13 @@ def _heard(state: State, runes: Sequence[Rune]) -> list[Rune]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_is_due_inward_is_allowed(place: str) -> None:
-    """An inward effect is a command that leads to something at once, and to an end of them."""
+def test_what_is_due_internally_is_allowed(place: str) -> None:
+    """An internal effect is a command that leads to something at once, and to an end of them."""
     turn = Given(LIFECYCLE, *PLACES[place])
-    inward = [effect for effect in turn.due if type(effect) in KIND.internal]
+    internal = [effect for effect in turn.due if type(effect) in KIND.internal]
     state, _ = KIND.cascade("turn_1", turn.state, [])
 
-    for effect in inward:
+    for effect in internal:
         assert isinstance(effect, CloseRound | RestartStream)
         assert turn.when(effect)
     assert not [effect for effect in LIFECYCLE.due(state) if type(effect) in KIND.internal]

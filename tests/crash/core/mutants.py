@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
 from actors.budget.runes import Amounts, Settled
-from actors.hall import Hall
+from actors.conversation import ConversationContext
 from actors.model import lifecycle as model
 from actors.model.runes import CRASH
-from actors.page import Page, head_of
 from actors.session.actor import SessionActor
 from actors.shell import Shell
 from actors.tool import lifecycle as tool
 from actors.tool.runes import Result
+from actors.write_buffer import WriteBuffer, head_of
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp
 from runelog.replay import remember
 from runelog.snapshot import Snapshots
-from supervisors import house
+from supervisors import conversation_supervisor
 from supervisors.strategy import Restart
 from tests.changing import everywhere
 from tests.crash.core import apps
@@ -53,7 +53,7 @@ def _effect_first() -> None:
         for effect in due:
             if effect not in shell._under_way:
                 shell._under_way.add(effect)
-                shell.hall.page.hand_in()
+                shell.ctx.buffer.flush()
                 shell.perform(effect)
                 if shell.state is not before:
                     return True
@@ -65,14 +65,14 @@ def _effect_first() -> None:
 def _told_early() -> None:
     """Tell an app that its message is kept before it is on disk."""
 
-    def dry(hall: Hall) -> None:
-        hall._waits_for_dry = False
-        answers, hall._answers = hall._answers, []
-        hall.page.hand_in()
+    def dry(ctx: ConversationContext) -> None:
+        ctx._flush_scheduled = False
+        answers, ctx._answers = ctx._answers, []
+        ctx.buffer.flush()
         for _, give, _ in answers:
             give()
 
-    _put(Hall, "_dry", dry)
+    _put(ConversationContext, "_flush_and_answer", dry)
 
 
 def _nothing_due() -> None:
@@ -89,7 +89,7 @@ def _nothing_due() -> None:
 
 def _snapshot_first() -> None:
     """Keep states before the log has what led to them, as if they were all that it has."""
-    opened, dry = Runtime.__init__, Hall._dry
+    opened, dry = Runtime.__init__, ConversationContext._flush_and_answer
 
     def with_files(runtime: Runtime, log: Any, **options: Any) -> None:  # noqa: ANN401 -- as given
         if log.snapshots is None:
@@ -97,31 +97,31 @@ def _snapshot_first() -> None:
             log.snapshots = Snapshots(log.directory / "snapshots")
         opened(runtime, log, **options)
 
-    def too_early(hall: Hall) -> None:
-        snapshots = hall.log.snapshots
+    def too_early(ctx: ConversationContext) -> None:
+        snapshots = ctx.log.snapshots
         assert snapshots is not None
         for kind, name, state, _ in (
-            hall._standing() if head_of(hall.log, hall.conversation) else ()
+            ctx._entity_states() if head_of(ctx.log, ctx.conversation) else ()
         ):
-            runes = [*hall.log.stream(hall.conversation, name)]
+            runes = [*ctx.log.stream(ctx.conversation, name)]
             if runes:
                 remember(snapshots, kind.lifecycle, runes[-1], len(runes), state, entity=name)
-        dry(hall)
+        dry(ctx)
 
     _put(Runtime, "__init__", with_files)
-    _put(Hall, "_dry", too_early)
+    _put(ConversationContext, "_flush_and_answer", too_early)
 
 
 def _torn_append() -> None:
-    """Hand a page in in two halves, so that a crash may fall in between."""
+    """Flush a buffer in two halves, so that a crash may fall in between."""
 
-    def append(page: Page, changes: Sequence[Change], *, durable: bool) -> None:
+    def append(buffer: WriteBuffer, changes: Sequence[Change], *, durable: bool) -> None:
         with_runes = [number for number, change in enumerate(changes) if change.runes]
         middle = with_runes[len(with_runes) // 2]
         for half in filter(None, (changes[:middle], changes[middle:])):
-            page._log.append(page._conversation, half, durable=durable)
+            buffer._log.append(buffer._conversation, half, durable=durable)
 
-    _put(Page, "_append", append)
+    _put(WriteBuffer, "_append", append)
 
 
 def _settled_twice() -> None:
@@ -200,7 +200,7 @@ def _nobody_restarts() -> None:
     class Lost:
         TRANSIENT = TEMPORARY = Restart.TEMPORARY
 
-    _put(house, "Restart", Lost)
+    _put(conversation_supervisor, "Restart", Lost)
 
 
 def _waits_in_vain() -> None:

@@ -11,9 +11,9 @@ from unittest import mock
 
 from actors.model.actor import ModelActor
 from actors.model.stream import Stream
-from actors.page import Page
 from actors.tool import actor as tools
 from actors.tool.adapters.function import FunctionTool, tool
+from actors.write_buffer import WriteBuffer
 from runefold.runtime import Runtime
 from tests.crash.kit import bots
 
@@ -108,11 +108,11 @@ def _silence_is_golden() -> None:
 def _written_for_sure() -> None:
     """Take what the log says it could not keep for kept."""
 
-    def keep(_page: Page, do: Callable[[], None]) -> None:
+    def keep(_buffer: WriteBuffer, do: Callable[[], None]) -> None:
         with contextlib.suppress(Exception):
             do()
 
-    _put(Page, "_keep", keep)
+    _put(WriteBuffer, "_keep", keep)
 
 
 BUGS: Final[Mapping[str, Callable[[], None]]] = {

@@ -1,9 +1,9 @@
 """What a conversation has decided and not handed to the log yet.
 
 Decisions follow from each other, and nobody outside may learn of one before it is on disk. So they
-are gathered on a page, numbered as the log will number them, and handed in together: when something
+are gathered in a buffer, numbered as the log will number them, and handed in together: when something
 outside is about to begin, when somebody is to be answered, or when there is nothing left to decide.
-All of a page is in the log, or none of it. Streams write from threads of their own, hence the lock.
+All of a buffer is in the log, or none of it. Streams write from threads of their own, hence the lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runelog.rune import Change
 
 LONGEST: Final = 256
-"""How many changes a page takes before it is handed in anyhow."""
+"""How many changes a buffer takes before it is handed in anyhow."""
 
 
 class Overtaken(LogFailed):
@@ -30,26 +30,26 @@ class Overtaken(LogFailed):
     """
 
 
-class Page:
-    """The page of one conversation: nobody else may write to that while it is used."""
+class WriteBuffer:
+    """The buffer of one conversation: nobody else may write to that while it is used."""
 
     def __init__(self, log: Log, conversation: str, on_failure: Callable[[], None]) -> None:
-        """Begin empty; `on_failure` is called, on any thread, when a page could not be kept."""
+        """Begin empty; `on_failure` is called, on any thread, when a buffer could not be kept."""
         self._log = log
         self._conversation = conversation
         self.on_failure = on_failure
         self._lock = threading.Lock()
         self._changes: list[Change] = []
         self._last: int | None = None
-        """The last event, those on the page included; unknown before the first append."""
+        """The last event, those in the buffer included; unknown before the first append."""
         self.touched: set[str] = set()
-        """The entities whose streams are longer with this page than they are in the log."""
+        """The entities whose streams are longer with this buffer than they are in the log."""
         self.failed: Exception | None = None
-        """Why a page was lost: what is believed since then is not what the log has."""
+        """Why a buffer was lost: what is believed since then is not what the log has."""
         self.kept = 0
         """The last event that is on disk as it was numbered here, if there was no room for more."""
         # Whoever was here before us may have left something that is not on disk yet.
-        self._unsettled = True
+        self._unsynced = True
 
     def write(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
         """Write behind what is there; return the first event. `at_once`, it goes to the log now.
@@ -63,7 +63,7 @@ class Page:
             last = self._last
             if last is None or at_once or len(self._changes) >= LONGEST:
                 if self._changes:
-                    self._hand_in(durable=False)
+                    self._flush_changes(durable=False)
                 head: int | None = None
                 try:
                     appended = self._log.append(self._conversation, changes, durable=False)
@@ -73,7 +73,7 @@ class Page:
                     self.fail(error, head)
                     raise
                 self._last = appended.last
-                self._unsettled = True
+                self._unsynced = True
                 return appended.first
             count = 0
             touched = self.touched
@@ -92,35 +92,35 @@ class Page:
         return self._last or 0
 
     def check(self) -> None:
-        """Raise if a page was lost."""
+        """Raise if a buffer was lost."""
         if self.failed is not None:
             msg = f"what was decided in {self._conversation} could not be kept: {self.failed}"
             raise LogFailed(msg) from self.failed
 
-    def hand_in(self) -> None:
-        """Give the log what is on the page; it is on disk soon."""
+    def flush(self) -> None:
+        """Give the log what is in the buffer; it is on disk soon."""
         with self._lock:
             if self.failed is not None:
                 self.check()
             if self._changes:
-                self._hand_in(durable=False)
+                self._flush_changes(durable=False)
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Wait until everything that was written here is on disk."""
         with self._lock:
             if self.failed is not None:
                 self.check()
             if self._changes:
-                self._hand_in(durable=True)
-            elif self._unsettled:
+                self._flush_changes(durable=True)
+            elif self._unsynced:
                 self._keep(self._flush)
-                self._unsettled = False
+                self._unsynced = False
 
-    def _hand_in(self, *, durable: bool) -> None:
+    def _flush_changes(self, *, durable: bool) -> None:
         changes, self._changes = self._changes, []
         self.touched = set()
         self._keep(lambda: self._append(changes, durable=durable))
-        self._unsettled = not durable
+        self._unsynced = not durable
 
     def _append(self, changes: Sequence[Change], *, durable: bool) -> None:
         appended = self._log.append(self._conversation, changes, durable=durable)

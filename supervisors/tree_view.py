@@ -41,7 +41,7 @@ class Node(NamedTuple):
         return [mine, *(line for child in self.children for line in child.lines(indent + "  "))]
 
 
-def draw(top: Ref, scheduler: Scheduler, clock: Clock, patience: float = PATIENCE) -> Node:
+def view_tree(top: Ref, scheduler: Scheduler, clock: Clock, patience: float = PATIENCE) -> Node:
     """Draw a supervisor and all that is under it, level by level, all of a level asked at once."""
     until = clock.now() + round(patience * SECOND)
     said: dict[Ref, list[ChildView] | str] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Door:
+class AdmissionGate:
     """Open until somebody closes it, from whichever thread."""
 
     def __init__(self) -> None:
@@ -14,6 +14,6 @@ class Door:
         """Let nothing more begin; what waits, waits for whoever opens the log next."""
         self._is_open = False
 
-    def lets_in(self, asked_in: str = "") -> bool:
+    def admits(self, asked_in: str = "") -> bool:
         """Tell whether a message may become a turn: also then, if it is asked in one that runs."""
         return self._is_open or bool(asked_in)

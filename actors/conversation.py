@@ -1,7 +1,7 @@
-"""What the actors of one conversation share: their lane, the log, the wards, who is alive.
+"""What the actors of one conversation share: their lane, the log, the passive entities, who is alive.
 
 All of it is used on the conversation's lane only, one message at a time, so nothing here is locked;
-fragments of streams are the one exception. What was decided is ordered at once, gathered on a page
+fragments of streams are the one exception. What was decided is ordered at once, gathered in a buffer
 and waited for later: before something outside begins, and before a caller is answered. Whoever
 hears of a rune can only append behind it, so hearing of it before it is on disk changes nothing
 that a crash could take back.
@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from actors.album import SNAPSHOT_EVERY, Album, Standing
-from actors.door import Door
+from actors.admission import AdmissionGate
 from actors.errors import Dead
-from actors.page import Page, head_of
+from actors.operator_log import log as operator
 from actors.redaction.redactor import DEFAULT
-from actors.report import log as operator
-from actors.tray import Trays
+from actors.shared_caches import SharedCaches
+from actors.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
+from actors.write_buffer import WriteBuffer, head_of
 from runelog.errors import LogFull
 from runelog.lifecycle import stamped
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from runelog.rune import Change, Rune
 
 
-class Newborn(NamedTuple):
+class StartingState(NamedTuple):
     """An entity that was just born: its state, and how many runes its stream holds."""
 
     state: Any
@@ -104,7 +104,7 @@ class _NoChildren:
 
 
 @dataclass
-class Ward:
+class PassiveEntity:
     """An entity without an actor: the actor that decides for it folds it here."""
 
     kind: Kind
@@ -113,7 +113,7 @@ class Ward:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offices:
+class Services:
     """What an actor needs of the machine and of the app."""
 
     clock: Clock
@@ -131,7 +131,7 @@ class Offices:
     """Keeps out of the log what must not be in it: see `decided`."""
     hidden: tuple[str, ...] = ()
     """Directories that programs must not see: the log's."""
-    door: Door = field(default_factory=Door)
+    gate: AdmissionGate = field(default_factory=AdmissionGate)
     """Whether turns may still begin."""
     snapshot_every: int = SNAPSHOT_EVERY
     """After how many runes of a conversation the states of its entities are kept."""
@@ -148,7 +148,7 @@ class Offices:
         return [*law.decide(state, self.redactor.value(command))]
 
 
-class Hall:
+class ConversationContext:
     """Where the actors of one conversation meet."""
 
     def __init__(
@@ -156,38 +156,40 @@ class Hall:
         conversation: str,
         log: Log,
         lane: Lane,
-        offices: Offices,
+        services: Services,
         kinds: Kinds,
     ) -> None:
-        """Open the hall, for entities of these kinds."""
+        """Open the conversation, for entities of these kinds."""
         self.conversation = conversation
         self.log = log
         self.lane = lane
-        self.offices = offices
+        self.services = services
         """What an actor needs of the machine and of the app."""
         self.kinds = kinds
         self.children: Children
         self.close: Callable[[], None] = _nothing
         """Has everybody here end, and nobody started any more; for whoever keeps them alive."""
-        self._wards: dict[str, Ward] = {}
+        self._passive: dict[str, PassiveEntity] = {}
         self._members: dict[str, Member] = {}
-        self._newborn: dict[str, Newborn] = {}
+        self._unstarted: dict[str, StartingState] = {}
         self.limits: Mapping[str, float] = {}
         """Seconds by `lifecycle.phase`, where a session sets time-outs of its own."""
         self.awaited: set[str] = set()
         """Entities whose actors are being started."""
-        self._letters: dict[str, list[tuple[object, Any]]] = {}
-        self.trays = Trays()
+        self._undelivered: dict[str, list[tuple[object, Any]]] = {}
+        self.caches = SharedCaches()
         """What one actor lays out for another."""
-        self.page = Page(log, conversation, self._fall)
-        self.found = head_of(log, conversation)
+        self.buffer = WriteBuffer(log, conversation, self._on_append_lost)
+        self.head_at_start = head_of(log, conversation)
         """The last event there was before anybody was here."""
-        self._album = Album(log, conversation, self.found, offices.snapshot_every)
-        self.active_at = offices.clock.now()
+        self._snapshots = SnapshotPolicy(
+            log, conversation, self.head_at_start, services.snapshot_every
+        )
+        self.active_at = services.clock.now()
         """When something last happened here."""
         self._answers: list[tuple[int, Callable[[], None], Callable[[Exception], None]]] = []
         """The last event that each is about, how it is given, and how it fails."""
-        self._waits_for_dry = False
+        self._flush_scheduled = False
 
     # -- who is here --------------------------------------------------------------------------
 
@@ -195,7 +197,7 @@ class Hall:
         """Come in: from now on this actor hears what its entity observes."""
         self._members[entity] = member
         self.awaited.discard(entity)
-        for message, reply_to in self._letters.pop(entity, ()):
+        for message, reply_to in self._undelivered.pop(entity, ()):
             member.tell(message, reply_to)
         if member.replayed:
             # What the one before it was told may have ended with it.
@@ -217,7 +219,7 @@ class Hall:
     def give_up(self, entity: str) -> None:
         """Wait for an entity's actor no longer: none will come."""
         self.awaited.discard(entity)
-        for message, reply_to in self._letters.pop(entity, ()):
+        for message, reply_to in self._undelivered.pop(entity, ()):
             operator.debug("dead_letter", actor=entity, what=type(message).__name__)
             if reply_to is not None:
                 reply_to.fail(Dead(f"{entity} could not be kept alive"))
@@ -229,28 +231,28 @@ class Hall:
             member.tell(message, reply_to)
             return True
         if entity in self.awaited:
-            self._letters.setdefault(entity, []).append((message, reply_to))
+            self._undelivered.setdefault(entity, []).append((message, reply_to))
             return True
         operator.debug("dead_letter", actor=entity, what=type(message).__name__)
         return False
 
-    def newborn(self, entity: str) -> Newborn | None:
+    def take_unstarted(self, entity: str) -> StartingState | None:
         """Return the state of an entity that was born here and has no actor yet; only once."""
-        return self._newborn.pop(entity, None)
+        return self._unstarted.pop(entity, None)
 
-    def ward(self, entity: str) -> Ward:
+    def passive(self, entity: str) -> PassiveEntity:
         """Return an entity that has no actor, as it is now."""
-        ward = self._wards.get(entity)
-        if ward is None:
+        passive = self._passive.get(entity)
+        if passive is None:
             kind = self.kinds.passive(entity)
             assert kind is not None, entity
             found = self.replayed(kind, entity)
-            ward = self._wards[entity] = Ward(kind, found.state, found.version)
-        return ward
+            passive = self._passive[entity] = PassiveEntity(kind, found.state, found.version)
+        return passive
 
     def stamp(self, law: Lifecycle[Any, Any, Any, Any], state: object, rune: Rune) -> Rune:
         """Put the deadline into a rune that enters a phase with a time-out."""
-        return stamped(law, state, rune, self.offices.clock.now(), self.limits)
+        return stamped(law, state, rune, self.services.clock.now(), self.limits)
 
     @property
     def root(self) -> Kind:
@@ -259,9 +261,9 @@ class Hall:
 
     def exists(self, entity: str) -> bool:
         """Return True if an entity was born in this conversation, on disk or not yet."""
-        if entity in self._members or entity in self._newborn or entity in self._wards:
+        if entity in self._members or entity in self._unstarted or entity in self._passive:
             return True
-        self.settle()
+        self.sync()
         return self.log.version(self.conversation, entity) > 0
 
     def pending(self, asker: str) -> tuple[str, ...]:
@@ -270,32 +272,32 @@ class Hall:
         waiting = getattr(root.state, "approvals", ()) if root is not None else ()
         return tuple(each.approval_id for each in waiting if each.call_id == asker)
 
-    def adopt(self, entity: str, ward: Ward) -> None:
+    def add_passive(self, entity: str, passive: PassiveEntity) -> None:
         """Take in an entity that was just born and has no actor."""
-        self._wards[entity] = ward
+        self._passive[entity] = passive
 
-    def release(self, entity: str) -> None:
+    def drop_passive(self, entity: str) -> None:
         """Forget an entity that was decided for because its actors could not."""
-        self._wards.pop(entity, None)
+        self._passive.pop(entity, None)
 
-    def forget_wards(self) -> None:
+    def forget_passive(self) -> None:
         """Look them up in the log anew."""
-        self._wards.clear()
+        self._passive.clear()
 
-    def find_ward(self, entity: str) -> Ward | None:
+    def find_passive(self, entity: str) -> PassiveEntity | None:
         """Return an entity as it is now if it is one without an actor."""
-        ward = self._wards.get(entity)
-        if ward is None and self.kinds.passive(entity) is not None:
-            return self.ward(entity)
-        return ward
+        passive = self._passive.get(entity)
+        if passive is None and self.kinds.passive(entity) is not None:
+            return self.passive(entity)
+        return passive
 
-    def replayed(self, kind: Kind, entity: str) -> Newborn:
+    def replayed(self, kind: Kind, entity: str) -> StartingState:
         """Return an entity's state as the log has it."""
-        self.settle()
+        self.sync()
         if not self.log.version(self.conversation, entity):
-            return Newborn(kind.lifecycle.initial, 0, 0)
-        state, event_id, version = self._album.replayed(kind, entity)
-        return Newborn(state, version, event_id)
+            return StartingState(kind.lifecycle.initial, 0, 0)
+        state, event_id, version = self._snapshots.replayed(kind, entity)
+        return StartingState(state, version, event_id)
 
     def is_idle(self) -> bool:
         """Tell whether nobody here would miss anything if all went home; a human is not waited for.
@@ -309,16 +311,16 @@ class Hall:
             busy -= {name for name in member.held_up() if not self._mail_of(name)}
         return not busy
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Drop what the actors here shared: all have ended, and others read it from the log.
 
-        The supervisor of the actors and the hall would otherwise hold each other, and all of it,
+        The supervisor of the actors and the conversation would otherwise hold each other, and all of it,
         until the garbage collector looks for that.
         """
-        self.children, self.close, self.page.on_failure = _NoChildren(), _nothing, _nothing
-        self.trays.clear()
-        self._wards.clear()
-        self._newborn.clear()
+        self.children, self.close, self.buffer.on_failure = _NoChildren(), _nothing, _nothing
+        self.caches.clear()
+        self._passive.clear()
+        self._unstarted.clear()
 
     def _mail_of(self, entity: str) -> int:
         member = self._members.get(entity)
@@ -329,32 +331,32 @@ class Hall:
     @property
     def broken(self) -> Exception | None:
         """Why what is believed here is not what the log has."""
-        return self.page.failed
+        return self.buffer.failed
 
     def append(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
         """Append to the conversation, and return the first event.
 
-        It is ordered now, and on disk when the hall is next settled. `at_once`, the log is asked
+        It is ordered now, and on disk when the conversation is next settled. `at_once`, the log is asked
         now whether it takes it: whoever gave us what is in it waits to be told.
         """
-        first = self.page.write(changes, at_once=at_once)
-        if not self._waits_for_dry:
-            self._when_dry()
+        first = self.buffer.write(changes, at_once=at_once)
+        if not self._flush_scheduled:
+            self._schedule_flush()
         return first
 
     def append_fragment(self, change: Change) -> int:
         """Append a piece of a stream at once, on whichever thread it came; return its event."""
-        return self.page.write([change], at_once=True)
+        return self.buffer.write([change], at_once=True)
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Wait until everything appended here is on disk."""
-        self.page.settle()
+        self.buffer.sync()
 
     def check(self) -> None:
         """Raise if somebody here believes in what is not in the log: all begin anew from it."""
-        self.page.check()
+        self.buffer.check()
 
-    def _fall(self) -> None:
+    def _on_append_lost(self) -> None:
         """Have everybody here find out that what they believe in was not kept."""
         self.lane.run(self._wake_all)
 
@@ -365,12 +367,12 @@ class Hall:
         self.lane.run(self.close)
 
     def announce(
-        self, first: int, changes: Sequence[Change], births: Mapping[str, Newborn], by: str
+        self, first: int, changes: Sequence[Change], births: Mapping[str, StartingState], by: str
     ) -> None:
         """Tell the actors of this conversation what they observe, in order; `by` knows already."""
         if births:
-            self._newborn.update(births)
-        members, newborn = self._members, self._newborn
+            self._unstarted.update(births)
+        members, unstarted = self._members, self._unstarted
         event_id = first
         for change in changes:
             for rune in change.runes:
@@ -378,51 +380,51 @@ class Hall:
                     if entity in members:
                         if entity != by:
                             members[entity].hear(event_id, rune)
-                    elif entity in newborn and entity not in births:
-                        self._tell_newborn(entity, event_id, rune)
+                    elif entity in unstarted and entity not in births:
+                        self._fold_unstarted(entity, event_id, rune)
                 event_id += 1
 
-    def _tell_newborn(self, entity: str, event_id: int, rune: Rune) -> None:
+    def _fold_unstarted(self, entity: str, event_id: int, rune: Rune) -> None:
         """Have an entity that has no actor yet begin with what it observes meanwhile."""
-        found = self._newborn[entity]
+        found = self._unstarted[entity]
         state = self.kinds.births[type(found.runes[0])].lifecycle.apply(found.state, rune)
         runes = (*found.runes, rune)
-        self._newborn[entity] = Newborn(state, found.version + 1, event_id, runes)
+        self._unstarted[entity] = StartingState(state, found.version + 1, event_id, runes)
 
-    def _standing(self) -> Iterator[Standing]:
+    def _entity_states(self) -> Iterator[EntityState]:
         """Yield how everybody here stands."""
         for name, member in self._members.items():
-            yield Standing(member.kind, name, member.state, member.version)
-        for name, ward in self._wards.items():
-            yield Standing(ward.kind, name, ward.state, ward.version)
+            yield EntityState(member.kind, name, member.state, member.version)
+        for name, passive in self._passive.items():
+            yield EntityState(passive.kind, name, passive.state, passive.version)
 
     def answer(self, give: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         """Give an answer once nothing is left to do here and everything is on disk.
 
         What follows from a message at once then shares a sync with it.
         """
-        self._answers.append((self.page.last, give, fail))
-        if not self._waits_for_dry:
-            self._when_dry()
+        self._answers.append((self.buffer.last, give, fail))
+        if not self._flush_scheduled:
+            self._schedule_flush()
 
-    def _when_dry(self) -> None:
+    def _schedule_flush(self) -> None:
         """Something happens here: see to it once nothing is left to decide."""
-        self._waits_for_dry = True
-        self.active_at = self.offices.clock.now()
-        self.lane.when_dry(self._dry)
+        self._flush_scheduled = True
+        self.active_at = self.services.clock.now()
+        self.lane.when_idle(self._flush_and_answer)
 
-    def _dry(self) -> None:
+    def _flush_and_answer(self) -> None:
         """Nothing is left to decide: hand in what there is, and give the answers."""
-        self._waits_for_dry = False
+        self._flush_scheduled = False
         answers, self._answers = self._answers, []
         try:
-            snapshot = self._album.is_due(self.page.last)
+            snapshot = self._snapshots.is_due(self.buffer.last)
             if answers or snapshot:
-                self.page.settle()
+                self.buffer.sync()
             else:
-                self.page.hand_in()
+                self.buffer.flush()
             if snapshot:
-                self._album.keep([*self._standing()])
+                self._snapshots.keep([*self._entity_states()])
         except Exception as error:  # noqa: BLE001 -- whatever it was, nobody is told it was done
             operator.warning("not_kept", conversation=self.conversation, reason=str(error))
             kept = self._kept(error) if answers else 0
@@ -443,9 +445,9 @@ class Hall:
         Whoever asked for that was served: told otherwise, they would ask for it a second time.
         """
         if self.broken is not None:
-            return self.page.kept
+            return self.buffer.kept
         # Others may have written: the same numbers may be of something else.
-        return self.page.on_disk() if isinstance(error, LogFull) else 0
+        return self.buffer.on_disk() if isinstance(error, LogFull) else 0
 
 
 def _nothing() -> None:

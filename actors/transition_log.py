@@ -11,8 +11,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.report import log, talkative
-from actors.tray import Tray
+from actors.operator_log import is_info_enabled, log
+from actors.shared_caches import SharedCache
 from runelog.lifecycle import step
 from runelog.rune import kind_of
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from enum import StrEnum
 
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from actors.kind import Kind
     from runelog.rune import Rune
 
 
-TOLD: Final = Tray[int]()
+LOGGED: Final = SharedCache[int]()
 """The last event that was told of, by entity."""
 
 
 INTERNAL: Final = "internal"
 
 
-class Course:
+class PhaseTracker:
     """Where one entity stands, as far as its table tells, and what is told when it moves."""
 
-    def __init__(self, hall: Hall, entity: Kind, me: str, phase: StrEnum) -> None:
+    def __init__(self, ctx: ConversationContext, entity: Kind, me: str, phase: StrEnum) -> None:
         """Begin in a phase."""
-        self._hall = hall
+        self._ctx = ctx
         self._entity = entity
         self._me = me
         self.phase = phase
@@ -48,12 +48,12 @@ class Course:
         if type(rune) not in table[origin] or type(rune) in self._entity.pieces:
             return
         self.phase = to = step(table, origin, rune, of=self._entity.name)
-        if talkative() and not silently:
-            now = self._hall.offices.clock.now()
+        if is_info_enabled() and not silently:
+            now = self._ctx.services.clock.now()
             log.info(
                 "transition",
                 time=_moment(now),
-                conversation=self._hall.conversation,
+                conversation=self._ctx.conversation,
                 entity=self._me,
                 lifecycle=self._entity.name,
                 agent=agent,
@@ -66,44 +66,46 @@ class Course:
             )
 
 
-class Telling:
+class TransitionLog:
     """Tells operators how the entity of one actor gets on."""
 
-    def __init__(self, hall: Hall, entity: Kind, me: str) -> None:
+    def __init__(self, ctx: ConversationContext, entity: Kind, me: str) -> None:
         """Begin before the entity has done anything."""
-        self._hall = hall
+        self._ctx = ctx
         self._entity = entity
         self._me = me
 
-    def of(self, phase: StrEnum, runes: Iterable[Rune], agent: str | None, event: int) -> None:
+    def log_runes(
+        self, phase: StrEnum, runes: Iterable[Rune], agent: str | None, event: int
+    ) -> None:
         """Tell of runes folded here and now, the first in `phase`, up to `event`.
 
         For whoever has asked whether anybody listens.
         """
-        course = Course(self._hall, self._entity, self._me, phase)
+        tracker = PhaseTracker(self._ctx, self._entity, self._me, phase)
         for rune in runes:
-            course.take(rune, agent)
-        self._hall.trays[TOLD][self._me] = event
+            tracker.take(rune, agent)
+        self._ctx.caches[LOGGED][self._me] = event
 
-    def of_the_past(self, agent: str | None, event: int) -> None:
+    def log_missed(self, agent: str | None, event: int) -> None:
         """Tell of what was folded from the log, and came after what was told before."""
-        told = self._hall.trays[TOLD].get(self._me, self._hall.found)
-        if event > told and talkative():
-            course = Course(
-                self._hall, self._entity, self._me, self._entity.lifecycle.initial.phase
+        logged = self._ctx.caches[LOGGED].get(self._me, self._ctx.head_at_start)
+        if event > logged and is_info_enabled():
+            tracker = PhaseTracker(
+                self._ctx, self._entity, self._me, self._entity.lifecycle.initial.phase
             )
-            for envelope in self._hall.log.stream(self._hall.conversation, self._me):
-                course.take(envelope.payload, agent, silently=envelope.event_id <= told)
-            self._hall.trays[TOLD][self._me] = event
+            for envelope in self._ctx.log.stream(self._ctx.conversation, self._me):
+                tracker.take(envelope.payload, agent, silently=envelope.event_id <= logged)
+            self._ctx.caches[LOGGED][self._me] = event
 
 
-def tell_no_more(hall: Hall, name: str) -> None:
+def forget_logged(ctx: ConversationContext, name: str) -> None:
     """Forget what was told of an entity that is over."""
-    hall.trays[TOLD].pop(name, None)
+    ctx.caches[LOGGED].pop(name, None)
 
 
-def tell_of_haste(
-    hall: Hall,
+def warn_time_short(
+    ctx: ConversationContext,
     entity: Kind,
     name: str,
     state: Any,  # noqa: ANN401 -- of whichever law
@@ -113,8 +115,8 @@ def tell_of_haste(
     """Warn that most of the time has passed that somebody has; `of` says which, if not its own."""
     log.warning(
         "time_runs_short",
-        time=_moment(hall.offices.clock.now()),
-        conversation=hall.conversation,
+        time=_moment(ctx.services.clock.now()),
+        conversation=ctx.conversation,
         entity=name,
         lifecycle=entity.name,
         agent=entity.context(state)[0],
@@ -129,11 +131,11 @@ def _moment(nanoseconds: int) -> str:
     return datetime.fromtimestamp(nanoseconds / 1e9, UTC).isoformat()
 
 
-def tell_of_birth(hall: Hall, name: str) -> None:
+def log_birth(ctx: ConversationContext, name: str) -> None:
     """Tell of an entity that was born here and has come to its end without an actor."""
-    born = hall.newborn(name)
-    if born is not None and talkative():
-        entity = hall.kinds.births[type(born.runes[0])]
-        course = Course(hall, entity, name, entity.lifecycle.initial.phase)
+    born = ctx.take_unstarted(name)
+    if born is not None and is_info_enabled():
+        entity = ctx.kinds.births[type(born.runes[0])]
+        tracker = PhaseTracker(ctx, entity, name, entity.lifecycle.initial.phase)
         for rune in born.runes:
-            course.take(rune, entity.context(born.state)[0])
+            tracker.take(rune, entity.context(born.state)[0])

@@ -23,7 +23,7 @@ FEW: Final = 10
 """A stream with no more runes than this is as quickly read as a snapshot of it."""
 
 
-class Standing(NamedTuple):
+class EntityState(NamedTuple):
     """How an entity stands."""
 
     kind: Kind
@@ -33,7 +33,7 @@ class Standing(NamedTuple):
     """How many runes of its stream are in the state."""
 
 
-class Album:
+class SnapshotPolicy:
     """The snapshots of one conversation; of a log that has no place for them, none."""
 
     def __init__(self, log: Log, conversation: str, head: int, every: int) -> None:
@@ -58,12 +58,12 @@ class Album:
         """Tell whether enough has happened since the last snapshot."""
         return head >= self._next and self._log.snapshots is not None
 
-    def keep(self, standings: Sequence[Standing]) -> None:
+    def keep(self, entities: Sequence[EntityState]) -> None:
         """Keep how everybody stands; all that led there must be on disk."""
         head = self._log.conversation(self._conversation).head
         self._next = head + self._every
         snapshots = self._log.snapshots
-        for kind, name, state, version in standings:
+        for kind, name, state, version in entities:
             if version <= FEW or snapshots is None:
                 continue
             latest = next(self._log.stream(self._conversation, name, version - 1), None)

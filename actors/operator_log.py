@@ -27,7 +27,7 @@ _PLAIN: Final = (str, int, float, dict, list, tuple, set, frozenset)
 """What is looked through piece by piece, and keeps its type."""
 
 
-class _Watch:
+class _Redaction:
     """Replaces secrets in what is logged, for all runtimes of this process."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _Watch:
                 value = redactor.value(value)
         return value
 
-    def told(self, value: Any) -> Any:  # noqa: ANN401 -- whatever is logged
+    def redacted(self, value: Any) -> Any:  # noqa: ANN401 -- whatever is logged
         """Return a field as it may be told: what is no plain value is written by its handler."""
         if value is None or isinstance(value, _PLAIN):
             return self.value(value)
@@ -60,7 +60,7 @@ class _Watch:
         self, _logger: object, _method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
         for field, value in event.items():
-            event[field] = self.told(value)
+            event[field] = self.redacted(value)
         return event
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -75,13 +75,13 @@ class _Watch:
         return True
 
 
-_watch: Final = _Watch()
-_logger.addFilter(_watch.filter)
+_redaction: Final = _Redaction()
+_logger.addFilter(_redaction.filter)
 
 
-def keep_out(redactor: Redactor) -> None:
+def add_redactor(redactor: Redactor) -> None:
     """Have what this one replaces replaced in what operators are told too, while it is in use."""
-    _watch.add(redactor)
+    _redaction.add(redactor)
 
 
 log: Final[Any] = structlog.wrap_logger(
@@ -89,7 +89,7 @@ log: Final[Any] = structlog.wrap_logger(
     processors=[
         structlog.stdlib.filter_by_level,
         structlog.processors.format_exc_info,
-        _watch.fields,
+        _redaction.fields,
         structlog.stdlib.render_to_log_kwargs,
     ],
     wrapper_class=structlog.stdlib.BoundLogger,
@@ -98,5 +98,5 @@ log: Final[Any] = structlog.wrap_logger(
 """Every transition, restart and dead letter goes here."""
 
 
-talkative: Final = functools.partial(_logger.isEnabledFor, logging.INFO)
+is_info_enabled: Final = functools.partial(_logger.isEnabledFor, logging.INFO)
 """Tells whether anybody listens to transitions: to describe them costs time."""

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Tray(Generic[T]):
+class SharedCache(Generic[T]):
     """One kind of thing that is laid out, each under the id of whoever it is of."""
 
     __slots__ = ()
 
 
-class Trays(dict[Tray[Any], dict[str, Any]]):
-    """All that is laid out in one conversation, by kind: `trays[KITS]["agt_1"]`."""
+class SharedCaches(dict[SharedCache[Any], dict[str, Any]]):
+    """All that is laid out in one conversation, by kind: `caches[TOOLSETS]["agt_1"]`."""
 
     if TYPE_CHECKING:
 
-        def __getitem__(self, tray: Tray[T], /) -> dict[str, T]:
+        def __getitem__(self, cache: SharedCache[T], /) -> dict[str, T]:
             """Return what is laid out of one kind."""
 
-    def __missing__(self, tray: Tray[T]) -> dict[str, T]:
+    def __missing__(self, cache: SharedCache[T]) -> dict[str, T]:
         """Begin a kind with nothing."""
         found: dict[str, T] = {}
-        self[tray] = found
+        self[cache] = found
         return found
 
     def drop(self, entity: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.page import LONGEST, Page
+from actors.write_buffer import LONGEST, WriteBuffer
 from runelog.codec import Codec
 from runelog.errors import LogFailed, LogFull, Refused, WrongVersion
 from runelog.memory import MemoryLog
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class Noted(Rune, frozen=True, tag="page.noted"):
+class Noted(Rune, frozen=True, tag="buffer.noted"):
     """Something happened."""
 
     text: str
@@ -52,14 +52,14 @@ class CountedLog(MemoryLog):
 
 
 class Desk:
-    """A page on a log."""
+    """A buffer on a log."""
 
     def __init__(self, *, hold: bool = False) -> None:
         """Begin with one rune in the log, so that its numbers are known."""
         self.log = CountedLog(hold=hold)
         self.failures = 0
-        self.page = Page(self.log, "conv_1", self._failed)
-        self.page.write([change("a", "first")])
+        self.buffer = WriteBuffer(self.log, "conv_1", self._failed)
+        self.buffer.write([change("a", "first")])
 
     def _failed(self) -> None:
         self.failures += 1
@@ -76,8 +76,8 @@ class Desk:
 def test_what_is_written_is_numbered_as_the_log_will_number_it() -> None:
     """Each write is told its first event, though the log has heard of none of them yet."""
     desk = Desk()
-    firsts = [desk.page.write([change("a", "x", "y")]), desk.page.write([change("b", "z")])]
-    desk.page.settle()
+    firsts = [desk.buffer.write([change("a", "x", "y")]), desk.buffer.write([change("b", "z")])]
+    desk.buffer.sync()
 
     assert firsts == [2, 4]
     assert desk.texts() == [(1, "first"), (2, "x"), (3, "y"), (4, "z")]
@@ -87,8 +87,8 @@ def test_a_page_is_one_append() -> None:
     """What was gathered is in the log as a whole or not at all."""
     desk = Desk()
     for text in "abc":
-        desk.page.write([change(text, text)])
-    desk.page.hand_in()
+        desk.buffer.write([change(text, text)])
+    desk.buffer.flush()
 
     assert desk.log.sizes == [1, 3]
 
@@ -97,39 +97,39 @@ def test_a_page_does_not_grow_without_end() -> None:
     """A conversation that decides and decides hands in now and then."""
     desk = Desk()
     for number in range(2 * LONGEST):
-        desk.page.write([change(f"e{number}", "x")])
+        desk.buffer.write([change(f"e{number}", "x")])
 
     assert max(desk.log.sizes) == LONGEST
 
 
 def test_it_knows_whose_streams_it_makes_longer() -> None:
-    """Owners and observers both; none once the page is in the log."""
+    """Owners and observers both; none once the buffer is in the log."""
     desk = Desk()
-    desk.page.write([change("b", "x")])
-    touched = set(desk.page.touched)
-    desk.page.hand_in()
+    desk.buffer.write([change("b", "x")])
+    touched = set(desk.buffer.touched)
+    desk.buffer.flush()
 
     assert touched == {"b", "parent"}
-    assert desk.page.touched == set()
+    assert desk.buffer.touched == set()
 
 
 def test_what_goes_to_the_log_at_once_goes_behind_what_was_written() -> None:
     """A fragment does not overtake the decisions before it."""
     desk = Desk()
-    desk.page.write([change("a", "decided")])
-    desk.page.write([change("b", "heard")], at_once=True)
-    desk.page.settle()
+    desk.buffer.write([change("a", "decided")])
+    desk.buffer.write([change("b", "heard")], at_once=True)
+    desk.buffer.sync()
 
     assert desk.texts() == [(1, "first"), (2, "decided"), (3, "heard")]
 
 
 def test_what_is_refused_at_once_changes_nothing() -> None:
-    """Whoever asked is told, and the page goes on from where it was."""
+    """Whoever asked is told, and the buffer goes on from where it was."""
     desk = Desk()
     with pytest.raises(WrongVersion):
-        desk.page.write([change("a", "late", expected=0)], at_once=True)
-    first = desk.page.write([change("a", "next")])
-    desk.page.settle()
+        desk.buffer.write([change("a", "late", expected=0)], at_once=True)
+    first = desk.buffer.write([change("a", "next")])
+    desk.buffer.sync()
 
     assert desk.failures == 0
     assert first == 2
@@ -140,54 +140,56 @@ def test_what_is_refused_at_once_changes_nothing() -> None:
 def test_a_page_that_is_lost_is_told_of_once(error: Exception) -> None:
     """Whoever believes in what was on it has to begin anew."""
     desk = Desk()
-    desk.page.write([change("a", "lost")])
+    desk.buffer.write([change("a", "lost")])
     desk.log.refuses = error
     with pytest.raises(type(error)):
-        desk.page.settle()
-    desk.page.fail(RuntimeError("again"))
+        desk.buffer.sync()
+    desk.buffer.fail(RuntimeError("again"))
 
     assert desk.failures == 1
-    assert desk.page.failed is error
+    assert desk.buffer.failed is error
 
 
 def test_somebody_else_who_writes_is_noticed() -> None:
     """Numbers that were told already would be wrong: that is a failure, and not passed over."""
     desk = Desk()
-    desk.page.write([change("b", "mine")])
+    desk.buffer.write([change("b", "mine")])
     desk.log.append("conv_1", [change("c", "theirs")])
     with pytest.raises(LogFailed, match="somebody else wrote"):
-        desk.page.settle()
+        desk.buffer.sync()
 
     assert desk.failures == 1
 
 
 @pytest.mark.parametrize(
-    "go_on", [Page.settle, lambda page: page.write([change("b", "next")], at_once=True)]
+    "go_on", [WriteBuffer.sync, lambda buffer: buffer.write([change("b", "next")], at_once=True)]
 )
-def test_what_the_log_lost_is_noticed_whoever_was_told(go_on: Callable[[Page], object]) -> None:
+def test_what_the_log_lost_is_noticed_whoever_was_told(
+    go_on: Callable[[WriteBuffer], object],
+) -> None:
     """A log tells of a loss but once, and not always us: nothing counts as kept that is not."""
     desk = Desk(hold=True)
-    desk.page.settle()
-    desk.page.write([change("a", "lost")], at_once=True)
+    desk.buffer.sync()
+    desk.buffer.write([change("a", "lost")], at_once=True)
     desk.log.lose_pending()
     with pytest.raises(LogFull, match="no room for what was decided in conv_1 after event 1"):
-        go_on(desk.page)
+        go_on(desk.buffer)
 
     assert desk.failures == 1
-    assert desk.page.kept == 1
+    assert desk.buffer.kept == 1
 
 
 def test_without_room_for_more_it_knows_what_was_kept() -> None:
     """That what came before is on disk is no less true, and whoever asked for it may be told."""
     desk = Desk()
-    desk.page.write([change("a", "kept")], at_once=True)
+    desk.buffer.write([change("a", "kept")], at_once=True)
     desk.log.refuses = LogFull("no room")
     with pytest.raises(LogFull):
-        desk.page.write([change("a", "lost")], at_once=True)
+        desk.buffer.write([change("a", "lost")], at_once=True)
     desk.log.append = super(CountedLog, desk.log).append  # type: ignore[method-assign]  # room again
     desk.log.append("conv_1", [change("b", "of whoever began anew")])
 
-    assert desk.page.kept == 2
+    assert desk.buffer.kept == 2
 
 
 def test_a_conversation_whose_beginning_was_lost_is_noticed() -> None:
@@ -195,6 +197,6 @@ def test_a_conversation_whose_beginning_was_lost_is_noticed() -> None:
     desk = Desk(hold=True)
     desk.log.lose_pending()
     with pytest.raises(LogFull, match="after event 0"):
-        desk.page.settle()
+        desk.buffer.sync()
 
     assert desk.failures == 1

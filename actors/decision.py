@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from actors.hall import Newborn, Ward
-from actors.report import talkative
-from actors.telling import Telling
+from actors.conversation import PassiveEntity, StartingState
+from actors.operator_log import is_info_enabled
+from actors.transition_log import TransitionLog
 from runelog.rune import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actors.conversation import ConversationContext
     from actors.entity import Placed, Routing
-    from actors.hall import Hall
     from actors.kind import Kind
     from runelog.rune import Rune
 
@@ -28,24 +28,24 @@ class Author(Protocol):
 
     me: str
     version: int
-    noted: tuple[bool, int | None] | None
+    index_entry: tuple[bool, int | None] | None
     """What the index says of it: whether it has work left, and its deadline; None if unknown."""
 
     event: int
     """The last event it knows of, 0 if none: that led to the decision."""
 
 
-class _Other:
-    """A ward, or a newborn, as this decision makes it."""
+class _OtherEntity:
+    """A passive entity, or a newborn, as this decision makes it."""
 
-    __slots__ = ("kind", "name", "runes", "state", "ward")
+    __slots__ = ("kind", "name", "passive", "runes", "state")
 
-    def __init__(self, name: str, kind: Kind, state: Any, ward: Ward | None) -> None:  # noqa: ANN401 -- any law's
+    def __init__(self, name: str, kind: Kind, state: Any, passive: PassiveEntity | None) -> None:  # noqa: ANN401 -- any law's
         self.name = name
         self.kind = kind
         self.state = state
-        self.ward = ward
-        """As the hall has it until then; a newborn is none."""
+        self.passive = passive
+        """As the conversation has it until then; a newborn is none."""
         self.runes: list[Rune] = []
 
     def take(self, rune: Rune) -> None:
@@ -58,30 +58,30 @@ _UNSAID: Final = (None, None)
 _NOWHERE: Final[tuple[None, None, list[Rune]]] = (None, None, [])
 
 
-class Draft:
-    """Lays out runes as changes; folds the wards and the newborn that they concern."""
+class Decision:
+    """Lays out runes as changes; folds the passive entities and the newborn that they concern."""
 
     def __init__(
         self,
-        hall: Hall,
+        ctx: ConversationContext,
         author: Author,
         after: Any,  # noqa: ANN401 -- of whichever law
         placed: Sequence[Placed],
     ) -> None:
         """Lay out what was decided and leads to `after`."""
         kind, me = author.kind, author.me
-        self._hall = hall
+        self._ctx = ctx
         self._me = me
-        # What is on the page already, nobody else can have come between.
-        self._touched = hall.page.touched
+        # What is in the buffer already, nobody else can have come between.
+        self._touched = ctx.buffer.touched
         self._version = None if me in self._touched else author.version
         """What the author's stream is expected to have; it is said once for each."""
         self._parts: list[tuple[Routing, int | None, list[Rune]]] = []
         """Consecutive runes of one place, and the version that the stream must have."""
-        self._others: dict[str, _Other | None] = {}
+        self._others: dict[str, _OtherEntity | None] = {}
         """Whoever else is written to; None for one whose own actor folds it."""
-        self._births: list[_Other] = []
-        self._wards: list[_Other] = []
+        self._births: list[_OtherEntity] = []
+        self._passive: list[_OtherEntity] = []
         self.own: list[Rune] = []
         """Those of the runes that are in the author's own stream."""
         self.count = 0
@@ -91,11 +91,11 @@ class Draft:
         if self._others:
             decided = len(self.own)
             for birth in self._births:
-                # The wards after each: what one newborn makes due goes before what the next does.
+                # The passive after each: what one newborn makes due goes before what the next does.
                 self._see_to(birth)
-                self._see_to_wards()
+                self._see_to_passive()
             if not self._births:
-                self._see_to_wards()
+                self._see_to_passive()
             # What these decided at once, and it observes, it has not folded yet.
             for rune in self.own[decided:]:
                 after = kind.lifecycle.apply(after, rune)
@@ -103,9 +103,9 @@ class Draft:
         self.after = after
         """The author's state once all of it has happened."""
         is_open = kind.is_open(after)
-        self.noted = (is_open, kind.deadline(after) if is_open else None)
-        if self.noted != author.noted:
-            notes[me] = self.noted
+        self.index_entry = (is_open, kind.deadline(after) if is_open else None)
+        if self.index_entry != author.index_entry:
+            notes[me] = self.index_entry
         self.changes = self._changes(notes, kind.context(after), author.event)
 
     # -- laying out ---------------------------------------------------------------------------
@@ -142,39 +142,39 @@ class Draft:
     def _stamped(self, owner: str, rune: Rune) -> Rune:
         """Return a rune of a newborn with the deadline of the phase that it enters."""
         other = self._others.get(owner)
-        kind = self._hall.kinds.births.get(type(rune)) if other is None else other.kind
+        kind = self._ctx.kinds.births.get(type(rune)) if other is None else other.kind
         if kind is None or not kind.lifecycle.enforced:
             return rune
         state = kind.lifecycle.initial if other is None else other.state
-        return self._hall.stamp(kind.lifecycle, state, rune)
+        return self._ctx.stamp(kind.lifecycle, state, rune)
 
     def _meet(self, owner: str, rune: Rune) -> int | None:
         """Find out who is written to; return the version that its stream must have."""
-        ward = self._hall.find_ward(owner)
-        if ward is not None:
-            other = self._others[owner] = _Other(owner, ward.kind, ward.state, ward)
-            self._wards.append(other)
-            return None if owner in self._touched else ward.version
-        kind = self._hall.kinds.births.get(type(rune))
+        passive = self._ctx.find_passive(owner)
+        if passive is not None:
+            other = self._others[owner] = _OtherEntity(owner, passive.kind, passive.state, passive)
+            self._passive.append(other)
+            return None if owner in self._touched else passive.version
+        kind = self._ctx.kinds.births.get(type(rune))
         if kind is None:
             # Written for an entity whose own actor cannot: the log still counts its version.
             self._others[owner] = None
             return None
-        other = self._others[owner] = _Other(owner, kind, kind.lifecycle.initial, None)
+        other = self._others[owner] = _OtherEntity(owner, kind, kind.lifecycle.initial, None)
         self._births.append(other)
         return 0
 
-    def _see_to_wards(self) -> None:
-        """Let each of the wards decide at once what is due inward."""
-        for ward in self._wards:
-            self._see_to(ward)
+    def _see_to_passive(self) -> None:
+        """Let each of the passive entities decide at once what is due internally."""
+        for passive in self._passive:
+            self._see_to(passive)
 
-    def _see_to(self, other: _Other) -> None:
-        """Let a newborn, or a ward, decide at once what is due inward."""
+    def _see_to(self, other: _OtherEntity) -> None:
+        """Let a newborn, or a passive entity, decide at once what is due internally."""
         kind = other.kind
         # Mostly there is nothing: that is found out first.
         if kind.internal and (due := kind.lifecycle.due(other.state)):
-            stamp = self._hall.stamp if kind.lifecycle.enforced else None
+            stamp = self._ctx.stamp if kind.lifecycle.enforced else None
             self._lay_out(kind.cascaded(other.name, other.state, (), due, stamp)[1])
 
     # -- what the index is told ---------------------------------------------------------------
@@ -184,12 +184,12 @@ class Draft:
         for birth in self._births:
             if birth.kind.is_open(birth.state):
                 notes[birth.name] = (True, birth.kind.deadline(birth.state))
-        for other in self._wards:
-            kind, state, ward = other.kind, other.state, other.ward
-            assert ward is not None
+        for other in self._passive:
+            kind, state, passive = other.kind, other.state, other.passive
+            assert passive is not None
             if kind.is_open(state):
                 notes[other.name] = (True, kind.deadline(state))
-            elif kind.is_open(ward.state):
+            elif kind.is_open(passive.state):
                 notes[other.name] = (False, None)
 
     def _changes(
@@ -198,7 +198,7 @@ class Draft:
         context: tuple[str | None, str | None],
         cause: int,
     ) -> list[Change]:
-        """Return all of it as changes; the first one of each entity has what is noted of it."""
+        """Return all of it as changes; the first one of each entity has what is index_entry of it."""
         changes = []
         births, others = self._births, self._others
         agent, turn = context
@@ -206,7 +206,7 @@ class Draft:
             owner = place.owner
             if births:
                 agent, turn = context
-                if (other := others.get(owner)) is not None and other.ward is None:
+                if (other := others.get(owner)) is not None and other.passive is None:
                     agent, turn = other.kind.context(other.state)
             is_open, by = notes.pop(owner, _UNSAID) if notes else _UNSAID
             changes.append(
@@ -242,30 +242,32 @@ class Draft:
 
     # -- afterwards ---------------------------------------------------------------------------
 
-    def believe(self, last: int) -> dict[str, Newborn]:
-        """Take over what became of the wards; return the newborn as they are after `last`."""
-        hall, tells = self._hall, talkative()
-        for other in self._wards:
-            ward = other.ward
-            assert ward is not None
+    def believe(self, last: int) -> dict[str, StartingState]:
+        """Take over what became of the passive entities; return the newborn as they are after `last`."""
+        ctx, tells = self._ctx, is_info_enabled()
+        for other in self._passive:
+            passive = other.passive
+            assert passive is not None
             if tells:
-                self._tell_of(other, ward.state, last)
-            ward.state = other.state
-            ward.version += len(other.runes)
-        found: dict[str, Newborn] = {}
+                self._log_transitions(other, passive.state, last)
+            passive.state = other.state
+            passive.version += len(other.runes)
+        found: dict[str, StartingState] = {}
         for birth in self._births:
             runes = tuple(birth.runes)
             if birth.kind.actor is None:
-                hall.adopt(birth.name, Ward(birth.kind, birth.state, len(runes)))
+                ctx.add_passive(birth.name, PassiveEntity(birth.kind, birth.state, len(runes)))
                 if tells:
-                    self._tell_of(birth, birth.kind.lifecycle.initial, last)
+                    self._log_transitions(birth, birth.kind.lifecycle.initial, last)
             else:
-                found[birth.name] = Newborn(birth.state, len(runes), last, runes)
+                found[birth.name] = StartingState(birth.state, len(runes), last, runes)
         return found
 
-    def _tell_of(self, other: _Other, before: Any, last: int) -> None:  # noqa: ANN401 -- any law's
+    def _log_transitions(self, other: _OtherEntity, before: Any, last: int) -> None:  # noqa: ANN401 -- any law's
         """Tell operators of an entity that has no actor; one with a single phase never moves."""
         if len(other.kind.lifecycle.table) == 1:
             return
         agent = other.kind.context(other.state)[0]
-        Telling(self._hall, other.kind, other.name).of(before.phase, other.runes, agent, last)
+        TransitionLog(self._ctx, other.kind, other.name).log_runes(
+            before.phase, other.runes, agent, last
+        )

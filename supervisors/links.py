@@ -27,7 +27,7 @@ class Promise:
         self.to: Answer | None = None
 
 
-class Bonds:
+class Links:
     """Children that must not outlive their supervisor, and questions it has not answered."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Bonds:
         """Count them, children and questions."""
         return len(self._children) + len(self._questions)
 
-    def adopt(self, child: Ref) -> None:
+    def add_child(self, child: Ref) -> None:
         """Have a child end with the supervisor; at once if that has ended."""
         with self._lock:
             if not self._over:
@@ -49,12 +49,12 @@ class Bonds:
                 return
         child.kill()
 
-    def release(self, child: Ref) -> None:
+    def remove_child(self, child: Ref) -> None:
         """Let go of a child that has ended."""
         with self._lock:
             self._children.pop(child, None)
 
-    def owe(self, question: Answer, supervisor: str) -> None:
+    def add_question(self, question: Answer, supervisor: str) -> None:
         """Have a question fail if the supervisor ends first; at once if it has ended."""
         with self._lock:
             if not self._over:
@@ -62,7 +62,7 @@ class Bonds:
                 return
         question.fail(_gone(supervisor))
 
-    def answered(self, question: Answer) -> None:
+    def remove_question(self, question: Answer) -> None:
         """Let go of a question."""
         with self._lock:
             self._questions.pop(question, None)

@@ -9,9 +9,9 @@ from actors.clock import SystemClock
 from actors.process import Process
 from actors.threads import ThreadScheduler
 from supervisors.child_spec import ChildSpec, Kind
-from supervisors.drawing import GONE, SILENT, Node, draw
 from supervisors.messages import TerminateChild
 from supervisors.supervisor import Supervisor
+from supervisors.tree_view import GONE, SILENT, Node, view_tree
 from tests.supervisors.cast import Manual, Stubborn
 
 LONG = 20.0
@@ -30,7 +30,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
     top.tell(TerminateChild("a"))
     manual.scheduler.run()
 
-    tree = draw(top, manual.scheduler, manual.clock)
+    tree = view_tree(top, manual.scheduler, manual.clock)
 
     x = Node("x", "worker", "running", 2)
     assert tree == Node(
@@ -59,7 +59,7 @@ def test_who_is_gone_is_drawn_so() -> None:
     top = manual.supervisor().launch()
     top.kill()
 
-    assert draw(top, manual.scheduler, manual.clock).state == GONE
+    assert view_tree(top, manual.scheduler, manual.clock).state == GONE
 
 
 class Sits(Process):
@@ -86,7 +86,7 @@ def test_who_does_not_answer_in_time_is_drawn_silent() -> None:
     sitting.tell("sit")
     assert Sits.sits.wait(LONG)
     try:
-        tree = draw(top, scheduler, clock, patience=0.05)
+        tree = view_tree(top, scheduler, clock, patience=0.05)
     finally:
         Sits.gate.set()
         top.kill()

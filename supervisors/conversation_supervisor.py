@@ -1,6 +1,6 @@
 """Who keeps the actors of one conversation alive.
 
-    house ─┬─ session
+    running ─┬─ session
            ├─ agt_1 ─┬─ agt_1
            │         ├─ turn_1
            │         ├─ turn_1-r0-a0      the model call of its first round
@@ -8,7 +8,7 @@
            └─ agt_2 ─── …
 
 Each agent has a supervisor of its own, so that what crashes again and again under one costs that
-agent and nobody else. A house whose session cannot be kept alive falls, and says so.
+agent and nobody else. A conversation whose session cannot be kept alive falls, and says so.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import threading
 from typing import TYPE_CHECKING
 
 from actors.children import ChildGone, NoteRestart
+from actors.operator_log import log as operator
 from actors.process import Down, Process, Reason
-from actors.report import log as operator
 from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
 from supervisors.messages import StartChild, StartDynamic
 from supervisors.strategy import AutoShutdown, Restart, Strategy
 from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from actors.hall import Hall
+    from actors.conversation import ConversationContext
     from actors.ports import Scheduler, Timer
     from actors.process import Exit, Ref
     from actors.shell import Shell
@@ -34,96 +34,96 @@ _LOOKS = 100
 _PAUSE = 0.02
 
 
-class House:
+class ConversationSupervisor:
     """The supervisors of one conversation. All of it runs on the conversation's lane."""
 
-    def __init__(self, hall: Hall) -> None:
+    def __init__(self, ctx: ConversationContext) -> None:
         """Begin with nobody at home."""
-        self.hall = hall
-        self.root = hall.root.prefix
+        self.ctx = ctx
+        self.root = ctx.root.prefix
         """The entity that the conversation begins with: its session, as a rule."""
-        hall.children = self
-        hall.close = self._fall
+        ctx.children = self
+        ctx.close = self._stop_at_once
         self._agents: dict[str, Ref] = {}
         self._waiting: dict[str, list[StartDynamic]] = {}
-        self._homes: dict[str, str] = {}
+        self._agent_of: dict[str, str] = {}
         """Under which agent an entity's actor lives."""
-        self.left = False
+        self.stopping = False
         """Whether it was told to end; otherwise its end is a fall."""
         self._last = 0
         """The last event there was when it was told so."""
-        self._noted = 0
+        self._last_restart = 0
         """When an actor was last started again."""
         self.session: Ref
         """The session's actor: the last one there was."""
         self.supervisor: Ref
         self.gone: Gone
-        self.look: Timer | None = None
+        self.idle_check: Timer | None = None
         """When it is next looked at whether it can go to sleep."""
 
     def supervise(self) -> Supervisor:
         """Make the supervisor, for the caller to start.
 
-        The house itself only has a reference, which lets go of it when it ends: the two would hold
-        each other, with all that is in the hall, until the garbage collector looks for that.
+        The conversation itself only has a reference, which lets go of it when it ends: the two would hold
+        each other, with all that is in the conversation, until the garbage collector looks for that.
         """
-        offices = self.hall.offices
+        services = self.ctx.services
         supervisor = Supervisor(
-            self.hall.conversation,
-            self.hall.lane,
-            offices.clock,
+            self.ctx.conversation,
+            self.ctx.lane,
+            services.clock,
             [ChildSpec(self.root, self._session, restart=Restart.TRANSIENT, significant=True)],
             Flags(auto_shutdown=AutoShutdown.ANY_SIGNIFICANT),
-            chance=offices.chance,
+            chance=services.chance,
             on_restart=self._restarted,
         )
         self.supervisor, self.gone = supervisor.ref, Gone(supervisor)
         return supervisor
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Have everybody stop, in order."""
-        self.left = True
-        self._last = self.hall.page.last
+        self.stopping = True
+        self._last = self.ctx.buffer.last
         self.supervisor.stop()
 
-    def _fall(self) -> None:
+    def _stop_at_once(self) -> None:
         """End at once: whoever was started again here would believe in no more than the last."""
         self.supervisor.stop()
 
     def ended(self, down: Down) -> None:
         """Let go of what was shared here, now that the supervisor has ended."""
-        if self.look is not None:
-            self.look.cancel()
+        if self.idle_check is not None:
+            self.idle_check.cancel()
         # Of one that was killed, an actor may still be in the middle of a message.
         if down.exit.reason is not Reason.KILLED:
-            self.hall.let_go()
+            self.ctx.clear()
 
     @property
-    def stirred(self) -> bool:
+    def wrote_after_stop(self) -> bool:
         """Whether something was decided here after everybody was told to stop."""
-        return self.left and self.hall.page.last > self._last
+        return self.stopping and self.ctx.buffer.last > self._last
 
     # -- children -----------------------------------------------------------------------------
 
     def replaced(self, old: Ref, scheduler: Scheduler) -> None:
-        """Wait until a session that just ended has been replaced, or the house is gone."""
+        """Wait until a session that just ended has been replaced, or the conversation is gone."""
         for _ in range(_LOOKS):
             if self.session is not old or not self.supervisor.is_alive():
                 return
             scheduler.wait(self.gone, _PAUSE)
 
     def _session(self) -> Process:
-        shell = self._shell(self.hall.root.name, self.root)
+        shell = self._shell(self.ctx.root.name, self.root)
         self.session = shell.ref
         return self._watched(shell, self.root)
 
     def ensure(self, kind: str, entity: str, agent: str) -> None:
         """Have an actor run for an entity of an agent, if none does; it may take a moment."""
-        if entity in self.hall or entity in self.hall.awaited or self.left:
+        if entity in self.ctx or entity in self.ctx.awaited or self.stopping:
             return
-        self.hall.awaited.add(entity)
-        agent = self._homes.get(agent, agent)
-        self._homes[entity] = agent
+        self.ctx.awaited.add(entity)
+        agent = self._agent_of.get(agent, agent)
+        self._agent_of[entity] = agent
         request = StartDynamic(entity, (kind,))
         supervisor = self._agents.get(agent)
         if supervisor is not None and supervisor.is_alive():
@@ -142,18 +142,18 @@ class House:
 
     def _agent(self, agent: str) -> Process:
         """Make the supervisor of an agent, with what it is to start waiting in its mailbox."""
-        offices = self.hall.offices
+        services = self.ctx.services
         supervisor = Supervisor(
-            f"{self.hall.conversation}/{agent}/",
-            self.hall.lane,
-            offices.clock,
+            f"{self.ctx.conversation}/{agent}/",
+            self.ctx.lane,
+            services.clock,
             [
                 ChildSpec(
                     "entity", self._entity, restart=Restart.TRANSIENT, backoff=Backoff(first=0.05)
                 )
             ],
             Flags(strategy=Strategy.SIMPLE_ONE_FOR_ONE),
-            chance=offices.chance,
+            chance=services.chance,
             on_restart=self._restarted,
         )
         self._agents[agent] = supervisor.ref
@@ -166,34 +166,34 @@ class House:
         return self._watched(self._shell(kind, entity), entity)
 
     def _shell(self, kind: str, entity: str) -> Shell:
-        actor = self.hall.kinds[kind].actor
+        actor = self.ctx.kinds[kind].actor
         assert actor is not None, f"{kind} has no actor"
-        return actor(self.hall, entity)
+        return actor(self.ctx, entity)
 
     def _watched(self, shell: Shell, entity: str) -> Process:
         def ended(down: Down) -> None:
             if entity == self.root and down.exit.reason is Reason.NORMAL:
-                # It came to its end, and with it the house.
-                self.left = True
+                # It came to its end, and with it the conversation.
+                self.stopping = True
             if down.exit.reason not in {Reason.CRASH, Reason.KILLED}:
-                agent = self._homes.pop(entity, "")
-                if agent and agent not in self._homes:
+                agent = self._agent_of.pop(entity, "")
+                if agent and agent not in self._agent_of:
                     self._retire(agent)
-            elif self.hall.leave(entity, shell) and shell.has_started:
+            elif self.ctx.leave(entity, shell) and shell.has_started:
                 # What it is told from now on is for its successor.
-                self.hall.awaited.add(entity)
+                self.ctx.awaited.add(entity)
                 return
             # One that could not even start will not be joined by anybody.
-            self.hall.awaited.discard(entity)
+            self.ctx.awaited.discard(entity)
 
         shell.watch(ended)
         return shell
 
     def _retire(self, agent: str) -> None:
         """Let go of what was kept for an agent that has ended, once none of its actors is left."""
-        if self.left or agent in self._homes.values():
+        if self.stopping or agent in self._agent_of.values():
             return
-        self.hall.trays.drop(agent)
+        self.ctx.caches.drop(agent)
         supervisor = self._agents.pop(agent, None)
         if supervisor is not None:
             supervisor.stop()
@@ -204,17 +204,17 @@ class House:
         """Have the session record what was done, so that a crash loop is seen across restarts."""
         operator.warning(
             "child_restarted",
-            conversation=self.hall.conversation,
+            conversation=self.ctx.conversation,
             child=child,
             reason=str(how),
             restarts=count,
         )
         # No two at once, so that each is told from the others.
-        self._noted = max(self.hall.offices.clock.now(), self._noted + 1)
+        self._last_restart = max(self.ctx.services.clock.now(), self._last_restart + 1)
         # The session's own is for its successor to write.
-        self.hall.awaited.add(child)
-        note = NoteRestart(child, str(how)[:MAX_REASON], count, self._noted)
-        self.hall.tell(self.root, note)
+        self.ctx.awaited.add(child)
+        note = NoteRestart(child, str(how)[:MAX_REASON], count, self._last_restart)
+        self.ctx.tell(self.root, note)
 
     def _given_up(self, agent: str, down: Down) -> None:
         """Tell the session that an agent could not be kept alive; one that ended was retired."""
@@ -222,12 +222,12 @@ class House:
             return
         if self._agents.get(agent) is down.ref:
             del self._agents[agent]
-        for entity in [entity for entity, home in self._homes.items() if home == agent]:
-            del self._homes[entity]
-            self.hall.give_up(entity)
-        if not self.left:
+        for entity in [entity for entity, home in self._agent_of.items() if home == agent]:
+            del self._agent_of[entity]
+            self.ctx.give_up(entity)
+        if not self.stopping:
             why = f"its actors kept crashing ({down.exit})"[:MAX_REASON]
-            self.hall.tell(self.root, ChildGone(agent, why))
+            self.ctx.tell(self.root, ChildGone(agent, why))
 
 
 MAX_REASON = 500

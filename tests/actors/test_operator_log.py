@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors.operator_log import add_redactor, log
 from actors.redaction.redactor import DEFAULT, Redactor
-from actors.report import keep_out, log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,11 +43,11 @@ def tell(caplog: pytest.LogCaptureFixture) -> Callable[[str], str]:
 def test_a_redactor_is_asked_once_however_often_it_is_named(tell: Callable[[str], str]) -> None:
     """Runtimes that are opened again and again with the same one make nothing dearer."""
     redactor = Counting([r"acct-\d+"])
-    keep_out(redactor)
+    add_redactor(redactor)
     tell("acct-1")
     once = redactor.asked
     for _ in range(100):
-        keep_out(redactor)
+        add_redactor(redactor)
     redactor.asked = 0
 
     assert tell("acct-1").startswith('{"redacted"')
@@ -66,7 +66,7 @@ def test_the_default_is_asked_once_however_many_runtimes_there_were(
         return text
 
     for _ in range(100):
-        keep_out(DEFAULT)
+        add_redactor(DEFAULT)
     monkeypatch.setattr(Redactor, "text", text)
     tell("hello")
 
@@ -76,7 +76,7 @@ def test_the_default_is_asked_once_however_many_runtimes_there_were(
 def test_a_redactor_that_is_gone_is_asked_no_more(tell: Callable[[str], str]) -> None:
     """What it replaced is of no concern once its runtime is gone."""
     redactor = Redactor([r"acct-\d+"])
-    keep_out(redactor)
+    add_redactor(redactor)
     before = tell("acct-1")
     del redactor
     gc.collect()

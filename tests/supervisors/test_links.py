@@ -6,22 +6,22 @@ import pytest
 
 from actors.errors import Dead
 from actors.process import KILLED, Answer, Down
-from supervisors.bonds import Bonds
+from supervisors.links import Links
 from tests.supervisors.cast import Manual, Worker
 
 
 def test_what_is_bound_to_the_dead_ends_at_once() -> None:
     """A child that was being started, and a question that was being taken, as it was killed."""
     manual = Manual()
-    bonds = Bonds()
+    links = Links()
     child, top = Worker("a", manual.lane), Worker("top", manual.lane)
     question = Answer()
-    bonds.end(Down("top", top.ref, KILLED))
+    links.end(Down("top", top.ref, KILLED))
 
-    bonds.adopt(child.ref)
-    bonds.owe(question, "top")
+    links.add_child(child.ref)
+    links.add_question(question, "top")
 
     assert child.exit == KILLED
     with pytest.raises(Dead):
         question.result()
-    assert len(bonds) == 0
+    assert len(links) == 0

@@ -13,14 +13,14 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from actors.clock import SECOND
+from actors.operator_log import log
 from actors.process import MAILBOX, SHUTDOWN, Down, Exit, Process, Reason, Ref
-from actors.report import log
 from runelog.errors import Refused
-from supervisors.bonds import Bonds, Promise
 from supervisors.child import Child
 from supervisors.child_spec import Flags, Shutdown, check_child, check_children
 from supervisors.errors import BadSpec, ChildNotStarted
 from supervisors.intensity import Intensity
+from supervisors.links import Links, Promise
 from supervisors.messages import State
 from supervisors.strategy import Strategy, Verdict, concerned, ends_too, verdict
 
@@ -56,7 +56,7 @@ class NotStarted(NamedTuple):
     """What lives on until the children that it did start have ended."""
 
 
-class Keeper(Process):
+class ChildManager(Process):
     """Has children, and keeps them alive."""
 
     def __init__(
@@ -104,8 +104,8 @@ class Keeper(Process):
         self._starting = True
         self.failed: ChildNotStarted | None = None
         """Why its start failed. It lives on until the children that did start have ended."""
-        self._bonds = Bonds()
-        self.watch(self._bonds.end)
+        self._links = Links()
+        self.watch(self._links.end)
 
     def _check(self, spec: ChildSpec) -> None:
         check_child(spec, self.flags)
@@ -245,10 +245,10 @@ class Keeper(Process):
             log.warning("start_failed", supervisor=self.name, child=child.id, error=str(error))
             if self._starting:
                 self.failed = ChildNotStarted(child.id, error)
-            lives_on = isinstance(process, Keeper) and process.failed and process.exit is None
+            lives_on = isinstance(process, ChildManager) and process.failed and process.exit is None
             return NotStarted(error, process.ref if process is not None and lives_on else None)
         child.state, child.ref, child.since = State.RUNNING, process.ref, self._clock.now()
-        child.asks = isinstance(process, Keeper)
+        child.asks = isinstance(process, ChildManager)
         self._living[process.ref] = child
         return None
 
@@ -262,11 +262,11 @@ class Keeper(Process):
             except Refused:
                 process.kill()
                 raise
-        self._bonds.adopt(process.ref)
+        self._links.add_child(process.ref)
         process.watch(self._told)
 
     def _told(self, down: Down) -> None:
-        self._bonds.release(down.ref)
+        self._links.remove_child(down.ref)
         self.ref.notify(down)
 
     def _stop_them(self, children: Sequence[Child]) -> Plan[None]:
