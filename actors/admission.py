@@ -1,19 +1,19 @@
-"""Whether turns may begin in this process: that ends a while before the process does."""
+"""Whether new turns may begin in this process; a process that drains admits none."""
 
 from __future__ import annotations
 
 
 class AdmissionGate:
-    """Open until somebody closes it, from whichever thread."""
+    """Open until it is closed, from any thread."""
 
     def __init__(self) -> None:
         """Begin open."""
         self._is_open = True
 
     def close(self) -> None:
-        """Let nothing more begin; what waits, waits for whoever opens the log next."""
+        """Admit no more turns: messages wait in the log until it is opened again."""
         self._is_open = False
 
     def admits(self, asked_in: str = "") -> bool:
-        """Tell whether a message may become a turn: also then, if it is asked in one that runs."""
+        """Return True if a message may begin a turn; one asked within a running turn always may."""
         return self._is_open or bool(asked_in)

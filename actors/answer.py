@@ -1,4 +1,4 @@
-"""What whoever asks an actor waits for: a pykka future that is answered once."""
+"""The answer that the caller of an actor waits for: a pykka future that is set once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Answer(pykka.Future[Any]):
-    """What whoever asked waits for. Only the first answer counts; a late one is dropped.
+    """What a caller waits for. Only the first answer counts; a later one is dropped.
 
     Not pykka's future for threads: each of those has a condition, which is most of what it costs.
     """
@@ -52,11 +52,11 @@ class Answer(pykka.Future[Any]):
         self.set_exception((type(error), error, None))
 
     def is_there(self) -> bool:
-        """Tell whether it has come."""
+        """Return True if it has come."""
         return self._given
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until it has come; tell whether it has."""
+        """Wait until it has come; return True if it has."""
         if self._given:
             return True
         patience = threading.TIMEOUT_MAX if timeout is None else max(timeout, 0.0)

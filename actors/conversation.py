@@ -1,10 +1,10 @@
-"""What the actors of one conversation share: their lane, the log, the passive entities, who is alive.
+"""What the actors of one conversation share: lane, log, write buffer, live actors, caches.
 
 All of it is used on the conversation's lane only, one message at a time, so nothing here is locked;
-fragments of streams are the one exception. What was decided is ordered at once, gathered in a buffer
-and waited for later: before something outside begins, and before a caller is answered. Whoever
-hears of a rune can only append behind it, so hearing of it before it is on disk changes nothing
-that a crash could take back.
+fragments of streams are the one exception. A decision is numbered and put into the write buffer at
+once. It is synced to disk later: before an external effect begins, and before a caller is answered.
+Other actors hear of a rune before it is on disk. That is safe: what they append goes behind it, so
+a crash that loses the rune loses what followed from it too.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ if TYPE_CHECKING:
 
 
 class StartingState(NamedTuple):
-    """An entity that was just born: its state, and how many runes its stream holds."""
+    """The state that an entity's actor starts with, from its birth or from the log."""
 
     state: Any
     version: int
+    """How many runes its stream holds."""
     event_id: int
-    """Of the last of them."""
+    """The event id of the last of them."""
     runes: tuple[Rune, ...] = ()
-    """Them, if it was born here and now."""
+    """The runes themselves, if the entity was just born in this process."""
 
 
 class Member(Protocol):
     """A live actor of the conversation, as the others see it."""
 
     def hear(self, event_id: int, rune: Rune) -> None:
-        """Take notice of a rune it observes."""
+        """Queue a rune that its entity observes, to be folded."""
         ...
 
     def tell(self, message: object, reply_to: Any = None) -> None:  # noqa: ANN401 -- pykka's
@@ -56,7 +57,7 @@ class Member(Protocol):
         ...
 
     replayed: bool
-    """Whether its state was read from the log: then there may have been one before it."""
+    """Whether its state was read from the log: then it may replace an actor that ended."""
     state: Any
     version: int
     """How many runes of its stream are in its state."""
@@ -67,7 +68,7 @@ class Member(Protocol):
         ...
 
     def wake(self) -> None:
-        """Have it look what is due."""
+        """Make it check what is due."""
         ...
 
     def missed(self, entity: str) -> None:
@@ -80,24 +81,24 @@ class Member(Protocol):
         ...
 
     def is_idle(self) -> bool:
-        """Tell whether nothing goes on that would be lost if it stopped now."""
+        """Return True if nothing is under way that would be lost if the actor stopped now."""
         ...
 
     def held_up(self) -> tuple[str, ...]:
-        """Name those that run for it and only wait for a human: they can be taken up again."""
+        """Return the entities that run for it and only wait for a human; they can be resumed."""
         ...
 
 
 class Children(Protocol):
-    """Whoever starts actors and keeps them alive."""
+    """Starts actors and restarts those that crash."""
 
     def ensure(self, kind: str, entity: str, agent: str) -> None:
-        """Have an actor run for an entity of an agent, if none does; it may take a moment."""
+        """Start an actor for an entity of an agent, if none runs; it may start later."""
         ...
 
 
 class _NoChildren:
-    """Starts no actor: the conversation has ended or sleeps."""
+    """Starts no actor: the conversation has ended or was passivated."""
 
     def ensure(self, kind: str, entity: str, agent: str) -> None:
         """Do nothing."""
@@ -105,7 +106,7 @@ class _NoChildren:
 
 @dataclass
 class PassiveEntity:
-    """An entity without an actor: the actor that decides for it folds it here."""
+    """An entity without an actor of its own; the actor that decides for it folds its runes."""
 
     kind: Kind
     state: Any
@@ -139,17 +140,16 @@ class Services:
     def decided(
         self, law: Lifecycle[Any, Any, Any, Any], state: object, command: object
     ) -> list[Rune]:
-        """Have a law decide on a command, without the secrets that are in it.
+        """Redact the secrets in a command, then let a law decide on it.
 
-        Everything that gets into the log comes through here, from apps, tools and operators alike,
-        except for what a model says while it says it: all runes are decided on commands, or on what
-        runes said before.
+        Every rune goes through here, whether an app, a tool or an operator caused it; the only
+        exception are the fragments of a model's answer, which are redacted as they stream in.
         """
         return [*law.decide(state, self.redactor.value(command))]
 
 
 class ConversationContext:
-    """Where the actors of one conversation meet."""
+    """What the actors of one conversation share. `conversation` is its id."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class ConversationContext:
         services: Services,
         kinds: Kinds,
     ) -> None:
-        """Open the conversation, for entities of these kinds."""
+        """Begin without any actor, for entities of these kinds."""
         self.conversation = conversation
         self.log = log
         self.lane = lane
@@ -168,7 +168,7 @@ class ConversationContext:
         self.kinds = kinds
         self.children: Children
         self.close: Callable[[], None] = _nothing
-        """Has everybody here end, and nobody started any more; for whoever keeps them alive."""
+        """Stops all actors and starts no more; set by the conversation's supervisor."""
         self._passive: dict[str, PassiveEntity] = {}
         self._members: dict[str, Member] = {}
         self._unstarted: dict[str, StartingState] = {}
@@ -178,46 +178,46 @@ class ConversationContext:
         """Entities whose actors are being started."""
         self._undelivered: dict[str, list[tuple[object, Any]]] = {}
         self.caches = SharedCaches()
-        """What one actor lays out for another."""
+        """What actors of the conversation keep in memory for each other."""
         self.buffer = WriteBuffer(log, conversation, self._on_append_lost)
         self.head_at_start = head_of(log, conversation)
-        """The last event there was before anybody was here."""
+        """The last event that the log had when this context was made."""
         self._snapshots = SnapshotPolicy(
             log, conversation, self.head_at_start, services.snapshot_every
         )
         self.active_at = services.clock.now()
-        """When something last happened here."""
+        """When something was last decided or answered."""
         self._answers: list[tuple[int, Callable[[], None], Callable[[Exception], None]]] = []
-        """The last event that each is about, how it is given, and how it fails."""
+        """Each waiting answer: the last event it depends on, how to give it, how to fail it."""
         self._flush_scheduled = False
 
-    # -- who is here --------------------------------------------------------------------------
+    # -- actors and entities ------------------------------------------------------------------
 
     def join(self, entity: str, member: Member) -> None:
-        """Come in: from now on this actor hears what its entity observes."""
+        """Register an actor: from now on it hears what its entity observes."""
         self._members[entity] = member
         self.awaited.discard(entity)
         for message, reply_to in self._undelivered.pop(entity, ()):
             member.tell(message, reply_to)
         if member.replayed:
-            # What the one before it was told may have ended with it.
+            # Messages to the actor that it replaces may be lost: others send them again.
             for name, other in [*self._members.items()]:
                 if name != entity:
                     other.missed(entity)
 
     def __contains__(self, entity: str) -> bool:
-        """Tell whether an entity has an actor here."""
+        """Return True if an entity has a live actor."""
         return entity in self._members
 
     def leave(self, entity: str, member: Member) -> bool:
-        """Go out; tell whether it was still in, and no successor has come already."""
+        """Unregister an actor; return False if it was not registered, or was replaced already."""
         if self._members.get(entity) is not member:
             return False
         del self._members[entity]
         return True
 
     def give_up(self, entity: str) -> None:
-        """Wait for an entity's actor no longer: none will come."""
+        """Fail the messages that wait for an entity's actor: it will not be started."""
         self.awaited.discard(entity)
         for message, reply_to in self._undelivered.pop(entity, ()):
             operator.debug("dead_letter", actor=entity, what=type(message).__name__)
@@ -225,7 +225,7 @@ class ConversationContext:
                 reply_to.fail(Dead(f"{entity} could not be kept alive"))
 
     def tell(self, entity: str, message: object, reply_to: Any = None) -> bool:  # noqa: ANN401 -- pykka's
-        """Send a message to an entity's actor, there or to come; tell whether there is one."""
+        """Send a message to an entity's actor, live or starting; return False if there is none."""
         member = self._members.get(entity)
         if member is not None:
             member.tell(message, reply_to)
@@ -237,11 +237,11 @@ class ConversationContext:
         return False
 
     def take_unstarted(self, entity: str) -> StartingState | None:
-        """Return the state of an entity that was born here and has no actor yet; only once."""
+        """Return and forget the state of an entity that was born here and has no actor yet."""
         return self._unstarted.pop(entity, None)
 
     def passive(self, entity: str) -> PassiveEntity:
-        """Return an entity that has no actor, as it is now."""
+        """Return the present state of an entity without an actor of its own."""
         passive = self._passive.get(entity)
         if passive is None:
             kind = self.kinds.passive(entity)
@@ -273,19 +273,19 @@ class ConversationContext:
         return tuple(each.approval_id for each in waiting if each.call_id == asker)
 
     def add_passive(self, entity: str, passive: PassiveEntity) -> None:
-        """Take in an entity that was just born and has no actor."""
+        """Keep the state of an entity without an actor of its own."""
         self._passive[entity] = passive
 
     def drop_passive(self, entity: str) -> None:
-        """Forget an entity that was decided for because its actors could not."""
+        """Forget an entity that another actor decided for because its own actors kept crashing."""
         self._passive.pop(entity, None)
 
     def forget_passive(self) -> None:
-        """Look them up in the log anew."""
+        """Forget all passive entities, so that they are read from the log again."""
         self._passive.clear()
 
     def find_passive(self, entity: str) -> PassiveEntity | None:
-        """Return an entity as it is now if it is one without an actor."""
+        """Return the present state of a passive entity; None for an entity with an actor."""
         passive = self._passive.get(entity)
         if passive is None and self.kinds.passive(entity) is not None:
             return self.passive(entity)
@@ -300,9 +300,9 @@ class ConversationContext:
         return StartingState(state, version, event_id)
 
     def is_idle(self) -> bool:
-        """Tell whether nobody here would miss anything if all went home; a human is not waited for.
+        """Return True if the conversation can be passivated; waiting for a human counts as idle.
 
-        What is waited for then has its deadline in the log, and wakes the conversation.
+        What is waited for has its deadline in the log, which wakes the conversation in time.
         """
         if self.awaited:
             return False
@@ -312,10 +312,10 @@ class ConversationContext:
         return not busy
 
     def clear(self) -> None:
-        """Drop what the actors here shared: all have ended, and others read it from the log.
+        """Drop what the actors shared, now that all have ended; it can be read from the log.
 
-        The supervisor of the actors and the conversation would otherwise hold each other, and all of it,
-        until the garbage collector looks for that.
+        This context and its supervisor refer to each other: without this, all of it would stay in
+        memory until the garbage collector runs.
         """
         self.children, self.close, self.buffer.on_failure = _NoChildren(), _nothing, _nothing
         self.caches.clear()
@@ -330,14 +330,14 @@ class ConversationContext:
 
     @property
     def broken(self) -> Exception | None:
-        """Why what is believed here is not what the log has."""
+        """The error that lost an append, so that states in memory differ from the log; or None."""
         return self.buffer.failed
 
     def append(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
         """Append to the conversation, and return the first event.
 
-        It is ordered now, and on disk when the conversation is next settled. `at_once`, the log is asked
-        now whether it takes it: whoever gave us what is in it waits to be told.
+        It has its event ids now, and is on disk after the next `sync`. With `at_once`, it goes to
+        the log now, so that the caller who waits for an answer learns if the log refuses it.
         """
         first = self.buffer.write(changes, at_once=at_once)
         if not self._flush_scheduled:
@@ -353,17 +353,17 @@ class ConversationContext:
         self.buffer.sync()
 
     def check(self) -> None:
-        """Raise if somebody here believes in what is not in the log: all begin anew from it."""
+        """Raise if an append was lost: states in memory are not those of the log."""
         self.buffer.check()
 
     def _on_append_lost(self) -> None:
-        """Have everybody here find out that what they believe in was not kept."""
+        """Wake every actor so that its next check fails, then stop the conversation."""
         self.lane.run(self._wake_all)
 
     def _wake_all(self) -> None:
         for member in [*self._members.values()]:
             member.wake()
-        # Behind that: what runs outside goes on if whoever waits for it fails, rather than stops.
+        # After that: an actor that fails leaves its running tools alone, one that stops ends them.
         self.lane.run(self.close)
 
     def announce(
@@ -385,36 +385,36 @@ class ConversationContext:
                 event_id += 1
 
     def _fold_unstarted(self, entity: str, event_id: int, rune: Rune) -> None:
-        """Have an entity that has no actor yet begin with what it observes meanwhile."""
+        """Fold a rune into the state that an entity's actor, not started yet, will start with."""
         found = self._unstarted[entity]
         state = self.kinds.births[type(found.runes[0])].lifecycle.apply(found.state, rune)
         runes = (*found.runes, rune)
         self._unstarted[entity] = StartingState(state, found.version + 1, event_id, runes)
 
     def _entity_states(self) -> Iterator[EntityState]:
-        """Yield how everybody here stands."""
+        """Yield the present state of every entity that is in memory."""
         for name, member in self._members.items():
             yield EntityState(member.kind, name, member.state, member.version)
         for name, passive in self._passive.items():
             yield EntityState(passive.kind, name, passive.state, passive.version)
 
     def answer(self, give: Callable[[], None], fail: Callable[[Exception], None]) -> None:
-        """Give an answer once nothing is left to do here and everything is on disk.
+        """Give an answer once the lane is idle and everything is on disk.
 
-        What follows from a message at once then shares a sync with it.
+        So a message and what follows from it at once share one sync.
         """
         self._answers.append((self.buffer.last, give, fail))
         if not self._flush_scheduled:
             self._schedule_flush()
 
     def _schedule_flush(self) -> None:
-        """Something happens here: see to it once nothing is left to decide."""
+        """Flush the buffer and give the answers once the lane is idle."""
         self._flush_scheduled = True
         self.active_at = self.services.clock.now()
         self.lane.when_idle(self._flush_and_answer)
 
     def _flush_and_answer(self) -> None:
-        """Nothing is left to decide: hand in what there is, and give the answers."""
+        """Append what is buffered, synced if an answer waits for it; then give the answers."""
         self._flush_scheduled = False
         answers, self._answers = self._answers, []
         try:
@@ -425,10 +425,10 @@ class ConversationContext:
                 self.buffer.flush()
             if snapshot:
                 self._snapshots.keep([*self._entity_states()])
-        except Exception as error:  # noqa: BLE001 -- whatever it was, nobody is told it was done
+        except Exception as error:  # noqa: BLE001 -- whatever it was, no caller is told that it was done
             operator.warning("not_kept", conversation=self.conversation, reason=str(error))
             kept = self._kept(error) if answers else 0
-            # What went wrong first: without room, the log itself is as good as ever.
+            # The first error is the cause: if the disk was full, later ones only follow from it.
             why = self.broken or error
             for last, give, fail in answers:
                 if last <= kept:
@@ -442,11 +442,11 @@ class ConversationContext:
     def _kept(self, error: Exception) -> int:
         """Return the last event that is on disk although there was no room for what followed it.
 
-        Whoever asked for that was served: told otherwise, they would ask for it a second time.
+        Commands up to it succeeded: a caller who was told otherwise would send them again.
         """
         if self.broken is not None:
             return self.buffer.kept
-        # Others may have written: the same numbers may be of something else.
+        # Another writer may have appended: the same event ids may be of other runes.
         return self.buffer.on_disk() if isinstance(error, LogFull) else 0
 
 

@@ -1,4 +1,4 @@
-"""A decision on its way into the log: what changes, in order, and what that makes of others."""
+"""A decision as an append: its runes as changes, in order, and the states that follow from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Author(Protocol):
-    """Whoever decided."""
+    """The entity that decided."""
 
     @property
     def kind(self) -> Kind:
@@ -29,14 +29,14 @@ class Author(Protocol):
     me: str
     version: int
     index_entry: tuple[bool, int | None] | None
-    """What the index says of it: whether it has work left, and its deadline; None if unknown."""
+    """Its entry in the index: whether it has work left, and its deadline; None if unknown."""
 
     event: int
     """The last event it knows of, 0 if none: that led to the decision."""
 
 
 class _OtherEntity:
-    """A passive entity, or a newborn, as this decision makes it."""
+    """A passive or a newborn entity, with what this decision makes of its state."""
 
     __slots__ = ("kind", "name", "passive", "runes", "state")
 
@@ -45,7 +45,7 @@ class _OtherEntity:
         self.kind = kind
         self.state = state
         self.passive = passive
-        """As the conversation has it until then; a newborn is none."""
+        """Its state before the decision; None for a newborn."""
         self.runes: list[Rune] = []
 
     def take(self, rune: Rune) -> None:
@@ -59,7 +59,7 @@ _NOWHERE: Final[tuple[None, None, list[Rune]]] = (None, None, [])
 
 
 class Decision:
-    """Lays out runes as changes; folds the passive entities and the newborn that they concern."""
+    """Turns placed runes into changes; folds the passive and newborn entities they concern."""
 
     def __init__(
         self,
@@ -68,18 +68,18 @@ class Decision:
         after: Any,  # noqa: ANN401 -- of whichever law
         placed: Sequence[Placed],
     ) -> None:
-        """Lay out what was decided and leads to `after`."""
+        """Prepare the append of runes that lead the author to the state `after`."""
         kind, me = author.kind, author.me
         self._ctx = ctx
         self._me = me
-        # What is in the buffer already, nobody else can have come between.
+        # No version is expected of streams in the buffer: no other writer can come between.
         self._touched = ctx.buffer.touched
         self._version = None if me in self._touched else author.version
-        """What the author's stream is expected to have; it is said once for each."""
+        """The version expected of the author's stream, given with its first change only."""
         self._parts: list[tuple[Routing, int | None, list[Rune]]] = []
-        """Consecutive runes of one place, and the version that the stream must have."""
+        """Consecutive runes of one routing, and the version that the stream must have."""
         self._others: dict[str, _OtherEntity | None] = {}
-        """Whoever else is written to; None for one whose own actor folds it."""
+        """Other entities that are written to; None for one whose own actor folds it."""
         self._births: list[_OtherEntity] = []
         self._passive: list[_OtherEntity] = []
         self.own: list[Rune] = []
@@ -91,12 +91,12 @@ class Decision:
         if self._others:
             decided = len(self.own)
             for birth in self._births:
-                # The passive after each: what one newborn makes due goes before what the next does.
+                # Passive entities after each birth: what one makes due goes before the next one's.
                 self._see_to(birth)
                 self._see_to_passive()
             if not self._births:
                 self._see_to_passive()
-            # What these decided at once, and it observes, it has not folded yet.
+            # The author has not folded yet what the others decided and it observes.
             for rune in self.own[decided:]:
                 after = kind.lifecycle.apply(after, rune)
             self._note(notes)
@@ -111,7 +111,7 @@ class Decision:
     # -- laying out ---------------------------------------------------------------------------
 
     def _lay_out(self, placed: Sequence[Placed]) -> None:
-        """Add runes behind what is there; whoever they concern beside the author folds them."""
+        """Add runes; fold them into the other entities that own or observe them."""
         parts, others, own, me = self._parts, self._others, self.own, self._me
         at, _, runes = parts[-1] if parts else _NOWHERE
         for place, each in placed:
@@ -149,7 +149,7 @@ class Decision:
         return self._ctx.stamp(kind.lifecycle, state, rune)
 
     def _meet(self, owner: str, rune: Rune) -> int | None:
-        """Find out who is written to; return the version that its stream must have."""
+        """Look up an entity that is written to; return the version that its stream must have."""
         passive = self._ctx.find_passive(owner)
         if passive is not None:
             other = self._others[owner] = _OtherEntity(owner, passive.kind, passive.state, passive)
@@ -165,22 +165,22 @@ class Decision:
         return 0
 
     def _see_to_passive(self) -> None:
-        """Let each of the passive entities decide at once what is due internally."""
+        """Let each passive entity decide at once what is due internally."""
         for passive in self._passive:
             self._see_to(passive)
 
     def _see_to(self, other: _OtherEntity) -> None:
-        """Let a newborn, or a passive entity, decide at once what is due internally."""
+        """Let an entity decide at once what is due internally."""
         kind = other.kind
-        # Mostly there is nothing: that is found out first.
+        # Checked first because mostly nothing is due.
         if kind.internal and (due := kind.lifecycle.due(other.state)):
             stamp = self._ctx.stamp if kind.lifecycle.enforced else None
             self._lay_out(kind.cascaded(other.name, other.state, (), due, stamp)[1])
 
-    # -- what the index is told ---------------------------------------------------------------
+    # -- index entries ------------------------------------------------------------------------
 
     def _note(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
-        """Say of each of the others whether it has work left, and by when, where that is new."""
+        """Add the index entries of the other entities that have changed."""
         for birth in self._births:
             if birth.kind.is_open(birth.state):
                 notes[birth.name] = (True, birth.kind.deadline(birth.state))
@@ -198,7 +198,7 @@ class Decision:
         context: tuple[str | None, str | None],
         cause: int,
     ) -> list[Change]:
-        """Return all of it as changes; the first one of each entity has what is index_entry of it."""
+        """Return all of it as changes; the first one of each entity has its index entry."""
         changes = []
         births, others = self._births, self._others
         agent, turn = context
@@ -223,7 +223,7 @@ class Decision:
                 )
             )
         if notes:
-            # What is left is of the author, if all that it decided is for others.
+            # What is left is the author's own entry, if it decided only for others.
             is_open, by = notes[self._me]
             agent, turn = context
             changes.append(
@@ -243,7 +243,7 @@ class Decision:
     # -- afterwards ---------------------------------------------------------------------------
 
     def believe(self, last: int) -> dict[str, StartingState]:
-        """Take over what became of the passive entities; return the newborn as they are after `last`."""
+        """Take over the states of passive entities; return those of newborn ones with actors."""
         ctx, tells = self._ctx, is_info_enabled()
         for other in self._passive:
             passive = other.passive

@@ -2,7 +2,7 @@
 
 A machine is one folder that ends in one `KIND`, and one line in the catalogue. Everything else asks
 the kind: nothing outside a kind's folder tests the prefix of an id or lists machines by name. Apps
-bring machines of their own through the same door.
+bring machines of their own the same way.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Kind:
     audience: Callable[[StrEnum], str] = field(default=_on_error)
     """Who is told of a transition into a phase: `user` or `internal`."""
     summary: Callable[[Any], str] = field(default=_phase)
-    """One line for lists, the tree and the page."""
+    """One line for lists, the tree and reports."""
     stuck: Mapping[str, float] = field(default_factory=dict)
     """Seconds after which an entity that is still in a phase is reported as stuck."""
     on_close: OnClose = "cancel"

@@ -1,7 +1,7 @@
-"""What an operator is told: structlog on top of the standard logger `runefold`.
+"""The log for operators: structlog on top of the standard logger `runefold`.
 
-A library does not configure its host's logging. The fields of each event are in the record's
-`extra`, whoever formats it. Secrets are replaced here as they are in the log of runes.
+A library does not configure its host's logging: the fields of each event are in the record's
+`extra`, for any handler to format. Secrets are redacted here as they are in the log of runes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Redaction:
         return value
 
     def redacted(self, value: Any) -> Any:  # noqa: ANN401 -- whatever is logged
-        """Return a field as it may be told: what is no plain value is written by its handler."""
+        """Return a field without secrets; a value of another type is checked by its text."""
         if value is None or isinstance(value, _PLAIN):
             return self.value(value)
         text = str(value)
@@ -80,7 +80,7 @@ _logger.addFilter(_redaction.filter)
 
 
 def add_redactor(redactor: Redactor) -> None:
-    """Have what this one replaces replaced in what operators are told too, while it is in use."""
+    """Apply a redactor to what is logged for operators too, as long as it is in use."""
     _redaction.add(redactor)
 
 
@@ -99,4 +99,4 @@ log: Final[Any] = structlog.wrap_logger(
 
 
 is_info_enabled: Final = functools.partial(_logger.isEnabledFor, logging.INFO)
-"""Tells whether anybody listens to transitions: to describe them costs time."""
+"""Returns True if transitions are logged at all: to describe them costs time."""

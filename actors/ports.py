@@ -68,14 +68,14 @@ class Job(Protocol):
 
 
 class Awaited(Protocol):
-    """Something that somebody at the edge waits for."""
+    """Something that a caller outside of the actors waits for."""
 
     def is_there(self) -> bool:
-        """Tell whether it has come."""
+        """Return True if it has come."""
         ...
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until it has come; tell whether it has."""
+        """Wait until it has come; return True if it has."""
         ...
 
 

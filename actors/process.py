@@ -111,7 +111,7 @@ class Process(pykka.Actor):
         self._in_hand: tuple[Any, Answer | None] | None = None
         """The message that is being handled."""
         self._is_asked = False
-        """Whether somebody waits for what comes of it."""
+        """Whether a caller waits for the answer to the present message."""
         self._watchers: list[Callable[[Down], None]] = []
         self._launched = False
         self._started = False
@@ -295,9 +295,9 @@ class Process(pykka.Actor):
         self._in_hand, self._is_asked = None, False
 
     def _reply(self, reply_to: Answer | None, answer: object) -> None:
-        """Give whoever asked the answer; a refusal is raised where it was asked.
+        """Give the caller the answer; a refusal is raised at the caller's side.
 
-        Nobody may have asked: then there is one only if it says more than that it was done.
+        Without a caller there is an answer only if it says more than that it was done.
         """
         if reply_to is not None:
             if isinstance(answer, Refused):
@@ -306,7 +306,7 @@ class Process(pykka.Actor):
                 reply_to.set(answer)
 
     def _fail(self, message: object, reply_to: Answer | None, how: Exit) -> None:
-        """Tell whoever asked that it ended over their message."""
+        """Tell the caller that the actor ended while it handled the message."""
         if reply_to is not None:
             crashed = Crashed(f"{self.name} ended at {type(message).__name__}: {how}")
             crashed.__cause__ = how.error

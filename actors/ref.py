@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from actors.process import Process
 
 ASK_TIMEOUT: Final = 30.0
-"""How many seconds whoever asks waits for an answer, unless they say."""
+"""How many seconds a caller waits for an answer by default."""
 
 
 class Ref:
@@ -38,7 +38,7 @@ class Ref:
         return f"<{self.name}: {'alive' if how is None else how}>"
 
     def let_go(self, how: Exit) -> None:
-        """Know of the actor only how it ended, so that it goes as soon as nobody else needs it.
+        """Forget the actor and keep only how it ended, so that its memory is freed.
 
         Held by what it holds itself, it would be there until Python looks for such circles, which
         takes long if each of the short-lived actors is one.
@@ -46,7 +46,7 @@ class Ref:
         self._exit, self._process = how, None
 
     def is_alive(self) -> bool:
-        """Tell whether it has not ended yet."""
+        """Return True if it has not ended yet."""
         process = self._process
         return process is not None and process.exit is None
 
@@ -97,7 +97,7 @@ class Ref:
             process.kill()
 
     def watch(self, told: Callable[[Down], None]) -> None:
-        """Have `told` called once it has ended. It must be quick, such as to tell somebody."""
+        """Call `told` once the actor has ended. It must be quick, such as to send a message."""
         process = self._process
         if process is not None:
             process.watch(told)
@@ -107,7 +107,7 @@ class Ref:
 
 
 def tell_watcher(told: Callable[[Down], None], down: Down) -> None:
-    """Tell somebody of an end; what comes of that is theirs."""
+    """Call a watcher with an actor's end; an error in it does not concern the actor."""
     try:
         told(down)
     except BaseException:  # noqa: BLE001 -- the next one is to be told whatever this one does
@@ -115,7 +115,7 @@ def tell_watcher(told: Callable[[Down], None], down: Down) -> None:
 
 
 def dead_letter(name: str, message: object, reply_to: Answer | None) -> None:
-    """Take note of a message that nobody will handle; whoever waits for an answer is told."""
+    """Log a message that no actor will handle, and fail it if a caller waits for the answer."""
     if reply_to is not None:
         reply_to.fail(Dead(f"{name} has ended: {type(message).__name__} was not handled"))
     else:

@@ -1,4 +1,4 @@
-"""What the actors of one conversation lay out for each other. A crash takes it, not the log."""
+"""What the actors of one conversation keep in memory for each other; a crash loses it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ T = TypeVar("T")
 
 
 class SharedCache(Generic[T]):
-    """One kind of thing that is laid out, each under the id of whoever it is of."""
+    """The key of one cache, and the type of its values, which are kept by entity id."""
 
     __slots__ = ()
 
 
 class SharedCaches(dict[SharedCache[Any], dict[str, Any]]):
-    """All that is laid out in one conversation, by kind: `caches[TOOLSETS]["agt_1"]`."""
+    """The caches of one conversation: `caches[TOOLSETS]["agt_1"]`."""
 
     if TYPE_CHECKING:
 
         def __getitem__(self, cache: SharedCache[T], /) -> dict[str, T]:
-            """Return what is laid out of one kind."""
+            """Return one cache."""
 
     def __missing__(self, cache: SharedCache[T]) -> dict[str, T]:
-        """Begin a kind with nothing."""
+        """Begin a cache, empty."""
         found: dict[str, T] = {}
         self[cache] = found
         return found
 
     def drop(self, entity: str) -> None:
-        """Take away whatever is laid out under an id."""
-        for laid_out in self.values():
-            laid_out.pop(entity, None)
+        """Remove an entity from every cache."""
+        for cache in self.values():
+            cache.pop(entity, None)

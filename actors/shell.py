@@ -75,7 +75,7 @@ class Shell(Process):
         self._warned: int | None = None
         """When operators were warned last that time runs short."""
         self.index_entry: tuple[bool, int | None] | None = None
-        """What the index says of this entity: whether it has work left, and its deadline.
+        """This entity's entry in the index: whether it has work left, and its deadline.
 
         None if that is not known: what an entity observes changes it without an append of its own.
         """
@@ -105,20 +105,20 @@ class Shell(Process):
         """Take notice of a rune that was folded here and now, not in a replay."""
 
     def near(self) -> int | None:
-        """Return when most of the time that it has will have passed; None if that worries nobody.
+        """Return when most of its time limit will have passed; None if no warning is needed.
 
         Operators are warned then. It is asked for with each new deadline, and so has to be quick.
         """
         return None
 
     def answered(self) -> object:
-        """Return what whoever asked is told once their command was carried out."""
+        """Return the answer for the caller of a command that was carried out."""
         return self.state
 
     # -- beginning ----------------------------------------------------------------------------
 
     def on_start(self) -> None:
-        """Take over the state from whoever gave birth to the entity, or from the log."""
+        """Take over the state from the entity's birth, or read it from the log."""
         born = self.ctx.take_unstarted(self.me)
         self.replayed = born is None
         if born is None:
@@ -126,7 +126,7 @@ class Shell(Process):
             self._in_doubt = True
         self.state, self.version, self.event, runes = born
         if self.replayed:
-            # Of one that is over, its last actor has told.
+            # The last actor of an entity that is over has logged all of it.
             if not self.kind.lifecycle.is_over(self.state):
                 TransitionLog(self.ctx, self.kind, self.me).log_missed(self._agent, self.event)
         else:
@@ -137,14 +137,14 @@ class Shell(Process):
         self.wake()
 
     def on_stop(self) -> None:
-        """Leave the conversation; of one that is over nothing more will be told."""
+        """Unregister; of an entity that is over nothing more will be logged."""
         self._disarm()
         if self.kind.lifecycle.is_over(self.state):
             forget_logged(self.ctx, self.me)
         self.ctx.leave(self.me, self)
 
     def on_failure(self, *_about: object) -> None:
-        """Stand still. Whoever keeps us alive shows us out: the next one reads the log."""
+        """Do nothing more: the supervisor unregisters this actor, and the next reads the log."""
         self._disarm()
 
     def _disarm(self) -> None:
@@ -195,7 +195,7 @@ class Shell(Process):
         try:
             return self.carry_out(command)
         except Refused as unfit:
-            # What cannot be stored is for whoever asked to hear. Among ourselves it is a mistake.
+            # A caller is told what cannot be stored. From another actor it is a bug.
             if not self._is_asked:
                 raise
             return unfit
@@ -226,7 +226,7 @@ class Shell(Process):
                 self.believed(rune)
 
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
-        """Take notice of what was folded here and now, and tell operators of it."""
+        """Call `believed` for runes that were just folded, and log their transitions."""
         if is_info_enabled():
             self._log_transitions(before, runes)
         for rune in runes:
@@ -319,7 +319,7 @@ class Shell(Process):
             self.ctx.drop_passive(entity)
 
     def _ended(self, kind: Kind, entity: str, before: Any, after: Any) -> list[Placed]:  # noqa: ANN401 -- any law's
-        """Return what the root is told of a child that has come to its end."""
+        """Return the rune that tells the root that a child has come to its end."""
         ctx, law = self.ctx, kind.lifecycle
         if not ctx.kinds.is_child(kind) or law.is_over(before) or not law.is_over(after):
             return []
@@ -352,7 +352,7 @@ class Shell(Process):
         decision = Decision(ctx, self, state, placed)
         changes, own, index_entry = decision.changes, decision.own, decision.index_entry
         try:
-            # Whoever waits for an answer is told if the log does not take it.
+            # A caller that waits for an answer is told if the log does not take it.
             first = ctx.append(changes, at_once=self._is_asked)
         except WrongVersion:
             self._refold()
@@ -372,7 +372,7 @@ class Shell(Process):
         return True
 
     def _refold(self) -> None:
-        """Begin again from the log: somebody else wrote to one of our streams."""
+        """Read the state from the log again: another writer appended to one of the streams."""
         self._news.clear()
         self.state, self.version, self.event, _ = self.ctx.replayed(self.kind, self.me)
         self.ctx.forget_passive()
@@ -402,9 +402,9 @@ class Shell(Process):
             self.stop(NORMAL)
 
     def _commits(self, due: Sequence[Any]) -> bool:
-        """Decide what is due internally; tell whether anything was.
+        """Decide what is due internally; return True if anything was.
 
-        A newborn was at its end as soon as it was born, for instance.
+        For instance, an entity may be at its end as soon as it is born.
         """
         internal = self.kind.internal
         for effect in due:
@@ -414,7 +414,7 @@ class Shell(Process):
         return False
 
     def _begin(self, due: Sequence[Any]) -> bool:
-        """Perform what is not under way; tell whether that changed what is due."""
+        """Perform what is not under way; return True if that changed what is due."""
         before, under_way, external = self.state, self._under_way, self.kind.external
         for effect in due:
             if effect not in under_way:
@@ -427,15 +427,15 @@ class Shell(Process):
         return False
 
     def is_done(self) -> bool:
-        """Tell whether nothing is left to do or to answer, so that this actor may end."""
+        """Return True if nothing is left to do or to answer, so that this actor may end."""
         return not self._mail and not self.kind.lifecycle.table[self.state.phase]
 
     def is_idle(self) -> bool:
-        """Tell whether nothing goes on that would be lost if this actor stopped now."""
+        """Return True if nothing is under way that would be lost if this actor stopped now."""
         return not (self.waiting or any(type(e) in self.kind.external for e in self._under_way))
 
     def held_up(self) -> tuple[str, ...]:
-        """Name those that run for it and only wait for a human: they can be taken up again."""
+        """Return the entities that run for it and only wait for a human; they can be resumed."""
         return ()
 
     def missed(self, entity: str) -> None:

@@ -1,6 +1,6 @@
-"""Snapshots of a conversation that is alive, so that waking it reads few runes however old it is.
+"""When snapshots of a conversation are taken, so that waking it reads few runes however old it is.
 
-Each so many runes, the states of its entities are kept beside the log. They are a cache: one that
+Every so many runes, the states of its entities are saved beside the log. They are a cache: one that
 is missing, damaged or of another history is not used, and the runes are read instead.
 """
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from runelog.replay import Replayed
 
 SNAPSHOT_EVERY: Final = 1_000
-"""How many runes of a conversation are between two snapshots, if nobody says otherwise."""
+"""How many runes of a conversation are between two snapshots, unless an app sets it."""
 FEW: Final = 10
 """A stream with no more runes than this is as quickly read as a snapshot of it."""
 
 
 class EntityState(NamedTuple):
-    """How an entity stands."""
+    """The present state of an entity."""
 
     kind: Kind
     name: str
@@ -34,10 +34,10 @@ class EntityState(NamedTuple):
 
 
 class SnapshotPolicy:
-    """The snapshots of one conversation; of a log that has no place for them, none."""
+    """Takes and reads the snapshots of one conversation; none if the log has no place for them."""
 
     def __init__(self, log: Log, conversation: str, head: int, every: int) -> None:
-        """Keep one each `every` runes, the first when that many have come behind `head`."""
+        """Take one every `every` runes, the first when that many have come after `head`."""
         self._log = log
         self._conversation = conversation
         self._every = every
@@ -55,11 +55,11 @@ class SnapshotPolicy:
         )
 
     def is_due(self, head: int) -> bool:
-        """Tell whether enough has happened since the last snapshot."""
+        """Return True if enough runes have come since the last snapshot."""
         return head >= self._next and self._log.snapshots is not None
 
     def keep(self, entities: Sequence[EntityState]) -> None:
-        """Keep how everybody stands; all that led there must be on disk."""
+        """Save the states of entities; all runes that led to them must be on disk."""
         head = self._log.conversation(self._conversation).head
         self._next = head + self._every
         snapshots = self._log.snapshots

@@ -207,9 +207,9 @@ class ThreadLane:
         self._scheduler.start(self)
 
     def drain(self, here: _Worker) -> bool:
-        """Run what there is, on this thread, but not for too long; tell whether there is more."""
+        """Run what there is, on this thread, but not for too long; return True if there is more."""
         for _ in range(BURST):
-            # Looked at before each one: a job for the dry lane may have made it wet again.
+            # Checked before each one: a job for the idle lane may have given it new jobs.
             jobs = self._jobs
             if jobs:
                 # Others only add: what is seen here stays until it is taken, by us alone.
@@ -368,7 +368,7 @@ class ThreadScheduler:
             self._work += 1
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:
-        """Wait at the edge for what an actor will answer; tell whether it came in time."""
+        """Wait at the edge for what an actor will answer; return True if it came in time."""
         self.home.check()
         self._pool.pass_on()
         return awaited.wait(timeout)

@@ -1,9 +1,9 @@
-"""What an operator is told of each transition: who moved from where to where, why, by whom.
+"""Logs each transition for operators: which entity, from which phase to which, why, by whom.
 
-A transition is a rune for which a table has a row, whoever decided it: a parent that gave birth, a
-child that was observed, or the entity itself. It is told where it is folded, so that each is told
-once. What an actor reads from the log when it comes, it tells of if nobody in its conversation was
-there to do so before. Time that runs short is told of as well, and it is no transition.
+A transition is a rune for which a table has a row. The entity itself may have decided it, or its
+parent, or a child that it observes. It is logged where it is folded, so each is logged once. What
+an actor reads from the log when it starts is logged then, if no actor of this process did before.
+A warning that time runs short is logged here too; it is no transition.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 LOGGED: Final = SharedCache[int]()
-"""The last event that was told of, by entity."""
+"""The last event that was logged, by entity."""
 
 
 INTERNAL: Final = "internal"
 
 
 class PhaseTracker:
-    """Where one entity stands, as far as its table tells, and what is told when it moves."""
+    """Follows one entity through the phases of its table, and logs each transition."""
 
     def __init__(self, ctx: ConversationContext, entity: Kind, me: str, phase: StrEnum) -> None:
         """Begin in a phase."""
@@ -43,7 +43,7 @@ class PhaseTracker:
         self.phase = phase
 
     def take(self, rune: Rune, agent: str | None, *, silently: bool = False) -> None:
-        """Move on if the table has a row for the rune, and say so."""
+        """Move to the next phase and log it, if the table has a row for the rune."""
         origin, table = self.phase, self._entity.lifecycle.table
         if type(rune) not in table[origin] or type(rune) in self._entity.pieces:
             return
@@ -67,10 +67,10 @@ class PhaseTracker:
 
 
 class TransitionLog:
-    """Tells operators how the entity of one actor gets on."""
+    """Logs the transitions of one entity."""
 
     def __init__(self, ctx: ConversationContext, entity: Kind, me: str) -> None:
-        """Begin before the entity has done anything."""
+        """Begin before the entity's first transition."""
         self._ctx = ctx
         self._entity = entity
         self._me = me
@@ -78,9 +78,9 @@ class TransitionLog:
     def log_runes(
         self, phase: StrEnum, runes: Iterable[Rune], agent: str | None, event: int
     ) -> None:
-        """Tell of runes folded here and now, the first in `phase`, up to `event`.
+        """Log runes that were just folded, the first in `phase`, up to `event`.
 
-        For whoever has asked whether anybody listens.
+        Callers check `is_info_enabled` first.
         """
         tracker = PhaseTracker(self._ctx, self._entity, self._me, phase)
         for rune in runes:
@@ -88,7 +88,7 @@ class TransitionLog:
         self._ctx.caches[LOGGED][self._me] = event
 
     def log_missed(self, agent: str | None, event: int) -> None:
-        """Tell of what was folded from the log, and came after what was told before."""
+        """Log what was folded from the log and has not been logged before."""
         logged = self._ctx.caches[LOGGED].get(self._me, self._ctx.head_at_start)
         if event > logged and is_info_enabled():
             tracker = PhaseTracker(
@@ -100,7 +100,7 @@ class TransitionLog:
 
 
 def forget_logged(ctx: ConversationContext, name: str) -> None:
-    """Forget what was told of an entity that is over."""
+    """Forget up to where an entity was logged, once it is over."""
     ctx.caches[LOGGED].pop(name, None)
 
 
@@ -112,7 +112,7 @@ def warn_time_short(
     by: int,
     of: str = "",
 ) -> None:
-    """Warn that most of the time has passed that somebody has; `of` says which, if not its own."""
+    """Warn that most of a time limit has passed; `of` names it, if it is not the phase's."""
     log.warning(
         "time_runs_short",
         time=_moment(ctx.services.clock.now()),
@@ -132,7 +132,7 @@ def _moment(nanoseconds: int) -> str:
 
 
 def log_birth(ctx: ConversationContext, name: str) -> None:
-    """Tell of an entity that was born here and has come to its end without an actor."""
+    """Log an entity that was born here and came to its end without an actor."""
     born = ctx.take_unstarted(name)
     if born is not None and is_info_enabled():
         entity = ctx.kinds.births[type(born.runes[0])]

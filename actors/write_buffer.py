@@ -1,9 +1,9 @@
-"""What a conversation has decided and not handed to the log yet.
+"""What a conversation has decided and not appended to the log yet.
 
-Decisions follow from each other, and nobody outside may learn of one before it is on disk. So they
-are gathered in a buffer, numbered as the log will number them, and handed in together: when something
-outside is about to begin, when somebody is to be answered, or when there is nothing left to decide.
-All of a buffer is in the log, or none of it. Streams write from threads of their own, hence the lock.
+Decisions follow from each other, and nothing outside may learn of one before it is on disk. So they
+are buffered, numbered as the log will number them, and appended together: when an external effect
+is about to begin, when a caller is to be answered, or when nothing is left to decide. A buffer is
+appended as a whole or not at all. Streams write from threads of their own, hence the lock.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from runelog.rune import Change
 
 LONGEST: Final = 256
-"""How many changes a buffer takes before it is handed in anyhow."""
+"""How many changes a buffer takes before it is flushed in any case."""
 
 
 class Overtaken(LogFailed):
-    """Somebody else wrote to the conversation: what is in the log has other numbers than we told.
+    """Another writer appended to the conversation, so the event ids given out here are wrong.
 
-    Nothing is wrong with the log. Whoever begins anew from it is right again.
+    Nothing is wrong with the log: actors that restart from it have the right ids again.
     """
 
 
 class WriteBuffer:
-    """The buffer of one conversation: nobody else may write to that while it is used."""
+    """The write buffer of one conversation, and its only writer while it is used."""
 
     def __init__(self, log: Log, conversation: str, on_failure: Callable[[], None]) -> None:
         """Begin empty; `on_failure` is called, on any thread, when a buffer could not be kept."""
@@ -45,17 +45,17 @@ class WriteBuffer:
         self.touched: set[str] = set()
         """The entities whose streams are longer with this buffer than they are in the log."""
         self.failed: Exception | None = None
-        """Why a buffer was lost: what is believed since then is not what the log has."""
+        """The error that lost a buffer: since then, states in memory differ from the log."""
         self.kept = 0
         """The last event that is on disk as it was numbered here, if there was no room for more."""
-        # Whoever was here before us may have left something that is not on disk yet.
+        # An earlier writer of this process may have left appends that are not on disk yet.
         self._unsynced = True
 
     def write(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
-        """Write behind what is there; return the first event. `at_once`, it goes to the log now.
+        """Add changes to the buffer; return the first event. `at_once`, append them now.
 
-        What goes there now may be refused, and then nothing has happened. If there is no room for
-        it, all is lost: it may be that the log lost what it took before, and says so but once.
+        What is appended now may be refused, and then nothing has happened. If the disk is full, the
+        buffer has failed: the log may have lost earlier appends too, and reports that only once.
         """
         with self._lock:
             if self.failed is not None:
@@ -88,7 +88,7 @@ class WriteBuffer:
 
     @property
     def last(self) -> int:
-        """The last event, as far as anybody wrote here; 0 if nobody did."""
+        """The last event that was written here; 0 if there was none."""
         return self._last or 0
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class WriteBuffer:
             raise LogFailed(msg) from self.failed
 
     def flush(self) -> None:
-        """Give the log what is in the buffer; it is on disk soon."""
+        """Append what is buffered, without waiting until it is on disk."""
         with self._lock:
             if self.failed is not None:
                 self.check()
@@ -137,7 +137,7 @@ class WriteBuffer:
             self._check_kept(head_of(self._log, self._conversation))
 
     def _check_kept(self, head: int) -> None:
-        """Raise if the log has less than it took: of that it tells but once, and perhaps others."""
+        """Raise if the log has less than it took; it reports that only once, perhaps to others."""
         if self._last is not None and head < self._last:
             msg = (
                 f"there was no room for what was decided in {self._conversation} after event {head}"
@@ -152,17 +152,17 @@ class WriteBuffer:
             raise
 
     def fail(self, error: Exception, head: int | None = None) -> None:
-        """Take notice that what is believed is not what the log has, or not behind event `head`."""
+        """Record that states in memory differ from the log, from the event after `head` on."""
         if self.failed is None:
             self.failed = error
             if isinstance(error, LogFull):
-                # Now: whoever begins anew from the log goes on with the same numbers.
+                # Read now: actors that restart from the log reuse the event ids after it.
                 there = self.on_disk()
                 self.kept = there if head is None else min(there, head)
             self.on_failure()
 
     def on_disk(self) -> int:
-        """Return the last event that is on disk; 0 if that cannot be told."""
+        """Return the last event that is on disk; 0 if that cannot be found out."""
         try:
             self._log.flush(self._conversation)
             return head_of(self._log, self._conversation)

@@ -1,9 +1,8 @@
 """Starting children, stopping them, and starting them again: what a supervisor does, as plans.
 
-A *plan* is a generator that yields the children whose end it waits for. It never waits on its lane:
-the children may run on the same one. Who carries plans out, one at a time, is `supervisor`. What
-needs to wait for nobody is done at once, without a plan: most of what happens to short-lived
-children is that.
+A *plan* is a generator that yields the children whose end it waits for. It never blocks its lane:
+the children may run on the same one. `supervisor` carries plans out, one at a time. What need not
+wait for any child is done at once, without a plan: that is the usual case of short-lived children.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class NotStarted(NamedTuple):
 
 
 class ChildManager(Process):
-    """Has children, and keeps them alive."""
+    """Starts, stops and restarts children."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class ChildManager(Process):
             self._check(spec)
         self._dynamic = self.flags.strategy == Strategy.SIMPLE_ONE_FOR_ONE
         self._specs = specs
-        """Of the children it begins with; of a dynamic one, the template."""
+        """The specs of the children it begins with; of a dynamic supervisor, the template."""
         self._children: dict[str, Child] = {}
         """By id, or by key, in the order of their start."""
         self._living: dict[Ref, Child] = {}
@@ -96,11 +95,11 @@ class ChildManager(Process):
         self._on_restart = on_restart
         self._intensity = Intensity(self.flags.intensity, round(self.flags.period * SECOND))
         self._plan: Plan[None] | None = None
-        """What is under way."""
+        """The plan that is being carried out."""
         self._awaited: set[Ref] = set()
-        """Those whose end it waits for."""
+        """The children whose end the plan waits for."""
         self._later: deque[tuple[object, Promise | None]] = deque()
-        """What has come in since."""
+        """Messages that wait until the plan is done."""
         self._starting = True
         self.failed: ChildNotStarted | None = None
         """Why its start failed. It lives on until the children that did start have ended."""
@@ -162,7 +161,7 @@ class ChildManager(Process):
                 "too_many_restarts", supervisor=self.name, child=child.id, exit=str(child.last)
             )
             self._part(child)
-            # As in OTP it ends in order; of what it does is for whoever is told of its end.
+            # As in OTP it ends in order; the error is for those that watch it.
             yield from self._leave_all(Exit(Reason.SHUTDOWN, child.last.error))
             return
         self._count(child, now)
@@ -201,7 +200,7 @@ class ChildManager(Process):
         if self._on_restart is not None:
             try:
                 self._on_restart(child.id, child.last, child.restarts)
-            except Exception:  # noqa: BLE001 -- whoever writes it down does not decide about it
+            except Exception:  # noqa: BLE001 -- an error in the callback does not stop a restart
                 log.exception("restart_not_noted", supervisor=self.name, child=child.id)
 
     def _start_group(self, failed: Child) -> Plan[None]:
@@ -209,12 +208,12 @@ class ChildManager(Process):
         for id_ in concerned(self.flags.strategy, [*self._children], failed.id):
             member = self._children[id_]
             if member.state is State.RUNNING:
-                continue  # somebody added it while the others waited
+                continue  # it was added while the others waited
             error = yield from self._start(member)
             if error is not None:
                 member.state = State.RESTARTING
                 member.last = Exit(Reason.CRASH, error)
-                # Behind what has come in: it may be that this child is to be stopped, or we are.
+                # After the messages that wait: one may ask to stop this child, or this supervisor.
                 self.ref.notify(TryAgain(member))
                 return
 
@@ -253,7 +252,7 @@ class ChildManager(Process):
         return None
 
     def _attach(self, process: Process) -> None:
-        """Hear of its end, and have it end with us; make it known by its name."""
+        """Watch a child, link its end to the supervisor's, and register its name."""
         if self._registry is not None:
             try:
                 # Before its start, so that what it is told meanwhile waits in its mailbox; before
@@ -293,7 +292,7 @@ class ChildManager(Process):
             self._part(child)
 
     def _part(self, child: Child) -> None:
-        """Take notice that a child does not run; forget it if nothing is to be remembered."""
+        """Record that a child does not run; forget it if it is dynamic or temporary."""
         if child.pause is not None:
             child.end_pause()
         child.state = State.STOPPED

@@ -1,14 +1,14 @@
-"""Who keeps the actors of one conversation alive.
+"""Supervises the actors of one conversation.
 
-    running ─┬─ session
-           ├─ agt_1 ─┬─ agt_1
-           │         ├─ turn_1
-           │         ├─ turn_1-r0-a0      the model call of its first round
-           │         └─ call_1
-           └─ agt_2 ─── …
+    conv_1 ─┬─ session
+            ├─ agt_1 ─┬─ agt_1
+            │         ├─ turn_1
+            │         ├─ turn_1-r0-a0      the model call of its first round
+            │         └─ call_1
+            └─ agt_2 ─── …
 
-Each agent has a supervisor of its own, so that what crashes again and again under one costs that
-agent and nobody else. A conversation whose session cannot be kept alive falls, and says so.
+Each agent has a supervisor of its own, so that actors that keep crashing under one agent cost that
+agent and no other. A conversation whose session keeps crashing is stopped, and the tree is told.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ConversationSupervisor:
     """The supervisors of one conversation. All of it runs on the conversation's lane."""
 
     def __init__(self, ctx: ConversationContext) -> None:
-        """Begin with nobody at home."""
+        """Begin without any actor."""
         self.ctx = ctx
         self.root = ctx.root.prefix
         """The entity that the conversation begins with: its session, as a rule."""
@@ -49,23 +49,23 @@ class ConversationSupervisor:
         self._agent_of: dict[str, str] = {}
         """Under which agent an entity's actor lives."""
         self.stopping = False
-        """Whether it was told to end; otherwise its end is a fall."""
+        """Whether it was told to stop; if it ends otherwise, it failed."""
         self._last = 0
-        """The last event there was when it was told so."""
+        """The last event when it was told to stop."""
         self._last_restart = 0
         """When an actor was last started again."""
         self.session: Ref
-        """The session's actor: the last one there was."""
+        """The session's actor, or the last one if it is being restarted."""
         self.supervisor: Ref
         self.gone: Gone
         self.idle_check: Timer | None = None
-        """When it is next looked at whether it can go to sleep."""
+        """The timer of the next check whether the conversation can be passivated."""
 
     def supervise(self) -> Supervisor:
         """Make the supervisor, for the caller to start.
 
-        The conversation itself only has a reference, which lets go of it when it ends: the two would hold
-        each other, with all that is in the conversation, until the garbage collector looks for that.
+        Only its `Ref` is kept here, which forgets the actor when that ends. Otherwise the two would
+        refer to each other, and stay in memory until the garbage collector runs.
         """
         services = self.ctx.services
         supervisor = Supervisor(
@@ -81,32 +81,32 @@ class ConversationSupervisor:
         return supervisor
 
     def stop(self) -> None:
-        """Have everybody stop, in order."""
+        """Stop all actors of the conversation, in order."""
         self.stopping = True
         self._last = self.ctx.buffer.last
         self.supervisor.stop()
 
     def _stop_at_once(self) -> None:
-        """End at once: whoever was started again here would believe in no more than the last."""
+        """Stop after a lost append: actors that are restarted in this context would fail again."""
         self.supervisor.stop()
 
     def ended(self, down: Down) -> None:
-        """Let go of what was shared here, now that the supervisor has ended."""
+        """Drop what the actors shared, now that the supervisor has ended."""
         if self.idle_check is not None:
             self.idle_check.cancel()
-        # Of one that was killed, an actor may still be in the middle of a message.
+        # If it was killed, one of its actors may still be in the middle of a message.
         if down.exit.reason is not Reason.KILLED:
             self.ctx.clear()
 
     @property
     def wrote_after_stop(self) -> bool:
-        """Whether something was decided here after everybody was told to stop."""
+        """Whether something was decided after the actors were told to stop."""
         return self.stopping and self.ctx.buffer.last > self._last
 
     # -- children -----------------------------------------------------------------------------
 
     def replaced(self, old: Ref, scheduler: Scheduler) -> None:
-        """Wait until a session that just ended has been replaced, or the conversation is gone."""
+        """Wait until a session's actor that ended has been replaced, or all actors have ended."""
         for _ in range(_LOOKS):
             if self.session is not old or not self.supervisor.is_alive():
                 return
@@ -118,7 +118,7 @@ class ConversationSupervisor:
         return self._watched(shell, self.root)
 
     def ensure(self, kind: str, entity: str, agent: str) -> None:
-        """Have an actor run for an entity of an agent, if none does; it may take a moment."""
+        """Start an actor for an entity of an agent, if none runs; it may start later."""
         if entity in self.ctx or entity in self.ctx.awaited or self.stopping:
             return
         self.ctx.awaited.add(entity)
@@ -173,24 +173,24 @@ class ConversationSupervisor:
     def _watched(self, shell: Shell, entity: str) -> Process:
         def ended(down: Down) -> None:
             if entity == self.root and down.exit.reason is Reason.NORMAL:
-                # It came to its end, and with it the conversation.
+                # The session came to its end, and with it the conversation.
                 self.stopping = True
             if down.exit.reason not in {Reason.CRASH, Reason.KILLED}:
                 agent = self._agent_of.pop(entity, "")
                 if agent and agent not in self._agent_of:
                     self._retire(agent)
             elif self.ctx.leave(entity, shell) and shell.has_started:
-                # What it is told from now on is for its successor.
+                # Messages that arrive from now on wait for the actor that replaces it.
                 self.ctx.awaited.add(entity)
                 return
-            # One that could not even start will not be joined by anybody.
+            # No other actor replaces one that could not even start.
             self.ctx.awaited.discard(entity)
 
         shell.watch(ended)
         return shell
 
     def _retire(self, agent: str) -> None:
-        """Let go of what was kept for an agent that has ended, once none of its actors is left."""
+        """Stop the supervisor of an agent that has ended, once none of its actors is left."""
         if self.stopping or agent in self._agent_of.values():
             return
         self.ctx.caches.drop(agent)
@@ -198,10 +198,10 @@ class ConversationSupervisor:
         if supervisor is not None:
             supervisor.stop()
 
-    # -- mishaps ------------------------------------------------------------------------------
+    # -- crashes ------------------------------------------------------------------------------
 
     def _restarted(self, child: str, how: Exit, count: int) -> None:
-        """Have the session record what was done, so that a crash loop is seen across restarts."""
+        """Tell the session of a restart, so that a crash loop is seen across processes."""
         operator.warning(
             "child_restarted",
             conversation=self.ctx.conversation,
@@ -209,15 +209,15 @@ class ConversationSupervisor:
             reason=str(how),
             restarts=count,
         )
-        # No two at once, so that each is told from the others.
+        # No two have the same time: that is what identifies a restart.
         self._last_restart = max(self.ctx.services.clock.now(), self._last_restart + 1)
-        # The session's own is for its successor to write.
+        # A restart of the session itself is recorded by the actor that replaces it.
         self.ctx.awaited.add(child)
         note = NoteRestart(child, str(how)[:MAX_REASON], count, self._last_restart)
         self.ctx.tell(self.root, note)
 
     def _given_up(self, agent: str, down: Down) -> None:
-        """Tell the session that an agent could not be kept alive; one that ended was retired."""
+        """Tell the session that an agent's actors kept crashing; not if the agent just ended."""
         if agent not in self._agents and agent not in self._waiting:
             return
         if self._agents.get(agent) is down.ref:
@@ -243,9 +243,9 @@ class Gone:
         process.watch(lambda _: self._event.set())
 
     def is_there(self) -> bool:
-        """Tell whether it has come."""
+        """Return True if it has come."""
         return self._event.is_set()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until it has come; tell whether it has."""
+        """Wait until it has come; return True if it has."""
         return self._event.wait(timeout)

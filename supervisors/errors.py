@@ -9,7 +9,7 @@ from runelog.errors import Refused
 
 
 class BadSpec(Refused):
-    """A child or a supervisor was described in a way that makes no sense; nobody was started."""
+    """A child or a supervisor was described in a way that makes no sense; no actor was started."""
 
     def __init__(self, whose: str, field: str, detail: str, why: str) -> None:
         """Name whose description it is and which field of it, OTP's word for it, and why."""

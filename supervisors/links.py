@@ -1,7 +1,7 @@
-"""What ends with a supervisor, however it ends: its children, and the patience of whoever asked.
+"""What ends with a supervisor, however it ends: its children, and requests it has not answered.
 
-A supervisor that is killed does nothing any more, so this is done for it, on whichever thread
-killed it.
+A supervisor that is killed cannot stop its children itself. This does it, on the thread that killed
+the supervisor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Promise:
     __slots__ = ("is_kept", "to", "value")
 
     def __init__(self) -> None:
-        """Begin without an answer, and without anybody who waits for it."""
+        """Begin without an answer, and without a caller who waits for it."""
         self.value: object = None
         self.is_kept = False
         self.to: Answer | None = None
@@ -42,7 +42,7 @@ class Links:
         return len(self._children) + len(self._questions)
 
     def add_child(self, child: Ref) -> None:
-        """Have a child end with the supervisor; at once if that has ended."""
+        """Kill a child when the supervisor ends; at once if it has ended."""
         with self._lock:
             if not self._over:
                 self._children[child] = None
@@ -50,12 +50,12 @@ class Links:
         child.kill()
 
     def remove_child(self, child: Ref) -> None:
-        """Let go of a child that has ended."""
+        """Forget a child that has ended."""
         with self._lock:
             self._children.pop(child, None)
 
     def add_question(self, question: Answer, supervisor: str) -> None:
-        """Have a question fail if the supervisor ends first; at once if it has ended."""
+        """Fail a request if the supervisor ends before it answers; at once if it has ended."""
         with self._lock:
             if not self._over:
                 self._questions[question] = None
@@ -63,12 +63,12 @@ class Links:
         question.fail(_gone(supervisor))
 
     def remove_question(self, question: Answer) -> None:
-        """Let go of a question."""
+        """Forget a request that was answered."""
         with self._lock:
             self._questions.pop(question, None)
 
     def end(self, down: Down) -> None:
-        """End what is left: nobody is there to wait for it."""
+        """Kill the children that are left, and fail the open requests."""
         with self._lock:
             self._over = True
             children, self._children = [*self._children], {}

@@ -1,8 +1,8 @@
-"""Conversations that sleep: their actors stop when nothing happens, and come back when it does.
+"""Passivation: the actors of an idle conversation stop, and are started when it is needed again.
 
-Waiting for a human is nothing happening. Whatever has a deadline has it in the log's index too, so
-that a conversation that sleeps is woken in time; and once before that, when most of the time has
-passed that a human has, so that operators are warned.
+A conversation that waits for a human is idle. Deadlines are in the log's index, so a passivated
+conversation is woken in time; and once before that, when most of a human's time to answer has
+passed, so that operators are warned.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from supervisors.conversation_supervisor import ConversationSupervisor
 
 IDLE_AFTER: Final = 60.0
-"""How many seconds nothing happens before a conversation goes to sleep."""
+"""After how many seconds without activity a conversation is passivated."""
 
 
 class Passivator:
-    """Sends conversations to sleep, and sets their alarms."""
+    """Stops idle conversations, and wakes them at their deadlines."""
 
     def __init__(
         self,
@@ -39,19 +39,19 @@ class Passivator:
         idle_after: float,
         wake: Callable[[str], None],
     ) -> None:
-        """Have `wake` called for a conversation whose deadline has come."""
+        """Begin; `wake` is called for a conversation whose deadline has come."""
         self._log = log
         self._kinds = kinds
         self._clock = services.clock
         self._idle_after = round(idle_after * SECOND)
         self._wake = wake
         self._woken_for: dict[str, int] = {}
-        """For which deadline a conversation was woken last."""
+        """The deadline for which a conversation was woken last."""
         self._alarms: dict[str, Timer] = {}
-        """The alarm of a conversation, until it sleeps again: what was due then may not be now."""
+        """The timer of a passivated conversation, replaced when it is passivated again."""
 
     def woken(self, running: ConversationSupervisor) -> None:
-        """Look after a conversation that was just started."""
+        """Schedule the first idle check of a conversation that was just started."""
         self._look_at(running, self._clock.now() + self._idle_after)
 
     def _look_at(self, running: ConversationSupervisor, when: int) -> None:
@@ -60,7 +60,7 @@ class Passivator:
         )
 
     def _look(self, running: ConversationSupervisor) -> None:
-        """Send a conversation to sleep if nothing happened for long enough. Runs on its lane."""
+        """Stop a conversation that has been idle for long enough. Runs on its lane."""
         if running.stopping or not running.supervisor.is_alive():
             return
         due = running.ctx.active_at + self._idle_after
@@ -74,20 +74,20 @@ class Passivator:
             running.stop()
 
     def asleep(self, conversation: str) -> None:
-        """Set the alarm of a conversation that has gone to sleep, if it has a deadline."""
+        """Set a timer for the next deadline of a conversation that was passivated."""
         if (last := self._alarms.pop(conversation, None)) is not None:
             last.cancel()
         try:
             left = list(self._log.open_work(conversation))
         except UnknownConversation:
-            # The log never got to know of it: its first append failed.
+            # The log does not know it: its first append failed.
             return
         seen = self._woken_for.pop(conversation, None)
         deadlines = [work.deadline for work in left if work.deadline is not None]
         # One that was suspended does nothing about a deadline: that is no reason to wake it again.
         ahead = [when for when in deadlines if seen is None or when > seen]
         now = self._clock.now()
-        # What has passed unseen is told by whoever is awake next.
+        # A warning that was missed is given when the conversation is next awake.
         ahead += [when for each in left if (when := self._near(each)) is not None and when > now]
         if ahead:
             when = min(ahead)
@@ -105,7 +105,7 @@ class Passivator:
             law = kind.lifecycle
             return kind.near(replay(self._log, work.conversation, law, entity=work.entity).state)
         except RunefoldError:
-            # One that cannot be read must not keep the alarm of the others from being set.
+            # An entity that cannot be read must not prevent the timer for the others.
             return None
 
     def _on_alarm(self, conversation: str, when: int) -> None:

@@ -1,4 +1,4 @@
-"""What an open settles: what was under way goes on, and what cannot be kept alive is suspended.
+"""Recovery when a log is opened: work that was under way goes on, or its session is suspended.
 
 The index says which conversations have work left; only those are woken. Each wakes as it would for
 a message: its actors replay, settle what is in doubt, and do what is due.
@@ -31,10 +31,10 @@ REOPENED = kind_of(Reopened)
 
 
 class Recovery:
-    """Wakes what has work left, and suspends what cannot be kept alive."""
+    """Wakes conversations with work left, and suspends those whose actors keep crashing."""
 
     def __init__(self, log: Log, services: Services, kinds: Kinds) -> None:
-        """Begin before the log was looked at."""
+        """Begin before the log was read."""
         self._log = log
         self._services = services
         self._kinds = kinds
@@ -58,7 +58,7 @@ class Recovery:
                 # Counted before anything goes on: the third open in vain must not try once more.
                 tree.wake(name, self._first_message(name, found[name], epoch))
             except RunefoldError as error:
-                # One that cannot be woken must not keep the others asleep.
+                # A conversation that cannot be woken must not prevent the others.
                 operator.error("session_not_woken", conversation=name, reason=str(error))
                 self.suspend(name, error)
         return names
@@ -66,7 +66,7 @@ class Recovery:
     def _first_message(
         self, conversation: str, entities: set[str], epoch: int
     ) -> children.Reopen | None:
-        """Return what a session is told of this open: nothing if only humans are waited for.
+        """Return the message that counts this open; None if the session only waits for humans.
 
         Such a wait may take days and outlive any number of processes, and so may what is queued
         behind it; nothing failed in it.
@@ -109,9 +109,9 @@ class Recovery:
 
 
 def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds) -> list[str]:
-    """Name those of some entities with work left that do something, rather than wait for a human.
+    """Return the entities with work left that are at work, rather than waiting for a human.
 
-    One that waits for another one which waits for a human waits for a human too.
+    An entity that waits for another one which waits for a human waits for a human too.
     """
     states: dict[str, Any] = {}
     roots = [
@@ -134,7 +134,7 @@ def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds
 
         def waits_too(about: str) -> bool | None:
             other = about if about in states else answers.get(about)
-            # Two that wait for each other wait for nobody.
+            # Two entities that wait for each other do not wait for a human.
             if other is None or other not in states or other in above:
                 return None
             return waits(other, (*above, other))

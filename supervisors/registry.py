@@ -1,4 +1,4 @@
-"""Who is alive under which id, within one runtime. A child that was restarted has a new ref."""
+"""The live actors of one runtime, by id. A child that was restarted has a new ref."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Flight(NamedTuple):
-    """A start that is under way, and who waits for it."""
+    """A start that is under way, and the callers that wait for it."""
 
     answer: Answer
     thread: int
@@ -26,22 +26,22 @@ class Registry:
     """Ids, and the live actor behind each. An actor that ends is forgotten."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Begin empty."""
         self._lock = threading.Lock()
         self._refs: dict[str, Ref] = {}
         self._flights: dict[str, _Flight] = {}
 
     def __len__(self) -> int:
-        """Count those who live."""
+        """Return how many actors are registered."""
         return len(self.ids())
 
     def ids(self) -> list[str]:
-        """Name those who live, in order."""
+        """Return the ids that are registered, in order."""
         with self._lock:
             return sorted(id_ for id_, ref in self._refs.items() if ref.is_alive())
 
     def register(self, id_: str, ref: Ref) -> None:
-        """Make an actor known by an id; `NameTaken` while another one lives under it."""
+        """Register an actor under an id; `NameTaken` while another one lives under it."""
         with self._lock:
             old = self._refs.get(id_)
             if old is ref:
@@ -65,7 +65,7 @@ class Registry:
         return ref if ref is not None and ref.is_alive() else None
 
     def tell(self, id_: str, message: object) -> bool:
-        """Send a message to whoever lives under an id; tell whether there was somebody."""
+        """Send a message to the actor with an id; return False if there is none."""
         ref = self.find(id_)
         if ref is None:
             return False

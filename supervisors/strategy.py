@@ -16,13 +16,13 @@ class Strategy(StrEnum):
     """Who is restarted along with a child."""
 
     ONE_FOR_ONE = "one_for_one"
-    """Nobody."""
+    """No other child."""
     ONE_FOR_ALL = "one_for_all"
-    """Everybody."""
+    """All other children."""
     REST_FOR_ONE = "rest_for_one"
     """Those that were started after it, because they may rely on it."""
     SIMPLE_ONE_FOR_ONE = "simple_one_for_one"
-    """Nobody; and all children are alike, made from one template, each with a key of its own."""
+    """No other; and all children are alike, made from one template, each with a key of its own."""
 
 
 class Restart(StrEnum):
@@ -58,7 +58,7 @@ CLEAN: Final = frozenset({"normal", "shutdown"})
 
 
 def verdict(restart: Restart, reason: str) -> Verdict:
-    """Judge an end that nobody asked for.
+    """Judge an end that was not asked for.
 
     >>> verdict(Restart.TRANSIENT, "crash"), verdict(Restart.TRANSIENT, "normal")
     (<Verdict.RESTART: 'restart'>, <Verdict.KEEP: 'keep'>)
@@ -90,7 +90,7 @@ def concerned(strategy: Strategy, children: Sequence[str], failed: str) -> list[
 
 
 def ends_too(rule: AutoShutdown, *, others: bool) -> bool:
-    """Tell whether a supervisor ends with a significant child that ended and stays ended.
+    """Return True if a supervisor ends with a significant child that ended and stays ended.
 
     `others`: whether there are other significant children that run or are being restarted.
     """

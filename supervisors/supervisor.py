@@ -1,7 +1,7 @@
 """The supervisor, in the manner of OTP: the mailbox, one plan at a time, and what it can be asked.
 
 While a plan is under way, everything else that comes in waits its turn, as it would in a mailbox of
-OTP: ends of children that nobody waits for, requests, and the wish that it stop.
+OTP: ends of children, requests, and the request to stop.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Supervisor(ChildManager):
             if not self._awaited:
                 self._go_on()
             return None
-        # Most of what comes in is news: nobody waits for an answer.
+        # Most messages are notices: no caller waits for an answer.
         promise = Promise() if self._is_asked else None
         if self._plan is None:
             self._plan = self._plan_for(message, promise)
@@ -129,7 +129,7 @@ class Supervisor(ChildManager):
     # -- requests -----------------------------------------------------------------------------
 
     def _reply(self, reply_to: Answer | None, answer: object) -> None:
-        """Give whoever asked the answer; if it is not there yet, remember whom to give it."""
+        """Answer the caller; if there is no answer yet, remember the caller."""
         if not isinstance(answer, Promise):
             super()._reply(reply_to, answer)
         elif answer.is_kept:
@@ -139,7 +139,7 @@ class Supervisor(ChildManager):
             self._links.add_question(reply_to, self.name)
 
     def _answer(self, doing: Plan[object], promise: Promise | None) -> Plan[None]:
-        """Do what somebody asked for, and give the answer."""
+        """Carry out a request, and answer it."""
         try:
             answer = yield from doing
         except Refused as refusal:
@@ -158,7 +158,7 @@ class Supervisor(ChildManager):
             super()._reply(promise.to, value)
 
     def _serve(self, request: object) -> Plan[object]:
-        """Do what somebody asked for; return the answer, or raise why not."""
+        """Carry out a request; return the answer, or raise why not."""
         match request:
             case StartChild(spec):
                 return (yield from self._start_child(spec))
@@ -267,4 +267,4 @@ class Supervisor(ChildManager):
 
 
 _NEWS = (Down, _Leave, TryAgain, PauseOver)
-"""What is not asked for: there is an end of it, and none may be lost."""
+"""Messages that are no requests: their number is limited, and none may be lost."""

@@ -1,11 +1,11 @@
-"""The one tree we run: what is alive, and who keeps it so.
+"""The supervision tree of a runtime, with all conversations that are awake.
 
-    runtime ── sessions ─┬─ conv_1     a conversation: see `supervisors.conversation_supervisor`
+    runtime ── sessions ─┬─ conv_1     see `supervisors.conversation_supervisor`
                          └─ conv_2
 
-A conversation is woken when somebody has something for it, or when its deadline comes; it goes to
-sleep when nothing has happened in it for a while. Asleep it costs nothing but its place in the log,
-and a thread for each agent in it that has asked another one which waits for a human.
+A conversation is woken when a message is sent to it, or when its deadline comes; it is passivated
+after a while without activity. Passivated, it costs nothing but its place in the log, and a thread
+for each agent in it that has asked another agent which waits for a human.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Tree:
-    """Everything that is alive in one runtime."""
+    """All live actors of one runtime."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Tree:
         on_failure: Callable[[str, BaseException | None], None],
         idle_after: float = IDLE_AFTER,
     ) -> None:
-        """Begin with nobody alive; `on_failure` is told of a conversation that cannot be kept so.
+        """Begin without conversations; `on_failure` is called for one whose actors keep crashing.
 
-        A conversation in which nothing happened for `idle_after` seconds goes to sleep.
+        A conversation without activity for `idle_after` seconds is passivated.
         """
         self.log = log
         self.services = services
@@ -58,10 +58,10 @@ class Tree:
         self._on_failure = on_failure
         self._lock = threading.Lock()
         self.woke = threading.Condition(self._lock)
-        """Told whenever a conversation wakes, and when all is over."""
+        """Notified whenever a conversation wakes, and when the tree is closed."""
         self._running: dict[str, ConversationSupervisor] = {}
         self._first_messages: dict[str, object] = {}
-        """What a session is to read before it does anything, by conversation."""
+        """The first message for the session of a conversation that is about to be woken."""
         self._closed = False
         self._passivator = Passivator(log, services, kinds, idle_after, self._wake_soon)
         self.registry = Registry()
@@ -114,7 +114,7 @@ class Tree:
         return supervisor
 
     def _wake_soon(self, conversation: str) -> None:
-        """Have a conversation wake, without waiting for it."""
+        """Wake a conversation, without waiting until it is awake."""
         if not self._closed and self.running(conversation) is None:
             self._sessions.ref.notify(StartDynamic(conversation))
 
@@ -128,9 +128,9 @@ class Tree:
                 del self._running[conversation]
         buffer = running.ctx.buffer
         try:
-            # What was decided last. Nobody is left who could decide more, or hear that it is lost.
+            # The last decisions: no actor is left that could decide more, or react to a failure.
             (buffer.flush if self._closed else buffer.sync)()
-        except Exception as error:  # noqa: BLE001 -- as if it had been killed a moment before
+        except Exception as error:  # noqa: BLE001 -- the same as if it had been killed just before
             operator.warning("not_kept", conversation=conversation, reason=str(error))
         running.ended(down)
         if self._closed:
@@ -141,22 +141,22 @@ class Tree:
             self._passivator.asleep(conversation)
             missed = running.wrote_after_stop if broken is None else isinstance(broken, LogFull)
             if missed and self._has_work(conversation):
-                # A deadline came as it fell asleep, or there was no room for what it had decided:
-                # whoever has to hear of that was gone.
+                # A deadline came while it stopped, or the disk was full: the actors that should
+                # have reacted were gone.
                 self._wake_later(conversation)
             return
         reason = str(down.exit if broken is None else broken)
         operator.error("session_fell", conversation=conversation, reason=reason)
         if isinstance(broken, LogFull | WrongVersion | Overtaken):
-            # Nothing is wrong with it. It goes on as soon as there is room; or somebody else wrote
-            # to it, and it begins anew from what is there. Not at once: its supervisor has yet to
-            # hear of its end. Whoever asks for it meanwhile waits for that, and wakes it.
+            # Nothing is wrong with it: the disk was full, or another writer appended to it and it
+            # restarts from the log. Not at once: its supervisor has yet to hear of its end. A
+            # caller that asks for it meanwhile waits for that, and wakes it.
             self._wake_later(conversation)
         elif broken is None or isinstance(broken, Refused):
             self._on_failure(conversation, broken or down.exit.error)
 
     def _has_work(self, conversation: str) -> bool:
-        """Tell whether the log says that something is left to do in a conversation."""
+        """Return True if the log's index says that a conversation has work left."""
         try:
             return any(True for _ in self.log.open_work(conversation))
         except UnknownConversation:
@@ -165,24 +165,24 @@ class Tree:
     # -- reaching a conversation ----------------------------------------------------------------
 
     def awake(self) -> list[str]:
-        """Name the conversations that are awake."""
+        """Return the ids of the conversations that are awake."""
         with self._lock:
             return sorted(self._running)
 
     def running(self, conversation: str) -> ConversationSupervisor | None:
-        """Return the conversation of a conversation that is awake."""
+        """Return the supervisor of a conversation that is awake; None for any other."""
         with self._lock:
             return self._running.get(conversation)
 
     def is_awake_or_closed(self, conversation: str) -> bool:
-        """Tell, to whoever holds `woke`, whether a conversation is awake, or all is over."""
+        """Return True if a conversation is awake, or the tree is closed. Call it holding `woke`."""
         running = self._running.get(conversation)
         return self._closed or (running is not None and not running.stopping)
 
     def wake(self, conversation: str, first_message: object = None) -> ConversationSupervisor:
-        """Return the conversation of a conversation; start it if it sleeps. For the edge: it may wait.
+        """Return a conversation's supervisor; start it if needed. Not for actors: it may block.
 
-        A session that is started reads the `first_message` before it does anything.
+        If the session's actor is started, it handles `first_message` before anything else.
         """
         if self._closed:
             msg = "this runtime has been closed: open it again"
@@ -200,7 +200,7 @@ class Tree:
             found = self.running(conversation)
             if found is not None:
                 return found
-            # Gone to sleep again already: on a busy machine it may take us long to get here.
+            # Passivated again already: on a busy machine this thread may be that late.
         msg = f"{conversation} ended as soon as it was started, {_TRIES} times in a row"
         raise Dead(msg)
 
@@ -215,12 +215,12 @@ class Tree:
                     raise
                 running = self.running(conversation)
                 if running is None or running.gone.is_there():
-                    # It is gone, and its supervisor has yet to hear of that.
+                    # It has ended, and its supervisor has yet to hear of that.
                     self.services.scheduler.wait(self._over, _PAUSE)
                 elif running.stopping:
                     self.services.scheduler.wait(running.gone, ASK_TIMEOUT)
                 else:
-                    # Its alarm rang meanwhile.
+                    # It was woken by its deadline meanwhile.
                     return running.supervisor
                 continue
             return ref
@@ -237,7 +237,7 @@ class Tree:
         *,
         wake: bool = True,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask the session of a conversation, awake or not. For the edge: it waits.
+        """Ask the session of a conversation, awake or not. Not for actors: it blocks.
 
         If the session ends before it answers, it is asked again, unless `before` has the answer.
         However often it sleeps meanwhile, `timeout` is for all of it. If it has `promised` to
@@ -262,7 +262,7 @@ class Tree:
             try:
                 return promised.result()
             except (Dead, Crashed) as error:
-                # Gone to sleep, as it may; or crashed and about to be started again.
+                # It was passivated, or it crashed and is about to be restarted.
                 promised = None
                 if asked is not None:
                     running, session = asked
@@ -284,14 +284,14 @@ class Tree:
     # -- the end --------------------------------------------------------------------------------
 
     def put_to_sleep(self, conversation: str) -> None:
-        """Have the actors of a conversation stop, and wait until they have."""
+        """Stop the actors of a conversation, and wait until they have ended."""
         running = self.running(conversation)
         if running is not None:
             running.stop()
             self.services.scheduler.wait(running.gone, ASK_TIMEOUT)
 
     def close(self, timeout: float | None = ASK_TIMEOUT) -> None:
-        """Have everybody stop."""
+        """Stop all actors."""
         self._closed = True
         with self._lock:
             self.woke.notify_all()
@@ -303,19 +303,19 @@ class Tree:
 
 
 class _Awake:
-    """That a conversation which sleeps is awake again, to wait for; or that all is over."""
+    """Waits until a conversation is awake again, or the tree is closed."""
 
     def __init__(self, tree: Tree, conversation: str) -> None:
         self._tree = tree
         self._conversation = conversation
 
     def is_there(self) -> bool:
-        """Tell whether it is."""
+        """Return True if it is awake, or the tree is closed."""
         with self._tree.woke:
             return self._tree.is_awake_or_closed(self._conversation)
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until it is; tell whether it is."""
+        """Wait until it is; return False if the time is over before."""
         with self._tree.woke:
             return self._tree.woke.wait_for(
                 lambda: self._tree.is_awake_or_closed(self._conversation), timeout

@@ -1,4 +1,4 @@
-"""The tree as it is now: what runs under what, asked from outside while things move."""
+"""A view of the supervision tree: which actors run under which supervisor, as of now."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from supervisors.messages import ChildView
 
 PATIENCE: Final = 1.0
-"""How many seconds drawing may take; what has not answered by then is drawn as silent."""
+"""How many seconds a view may take; a supervisor that has not answered by then is `silent`."""
 SILENT: Final = "silent"
-"""A supervisor that did not say in time what it has."""
+"""A supervisor that did not list its children in time."""
 GONE: Final = "gone"
-"""A supervisor that ended while the tree was drawn."""
+"""A supervisor that ended while the tree was read."""
 
 
 class Node(NamedTuple):
@@ -42,7 +42,7 @@ class Node(NamedTuple):
 
 
 def view_tree(top: Ref, scheduler: Scheduler, clock: Clock, patience: float = PATIENCE) -> Node:
-    """Draw a supervisor and all that is under it, level by level, all of a level asked at once."""
+    """Return a supervisor and all that is under it; those of a level are asked at once."""
     until = clock.now() + round(patience * SECOND)
     said: dict[Ref, list[ChildView] | str] = {}
     level = [top]

@@ -57,7 +57,7 @@ class Laws:
         self._folds: dict[str, _Fold] = {}
 
     def take(self, envelope: Envelope) -> Iterator[Found]:
-        """Find out whether everybody concerned can fold one more rune."""
+        """Check that the owner and the observers of one more rune can fold it."""
         at, owner = envelope.event_id, envelope.owner
         if owner not in self._folds:
             kind = self._kinds.births.get(type(envelope.payload))

@@ -1,4 +1,4 @@
-"""Cursors: whoever reads on from one gets each later rune, and gets it once."""
+"""Cursors: a reader that goes on from one gets each later rune, and gets it once."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Stream:
         return text
 
     def is_closed(self) -> bool:
-        """Tell whether nobody wants the answer any more."""
+        """Return True if nobody wants the answer any more."""
         return self.closed
 
     def flush(self) -> None:
@@ -316,12 +316,12 @@ def clean(text: str) -> str:
 
 
 def is_short(seconds: object) -> bool:
-    """Tell whether a provider may pause for so long."""
+    """Return True if a provider may pause for so long."""
     return isinstance(seconds, int | float) and 0 <= seconds <= MAX_PAUSE
 
 
 def is_sound(used: Used) -> bool:
-    """Tell whether what a provider says was used can be counted."""
+    """Return True if what a provider says was used can be counted."""
     for amount in msgspec.structs.astuple(used):
         if type(amount) is not int or not 0 <= amount <= MAX_USED:
             return False

@@ -158,7 +158,7 @@ class Flow:
     # -- looking --------------------------------------------------------------------------------
 
     def _goes_on(self, *, last: bool) -> bool:
-        """Let through or replace what can be; tell whether there is more to look at now."""
+        """Let through or replace what can be; return True if there is more to look at now."""
         if self._match is not None:
             return self._follow(last=last)
         if self._at >= len(self._text):
@@ -343,7 +343,7 @@ class Flow:
         return True
 
     def _walk(self, match: _Match, *, last: bool) -> bool:
-        """Walk from where a match begins; tell whether it cannot reach further than it does.
+        """Walk from where a match begins; return True if it cannot reach further than it does.
 
         One that is longer than all that is held back goes on for as long as every character of it
         makes a match.

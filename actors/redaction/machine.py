@@ -116,7 +116,7 @@ class Machine:
         """Finds, at the end of a text, what is too short for `search`."""
 
     def finds(self, text: str) -> bool:
-        """Tell whether there may be a match in a text."""
+        """Return True if there may be a match in a text."""
         return len(text) >= self.shortest and self.search(text) is not None
 
     def _shortest(self, pattern: Read) -> int:

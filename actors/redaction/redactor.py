@@ -60,7 +60,7 @@ class Replacer:
         return "".join(part.shown for part in self.flow().parts(text, last=True))
 
     def finds(self, text: str) -> bool:
-        """Tell whether there is anything to replace."""
+        """Return True if there is anything to replace."""
         return self.text(text) != text
 
     def value(self, value: Any) -> Any:  # noqa: ANN401 -- whatever JSON knows, and commands

@@ -109,12 +109,12 @@ class SessionActor(Root):
         self._turns = {each.turn_id: each.message_id for each in self.state.running}
 
     def on_stop(self) -> None:
-        """Have whoever waits for a turn ask again: nobody here will tell them."""
+        """Fail the callers that wait for a turn to end, so that they ask again."""
         self._dismiss()
         super().on_stop()
 
     def on_failure(self, *about: object) -> None:
-        """Have whoever waits for a turn ask again: the next one knows nothing of them."""
+        """Fail the callers that wait for a turn to end: the next actor does not know them."""
         self._dismiss()
         super().on_failure(*about)
 
@@ -125,11 +125,11 @@ class SessionActor(Root):
         self._waiting.clear()
 
     def is_done(self) -> bool:
-        """Stay until it goes to sleep: a session that is archived can still be asked about."""
+        """Stay until it is passivated: a session that is archived can still be asked about."""
         return False
 
     def is_idle(self) -> bool:
-        """Stay awake with a message that the door holds up: an end in order is to be recorded."""
+        """Stay awake with a message that is not admitted, so that `Rested` can be recorded."""
         held_up = any(isinstance(effect, ask.BeginTurn) for effect in self._under_way)
         return super().is_idle() and not held_up
 
@@ -167,7 +167,7 @@ class SessionActor(Root):
         return self.ctx.log.version(self.ctx.conversation, entity) > 0
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
-        """Carry out a command; whoever waits for a turn is answered when it has ended."""
+        """Carry out a command; a caller that waits for a turn is answered when that has ended."""
         before = self.event
         answer = super().on_receive(message)
         match message:
@@ -189,12 +189,12 @@ class SessionActor(Root):
             super()._reply(reply_to, answer)
 
     def _end_of(self, message_id: str) -> Answer | None:
-        """Promise whoever sent a message to tell how its turn ends: as a rule they ask next."""
+        """Return an answer for the end of a message's turn, which senders mostly ask for next."""
         end = Answer()
         return end if self._will_tell(message_id, end) else None
 
     def _will_tell(self, message_id: str, reply_to: Answer) -> bool:
-        """Have somebody told when a message's turn ends; tell whether that is still to come."""
+        """Answer a caller when a message's turn ends; return False if it has ended already."""
         state = self.state
         if any(message_id == each.message_id for each in (*state.running, *state.waiting)):
             self._waiting.setdefault(message_id, []).append(reply_to)
@@ -294,7 +294,7 @@ class SessionActor(Root):
         agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)
         # What it has asked others and they have not taken up is not asked any more.
         self.carry_out(ask.Withdraw(f"the turn that asks is stopped: {stop.reason}", turn_id))
-        # The first reason counts, also if whoever hears it dies of it and it is due no more.
+        # The first reason counts, even if the turn's actor crashes over it and it is due no more.
         self.ctx.children.ensure("turn", turn_id, agent)
         self.ctx.tell(turn_id, self._halts.setdefault(turn_id, stop))
 
@@ -339,7 +339,7 @@ def _giving(waiting: Answer, answer: object) -> Callable[[], None]:
 def _failing(waiting: Answer, message_id: str) -> Callable[[Exception], None]:
     def fail(error: Exception) -> None:
         if isinstance(error, LogFull):
-            # It has not ended after all. Whoever waits for that asks again.
+            # It has not ended after all: the caller asks again.
             error = Dead(f"there was no room for how {message_id} ended: {error}")
         waiting.fail(error)
 

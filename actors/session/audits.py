@@ -92,7 +92,7 @@ class Supervision(Audit):
             yield from self._say(at, message)
 
     def _is_orphan(self, name: str | None) -> bool:
-        """Tell whether somebody above is gone: then it goes too, perhaps a moment later."""
+        """Return True if somebody above is gone: then it goes too, perhaps a moment later."""
         while name is not None:
             if name not in self._parents:
                 return True

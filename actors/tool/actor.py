@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def near(state: State) -> int | None:
-    """Return when most of the time has passed that somebody has for a call; None if nobody has."""
+    """Return when most of the time limit of a call's phase has passed; None if it has none."""
     by, rule = state.deadline, state.call.rule
     waits = state.phase is Phase.AWAITING_APPROVAL
     length = rule.approval_timeout if waits else rule.timeout
@@ -58,7 +58,7 @@ LATE_BYTES: Final = 1_024
 
 
 class Undone(NamedTuple):
-    """A run ended because it was told to stop, and nobody had wanted the call stopped by then."""
+    """A run was stopped by the end of an earlier actor, while the call itself is to go on."""
 
     outcome: Fail
 
@@ -93,10 +93,10 @@ class ToolActor(Shell):
         super()._settle_doubts()
 
     def _hear_of(self, run: RunningCall) -> Callable[[object], None]:
-        """Return how we are told of a run that somebody else began."""
+        """Return how a run that an earlier actor began tells this one its outcome."""
 
         def tell(outcome: object) -> None:
-            # By the end of whoever began it, unless we wanted it stopped as well.
+            # Stopped by the end of the actor that began it, unless this one wanted that as well.
             if isinstance(outcome, Fail) and run.cancellation.cancelled and self._why is None:
                 self.ref.notify(Undone(outcome))
             else:
@@ -121,7 +121,7 @@ class ToolActor(Shell):
         return super().understand(message)
 
     def _waits_for_its_end(self, why: Cancel | TimeUp) -> bool:
-        """Have what runs stop; tell whether it will say when it has, so that nobody need decide."""
+        """Stop what runs; return True if the run itself will report that it has stopped."""
         self._cancellation.cancel()
         if not self._ends_by_itself():
             return False
@@ -136,7 +136,7 @@ class ToolActor(Shell):
         return True
 
     def _ended_as_told(self, end: Fail) -> Fail | TimeUp:
-        """Understand that a run has stopped: as somebody wanted it to, or as its time was up."""
+        """Understand that a run has stopped: it was cancelled, or its time was up."""
         if self._why is not None:
             why = f"cancelled: {self._why.reason}; {end.error}"
             return replace(end, error=why, stopped=self._why)
@@ -159,12 +159,12 @@ class ToolActor(Shell):
         return answer
 
     def _ends_by_itself(self) -> bool:
-        """Tell whether something runs that is being stopped, and will say when it has ended."""
+        """Return True if something runs that is being stopped, and will say when it has ended."""
         runs = any(isinstance(effect, RunTool) for effect in self._under_way)
         return runs and is_running(self.state) and self.state.call.rule.grace > 0
 
     def believed(self, rune: Rune) -> None:
-        """Tell the operator of an outcome that nobody knows; model and app are told by the rune."""
+        """Log an unknown or late outcome for operators; the rune tells the model and the app."""
         if isinstance(rune, Result):
             late = self._running_calls.end(self.ctx.conversation, self.me)
             if late is not None and _said(late) != rune.status:
@@ -267,9 +267,9 @@ class ToolActor(Shell):
         return Probed(attempt, happened, self.ctx.services.clock.now(), output)
 
     def on_stop(self) -> None:
-        """Have whatever still runs stop: nobody waits for it, but for what asks another agent."""
+        """Stop what still runs, except for a call that asks another agent."""
         if not self.state.call.rule.sub_call:
-            # That is taken up again when whoever is asked goes on; it takes no effect of its own.
+            # Such a call is resumed when the other agent goes on; it has no effect of its own.
             self._cancellation.cancel()
         if self._given_up is not None:
             self._given_up.cancel()

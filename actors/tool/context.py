@@ -74,7 +74,7 @@ class Cancellation:
                 callback()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the word, at most `timeout` seconds; tell whether it came."""
+        """Wait for the word, at most `timeout` seconds; return True if it came."""
         with self._lock:
             if self._cancelled:
                 return True
@@ -175,7 +175,7 @@ def progress(text: str, stream: str = "progress") -> None:
 
 
 def cancelled() -> bool:
-    """Tell whether the current call should stop."""
+    """Return True if the current call should stop."""
     call = _current.get()
     return call is not None and call.cancellation.cancelled
 

@@ -1,8 +1,8 @@
-"""Runs of tools that are under way in this process, whoever waits for them.
+"""Tool calls that are running in this process, also after the actor that began them has ended.
 
-An actor that crashes leaves its tool running: a function cannot be stopped from outside. That is no
-doubt yet. Whoever takes over waits for the same run, as asking a probe about it, or running it once
-more, would be too early. What it said meanwhile is not lost either.
+An actor that crashes leaves its tool running: a function cannot be stopped from outside. The call
+is not in doubt yet. The next actor of the call waits for the same run: it would be too early to ask
+a probe about it, or to run it again. The progress that it reported meanwhile is not lost either.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RunningCall:
-    """One run, and whoever is told how it came out."""
+    """One run of a tool, and the actor that is told its outcome."""
 
     def __init__(
         self,
@@ -27,20 +27,20 @@ class RunningCall:
         tell: Callable[[object], None],
         drop: Callable[[object], None] = lambda _: None,
     ) -> None:
-        """Begin; `tell` is how the one who waits is reached, `drop` what is done if none does."""
+        """Begin; `tell` reaches the actor that waits, `drop` takes an outcome that is too late."""
         self.attempt = attempt
         self.cancellation = cancellation
         self._tell = tell
         self._drop = drop
         self._lock = threading.Lock()
         self._words: deque[object] = deque()
-        """What it said on the way and nobody has on record yet."""
+        """Progress that was reported and is not in the log yet."""
         self._outcome: object = None
         self.is_late = False
-        """Whether the call has its result already, so that nobody waits for it any more."""
+        """Whether the call has its result already, so that no actor waits for the run."""
 
     def take_over(self, tell: Callable[[object], None]) -> None:
-        """Tell somebody else from now on: what is not on record yet, and how it came out."""
+        """Tell another actor from now on, first what is not in the log yet, then the outcome."""
         with self._lock:
             self._tell = tell
             for word in self._words:
@@ -50,33 +50,33 @@ class RunningCall:
             tell(outcome)
 
     def say(self, word: object) -> None:
-        """Say something on the way, in order: whoever comes next must not hear it twice."""
+        """Report progress, in order; it is kept for the next actor until it is in the log."""
         with self._lock:
             if not self.is_late:
                 self._words.append(word)
             self._tell(word)
 
     def heard(self, word: object) -> None:
-        """Take note that something is on record: nobody has to hear it again."""
+        """Forget progress that is in the log now."""
         with self._lock:
             if self._words and self._words[0] is word:
                 self._words.popleft()
 
     def over(self, outcome: object) -> None:
-        """Be over: whoever waits is told, and whoever comes next; if nobody will, it is dropped."""
+        """Tell the outcome to the actor that waits; drop it if the call has its result already."""
         with self._lock:
             self._outcome = outcome
             tell = self._drop if self.is_late else self._tell
         tell(outcome)
 
     def end(self) -> object:
-        """Take note that nobody waits for it any more; return what it came to by now, or None."""
+        """Record that no actor waits for it any more; return its outcome, None if it still runs."""
         with self._lock:
             self.is_late = True
             return self._outcome
 
     def abandon(self) -> None:
-        """Take note that nobody will wait for it any more, and drop what it came to."""
+        """Record that no actor will wait for it any more, and drop its outcome."""
         if (outcome := self.end()) is not None:
             self._drop(outcome)
 
@@ -88,10 +88,10 @@ class RunningCalls:
         """Begin without any."""
         self._runs: dict[tuple[str, str], RunningCall] = {}
         self.warned: dict[tuple[str, str], int] = {}
-        """When it was said last of a call that waits for a human that its time runs short."""
+        """When operators were last warned that a call's time to be approved runs short."""
 
     def begin(self, conversation: str, call: str, run: RunningCall) -> None:
-        """Take note of a run."""
+        """Add a run."""
         self._runs[conversation, call] = run
 
     def find(self, conversation: str, call: str) -> RunningCall | None:
@@ -99,11 +99,11 @@ class RunningCalls:
         return self._runs.get((conversation, call))
 
     def end(self, conversation: str, call: str) -> object:
-        """Forget a run: how the call came out is recorded. Return what the run came to by now."""
+        """Forget a run whose call has its result; return the run's outcome, None if it runs."""
         run = self._runs.pop((conversation, call), None)
         return None if run is None else run.end()
 
     def close(self) -> None:
-        """Drop what comes from now on: those who waited are gone, and did not record it."""
+        """Drop all outcomes from now on: the actors that waited for them have ended."""
         while self._runs:
             self._runs.popitem()[1].abandon()

@@ -28,7 +28,7 @@ Secret = Annotated[str, IS_SECRET]
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a secret may be called that."""
+    """Return True if a secret may be called that."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -96,7 +96,7 @@ class Toolbox:
         return self._tools.get(name)
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a tool of that name."""
+        """Return True if there is a tool of that name."""
         return name in self._tools
 
     def __iter__(self) -> Iterator[Tool]:
@@ -121,7 +121,7 @@ class Toolbox:
         return Described(tools, digest(tools))
 
     def check(self, name: str, arguments: Mapping[str, Any] | str | bytes) -> Checked:
-        """Tell whether a call can be made, and if not, why: in words for the model.
+        """Say whether a call can be made, and if not, why: in words for the model.
 
         Calls nothing of the tool's own; looks at files only where an argument is a path.
         """

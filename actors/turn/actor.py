@@ -164,7 +164,7 @@ class TurnActor(Shell):
         return None
 
     def _cancel(self, wish: Cancel) -> bool:
-        """Cancel what is under way; tell whether anything was."""
+        """Cancel what is under way; return True if anything was."""
         kind = "model" if self.state.phase is Phase.STREAMING else "tool"
         for entity in (going := under_way(self.state)):
             # After a restart we may be asked to stop before they are there.
@@ -323,7 +323,7 @@ class TurnActor(Shell):
         super().on_stop()
 
     def is_idle(self) -> bool:
-        """Tell whether it waits for nothing but a human, or others."""
+        """Return True if it waits for nothing but a human, or others."""
         at_work = any(isinstance(e, AskModel | ReceiveCalls) for e in self._under_way)
         return super().is_idle() and not at_work
 

@@ -149,7 +149,7 @@ class OfflineWriter:
         self._event = found.event_id
 
     def record(self, command: object, *, at_once: bool) -> None:
-        """Write down what a command leads to, on disk; `at_once`, what is due internally as well."""
+        """Append what a command leads to; with `at_once`, what is then due internally as well."""
         kind, before = self._kind, self.state
         runes = self._ctx.services.decided(kind.lifecycle, before, command)
         if not runes:

@@ -211,7 +211,7 @@ def changed(**changes: object) -> Kind:
 
 
 def test_a_law_that_goes_round_in_circles_is_a_bug() -> None:
-    """What is due internally for ever, or due and decides nothing, is found out instead of hanging."""
+    """An internal effect that is due for ever, or that decides nothing, is found out."""
     for_ever = changed(evolve=lambda state, _rune: state)
     nothing = changed(decide=lambda _state, _command: [])
 

@@ -193,7 +193,7 @@ class _ChildProcess:
         self._over = True
 
     def _read(self, name: str, pipe: Any) -> bool:  # noqa: ANN401 -- a selector's word for a file
-        """Read once; tell whether there may be more."""
+        """Read once; return True if there may be more."""
         try:
             data = os.read(pipe.fileno(), _READ)
         except BlockingIOError:

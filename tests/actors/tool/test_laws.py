@@ -1,7 +1,7 @@
 """Laws that hold for a tool call whatever is asked of it, in whatever order, and whenever it dies.
 
-A `World` plays the shell: it keeps the log, the passive entities, and what is under way in this process. A
-crash takes everything but the log.
+A `World` plays the shell: it keeps the log, the passive entities, and what is under way in this
+process. A crash takes everything but the log.
 """
 
 from __future__ import annotations
