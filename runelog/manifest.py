@@ -261,15 +261,20 @@ class Lock:
         """
         if take_over:
             self.path.unlink(missing_ok=True)
-        begun = time.monotonic()
+        begun = seen = time.monotonic()
         while not self._try():
             held = self._held()
             self._drop()
+            now = time.monotonic()
             found = _holder(self.path.parent)
-            patience = ERRANDS if found is not None and found.errand else _PATIENCE
-            # A child that was just forked keeps the lock until it is told to let go, and where
-            # looking is holding, so does a process that looks whether there is a writer.
-            if time.monotonic() > begun + patience:
+            if found is not None and found.errand:
+                seen, over = now, now > begun + ERRANDS
+            else:
+                # An errand takes its name out of the file just before it lets go. A child that was
+                # just forked keeps the lock until it is told to let go, and where looking is
+                # holding, so does a process that looks whether there is a writer.
+                over = now > seen + _PATIENCE
+            if over:
                 raise Held(held)
             time.sleep(_PAUSE)
         command = errand or PurePath(sys.argv[0] if sys.argv else "").name

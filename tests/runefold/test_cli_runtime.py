@@ -239,10 +239,11 @@ def test_an_app_that_is_started_waits_for_a_command(
         if isinstance(offline, Remote):
             offline.tree()
         monkeypatch.setattr(time, "sleep", wait)
-        # Nobody but commands is waited for at all.
-        monkeypatch.setattr(manifest, "_PATIENCE", -1.0)
+        # One that runs no command is waited for half a second at most.
+        monkeypatch.setattr(manifest, "_PATIENCE", 0.5)
         app.start()
         assert meets.wait(30)
+        sleep(1.0)
         offline.do(SESSION, Pause("a word"))
         return manifest.holder(place)
 
