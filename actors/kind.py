@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from actors.children import OnClose
     from actors.command import Command
     from actors.entity import Placed, Stamp
-    from actors.shell import Shell
+    from actors.shell.shell import Shell
     from actors.view import LineFile, StateFile, View
     from runelog.lifecycle import Lifecycle
     from runelog.rune import Rune

@@ -14,12 +14,12 @@ from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
 from actors.budget import lifecycle as ledger
 from actors.calls import AskHuman, CallTool, StopCall
-from actors.clock import SECOND
 from actors.command import Order
 from actors.commands import Cancel
 from actors.entity import Routing
 from actors.model.runes import AskedCall
-from actors.shell import Shell
+from actors.scheduling.clock import SECOND
+from actors.shell.shell import Shell
 from actors.tool.planning import Caller, Planner
 from actors.tool.requests import Approve, Deny
 from runelog.errors import Refused
@@ -27,8 +27,8 @@ from runelog.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.conversation import ConversationContext
     from actors.ports import Steps
+    from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
 
 ANSWER_WITHIN = 24 * 3600 * SECOND

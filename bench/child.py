@@ -25,7 +25,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from actors.model.providers.scripted import Scripted, pause
-from actors.threads import ThreadScheduler
+from actors.scheduling.threads import ThreadScheduler
 from bench.measure import anonymous_memory
 from bench.scene import NEVER, QUESTION, SPEC, add, one_turn, open_runtime
 from bench.workload import CODEC, LIFECYCLE, State, Talk

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from actors import children
-from actors.clock import SECOND
 from actors.operator_log import log as operator
+from actors.scheduling.clock import SECOND
 from actors.session.actor import Await, Interrupt, Look
 from runelog.errors import RunefoldError
 from runelog.rune import kind_of

@@ -5,18 +5,18 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from actors.clock import SystemClock
 from actors.command import Owner
-from actors.conversation import Services
 from actors.errors import Unanswered
 from actors.operator_log import add_redactor
 from actors.operator_log import log as operator
-from actors.process import ASK_TIMEOUT
+from actors.process.process import ASK_TIMEOUT
 from actors.redaction.redactor import DEFAULT, Redactor
+from actors.scheduling.clock import SystemClock
+from actors.scheduling.threads import ThreadScheduler
 from actors.session import lifecycle as ask
 from actors.session.runes import SessionConfig
-from actors.snapshot_policy import SNAPSHOT_EVERY
-from actors.threads import ThreadScheduler
+from actors.shell.conversation import Services
+from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from actors.kind import Kind
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
-    from actors.process import Answer
+    from actors.process.process import Answer
     from actors.tool.policy import Policy
     from actors.tool.spec import Tool
     from runefold.observe.monitoring import Rules

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from actors.agent.requests import Terminate
-from actors.clock import SECOND
 from actors.command import Owner
-from actors.process import ASK_TIMEOUT
+from actors.process.process import ASK_TIMEOUT
+from actors.scheduling.clock import SECOND
 from actors.session import commands as orders
 from actors.session import lifecycle as ask
 from actors.session.actor import Look

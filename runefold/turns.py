@@ -20,7 +20,7 @@ from runelog.rune import Gap
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator
 
-    from actors.process import Answer
+    from actors.process.process import Answer
     from runefold.observe.filters import Wanted
     from runefold.runtime import Runtime
     from runelog.rune import Envelope, Rune, Visibility

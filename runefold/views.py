@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.clock import SECOND
 from actors.operator_log import log as operator
+from actors.scheduling.clock import SECOND
 from actors.view import Mark, Move, Step, View
 from runefold.observe.history import Path as Course
 from runefold.observe.history import born
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
     from pathlib import Path
 
-    from actors.conversation import Services
     from actors.kind import Kind, Kinds
     from actors.ports import Job
+    from actors.shell.conversation import Services
     from runelog.log import Log
     from runelog.rune import Envelope
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from actors.ports import Timer
-    from actors.process import Exit, Ref
+    from actors.process.process import Exit, Ref
     from supervisors.child_spec import ChildSpec
 
 

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from actors.clock import SECOND
 from actors.operator_log import log
-from actors.process import MAILBOX, SHUTDOWN, Down, Exit, Process, Reason, Ref
+from actors.process.process import MAILBOX, SHUTDOWN, Down, Exit, Process, Reason, Ref
+from actors.scheduling.clock import SECOND
 from runelog.errors import Refused
 from supervisors.child import Child
 from supervisors.child_spec import Flags, Shutdown, check_child, check_children

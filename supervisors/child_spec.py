@@ -13,7 +13,7 @@ from supervisors.strategy import AutoShutdown, Restart, Strategy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from actors.process import Process
+    from actors.process.process import Process
 
 INTENSITY: Final = 3
 """How many restarts are allowed within the period, all children together."""

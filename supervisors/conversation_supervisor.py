@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 
 from actors.children import ChildGone, NoteRestart
 from actors.operator_log import log as operator
-from actors.process import Down, Process, Reason
+from actors.process.process import Down, Process, Reason
 from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
 from supervisors.messages import StartChild, StartDynamic
 from supervisors.strategy import AutoShutdown, Restart, Strategy
 from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from actors.conversation import ConversationContext
     from actors.ports import Scheduler, Timer
-    from actors.process import Exit, Ref
-    from actors.shell import Shell
+    from actors.process.process import Exit, Ref
+    from actors.shell.conversation import ConversationContext
+    from actors.shell.shell import Shell
 
 _LOOKS = 100
 _PAUSE = 0.02

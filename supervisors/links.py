@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from actors.errors import Dead
 
 if TYPE_CHECKING:
-    from actors.process import Answer, Down, Ref
+    from actors.process.process import Answer, Down, Ref
 
 
 class Promise:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from actors.process import Ref
+    from actors.process.process import Ref
     from supervisors.child_spec import ChildSpec, Kind
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors.clock import SECOND
 from actors.operator_log import log as operator
+from actors.scheduling.clock import SECOND
 from runelog.errors import RunefoldError, UnknownConversation
 from runelog.replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.conversation import Services
     from actors.kind import Kinds
     from actors.ports import Timer
+    from actors.shell.conversation import Services
     from runelog.log import Log
     from runelog.rune import Work
     from supervisors.conversation_supervisor import ConversationSupervisor

@@ -20,9 +20,9 @@ from runelog.rune import Change, kind_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from actors.conversation import Services
     from actors.kind import Kinds
     from actors.session.lifecycle import State
+    from actors.shell.conversation import Services
     from runelog.log import Log
     from runelog.replay import Replayed
     from supervisors.tree import Tree

@@ -6,13 +6,13 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from actors.errors import Unanswered
-from actors.process import ASK_TIMEOUT, Answer
+from actors.process.process import ASK_TIMEOUT, Answer
 from supervisors.errors import NameTaken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.process import Down, Ref
+    from actors.process.process import Down, Ref
 
 
 class _Flight(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from actors.errors import Overloaded, StartFailed
 from actors.operator_log import log
-from actors.process import SHUTDOWN, Answer, Down, Exit, Ref
+from actors.process.process import SHUTDOWN, Answer, Down, Exit, Ref
 from runelog.errors import Refused
 from supervisors.child import Child, count
 from supervisors.child_manager import ChildManager, PauseOver, TryAgain

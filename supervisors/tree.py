@@ -13,12 +13,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from actors.clock import SECOND
-from actors.conversation import ConversationContext, Services
 from actors.errors import Crashed, Dead, Unanswered
 from actors.operator_log import log as operator
-from actors.process import ASK_TIMEOUT
-from actors.write_buffer import Overtaken
+from actors.process.process import ASK_TIMEOUT
+from actors.scheduling.clock import SECOND
+from actors.shell.conversation import ConversationContext, Services
+from actors.shell.write_buffer import Overtaken
 from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
 from supervisors.conversation_supervisor import ConversationSupervisor, Gone
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.kind import Kinds
-    from actors.process import Answer, Down, Process, Ref
+    from actors.process.process import Answer, Down, Process, Ref
     from runelog.log import Log
 
 

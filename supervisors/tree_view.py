@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from actors.clock import SECOND
 from actors.errors import Dead, Overloaded
+from actors.scheduling.clock import SECOND
 from supervisors.child_spec import Kind
 from supervisors.messages import Look
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.ports import Clock, Scheduler
-    from actors.process import Answer, Ref
+    from actors.process.process import Answer, Ref
     from supervisors.messages import ChildView
 
 PATIENCE: Final = 1.0

@@ -17,8 +17,8 @@ from actors.agent.lifecycle import (
     Terminate,
 )
 from actors.model.provider import price_of
-from actors.shared_caches import SharedCache
-from actors.shell import Shell
+from actors.shell.shared_caches import SharedCache
+from actors.shell.shell import Shell
 from actors.tool.planning import Planner
 from actors.tool.spec import digest
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from actors.agent.lifecycle import State
     from actors.agent.runes import AgentConfig
-    from actors.conversation import Services
     from actors.model.provider import Provider
+    from actors.shell.conversation import Services
 
 
 class AgentToolset:

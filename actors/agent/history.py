@@ -13,7 +13,7 @@ import msgspec
 from actors.model import runes as model
 from actors.model.provider import Asked, Message
 from actors.model.tokens import length_of
-from actors.shared_caches import SharedCache
+from actors.shell.shared_caches import SharedCache
 from actors.tool import runes as tool
 from actors.turn import runes as turn
 from runelog.rune import kind_of

@@ -13,14 +13,14 @@ from actors.model.provider import price_of
 from actors.model.runes import AssistantDelta
 from actors.model.stream import STREAMS, Flush, Stream
 from actors.model.tokens import tokens_of
-from actors.shell import NEAR, Shell
-from actors.transition_log import warn_time_short
+from actors.shell.shell import NEAR, Shell
+from actors.shell.transition_log import warn_time_short
 
 if TYPE_CHECKING:
     from actors.budget.runes import Amounts
-    from actors.conversation import ConversationContext
     from actors.model.provider import Price
     from actors.ports import Job, Timer
+    from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
 
 

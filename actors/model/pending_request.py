@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.model.provider import Request
-from actors.shared_caches import SharedCache
+from actors.shell.shared_caches import SharedCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

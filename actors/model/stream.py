@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from actors.budget.runes import Amounts
-from actors.clock import SECOND
 from actors.model.lifecycle import BAD_RESPONSE, Fail, Finish
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.runes import AskedCall, AssistantDelta
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.redactor import DEFAULT
-from actors.shared_caches import SharedCache
+from actors.scheduling.clock import SECOND
+from actors.shell.shared_caches import SharedCache
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 from runelog.errors import RunefoldError
 from runelog.rune import Change

@@ -10,13 +10,13 @@ from actors.agent.lifecycle import Terminate
 from actors.children import ChildGone, EnsureChild, StopChild
 from actors.command import Forward, Order
 from actors.errors import Dead
-from actors.process import Answer
-from actors.root import Root
+from actors.process.process import Answer
 from actors.session import lifecycle as ask
 from actors.session.lifecycle import is_stuck, message_entity
 from actors.session.members import member
 from actors.session.runes import InputRefused
-from actors.shell import Wake
+from actors.shell.root import Root
+from actors.shell.shell import Wake
 from actors.tool.requests import Answer as Verdict
 from actors.tool.requests import Approve
 from actors.turn import runes as turns
@@ -26,9 +26,9 @@ from runelog.errors import LogFull, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.conversation import ConversationContext
     from actors.entity import Actor
     from actors.session.runes import Mode
+    from actors.shell.conversation import ConversationContext
     from runelog.log import Log
     from runelog.rune import Rune
 

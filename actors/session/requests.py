@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from actors.budget.runes import Amounts
-from actors.clock import SECOND
 from actors.command import Command, Count, Quantity, Reason, about
 from actors.errors import Unanswered
+from actors.scheduling.clock import SECOND
 from actors.session import actor
 from actors.session import commands as orders
 from actors.session import lifecycle as law

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from actors.kind import Kind
-from actors.root import Root
+from actors.shell.root import Root
 from actors.system.lifecycle import LIFECYCLE, route
 from actors.system.runes import Opened
 from runelog.rune import SYSTEM

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from actors.clock import SECOND
 from actors.commands import Cancel, Recover, TimeUp
 from actors.operator_log import log as operator
-from actors.shell import NEAR, Shell
+from actors.scheduling.clock import SECOND
+from actors.shell.shell import NEAR, Shell
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import (
     Abandon,
@@ -37,8 +37,8 @@ from actors.tool.spec import asked, fitted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.conversation import ConversationContext
     from actors.ports import Steps, Timer
+    from actors.shell.conversation import ConversationContext
     from actors.tool.lifecycle import State
     from actors.tool.running_calls import RunningCalls
     from actors.tool.spec import Tool

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from actors.clock import SECOND
+from actors.scheduling.clock import SECOND
 from actors.tool import runes as tool
 from actors.tool.outcome import MAX_ERROR_BYTES, in_words
 from actors.tool.output import clip, plain
@@ -20,8 +20,8 @@ from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from actors.conversation import Services
     from actors.model.runes import AskedCall
+    from actors.shell.conversation import Services
     from actors.tool.spec import ToolSpec
 
 Ruling: TypeAlias = tuple[tool.Rule, bool]

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from actors.agent.actor import TOOLSETS
 from actors.agent.history import HISTORIES, RUNES, History
-from actors.clock import SECOND
 from actors.commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
 from actors.model.tokens import tokens_of
-from actors.shell import NEAR, Shell
+from actors.scheduling.clock import SECOND
+from actors.shell.shell import NEAR, Shell
+from actors.shell.transition_log import log_birth
 from actors.tool.lifecycle import Go
 from actors.tool.planning import Caller
-from actors.transition_log import log_birth
 from actors.turn.lifecycle import (
     Ask,
     AskModel,
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from actors.agent.actor import AgentToolset
     from actors.budget.lifecycle import State as Budget
-    from actors.conversation import ConversationContext
     from actors.ports import Steps
+    from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
     from runelog.rune import Rune
 

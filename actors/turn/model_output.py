@@ -8,7 +8,7 @@ from actors.model.runes import AskedCall, AssistantDelta, Completed
 from actors.model.stream import STREAMS
 
 if TYPE_CHECKING:
-    from actors.conversation import ConversationContext
+    from actors.shell.conversation import ConversationContext
 
 
 def text_of(ctx: ConversationContext, call: str) -> str:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.catalogue import KINDS
-from actors.clock import SystemClock
 from actors.command import Facts, Order, noun
-from actors.conversation import ConversationContext, Services
-from actors.decision import Decision
+from actors.scheduling.clock import SystemClock
+from actors.scheduling.threads import ThreadScheduler
 from actors.session.kind import KIND as SESSION
-from actors.threads import ThreadScheduler
+from actors.shell.conversation import ConversationContext, Services
+from actors.shell.decision import Decision
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from runefold.chance import SystemChance

@@ -16,7 +16,7 @@ import msgspec
 
 from actors.budget import runes as budgets
 from actors.catalogue import KINDS
-from actors.clock import SECOND
+from actors.scheduling.clock import SECOND
 from actors.session import runes as sessions
 from runefold import checks
 from runefold.observe.history import Path, born

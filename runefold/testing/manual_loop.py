@@ -8,9 +8,9 @@ import selectors
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.clock import SECOND
 from actors.errors import Unanswered
-from actors.manual_scheduler import ManualScheduler
+from actors.scheduling.clock import SECOND
+from actors.scheduling.manual_scheduler import ManualScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actors.catalogue import CODEC
-from actors.clock import ManualClock
-from actors.manual_scheduler import ManualScheduler
+from actors.scheduling.clock import ManualClock
+from actors.scheduling.manual_scheduler import ManualScheduler
 from runefold.open_hook import known_kinds
 from runefold.runtime import Runtime
 from runelog.memory import MemoryLog

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import ManualClock, SystemClock
-from actors.manual_scheduler import ManualScheduler
-from actors.threads import ThreadScheduler
+from actors.scheduling.clock import ManualClock, SystemClock
+from actors.scheduling.manual_scheduler import ManualScheduler
+from actors.scheduling.threads import ThreadScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

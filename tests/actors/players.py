@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from actors.process import MAILBOX, Process
+from actors.process.process import MAILBOX, Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable

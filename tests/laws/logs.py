@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.catalogue import KINDS
-from actors.clock import SECOND
 from actors.errors import Dead, Unanswered
 from actors.model.providers.scripted import Scripted, call
+from actors.scheduling.clock import SECOND
 from actors.tool.adapters.function import tool
 from runefold.agents import AgentTool
 from runefold.spec import AgentSpec, Budget

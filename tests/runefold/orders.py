@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.clock import ManualClock
-from actors.conversation import Services
 from actors.entity import Moved, Routing
 from actors.kind import Kind, Kinds
-from actors.manual_scheduler import ManualScheduler
+from actors.scheduling.clock import ManualClock
+from actors.scheduling.manual_scheduler import ManualScheduler
+from actors.shell.conversation import Services
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from actors.view import LineFile, Mark, StateFile, Step, View

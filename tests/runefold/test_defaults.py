@@ -9,10 +9,10 @@ import pytest
 
 from actors.budget.lifecycle import WARN_AT
 from actors.model.providers.scripted import Scripted, fail, pause
-from actors.process import MAILBOX
+from actors.process.process import MAILBOX
 from actors.session.lifecycle import Phase
 from actors.session.runes import SessionConfig
-from actors.snapshot_policy import SNAPSHOT_EVERY
+from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.spec import ToolSpec
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec

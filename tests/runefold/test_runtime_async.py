@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.clock import SystemClock
-from actors.threads import ThreadScheduler
+from actors.scheduling.clock import SystemClock
+from actors.scheduling.threads import ThreadScheduler
 from runefold.observe.async_notify import LINGER
 from runelog.errors import Refused
 from tests.runefold.loops import (

@@ -6,8 +6,8 @@ from typing import Final, NoReturn
 
 import pytest
 
-from actors.clock import SECOND
 from actors.model.providers.scripted import call, pause
+from actors.scheduling.clock import SECOND
 from actors.session.runes import Rested
 from actors.tool.adapters.function import tool
 from runelog.errors import LogFailed

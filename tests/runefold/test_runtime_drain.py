@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.catalogue import CODEC
-from actors.clock import SECOND
 from actors.errors import Dead
 from actors.model.providers.scripted import Scripted, call, pause
+from actors.scheduling.clock import SECOND
 from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runefold import draining

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from actors.budget import lifecycle as ledger
-from actors.clock import SECOND
 from actors.model.providers.scripted import Scripted, call, pause
+from actors.scheduling.clock import SECOND
 from actors.tool.adapters.function import tool
 from actors.tool.lifecycle import Report
 from actors.tool.runes import Called

@@ -16,7 +16,7 @@ from tests.runefold.talks import talk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actors.process import Answer
+    from actors.process.process import Answer
     from actors.tool.context import Call
 
 

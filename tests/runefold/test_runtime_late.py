@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.clock import SECOND, ManualClock
 from actors.model.providers.scripted import Scripted, call
-from actors.threads import ThreadScheduler
+from actors.scheduling.clock import SECOND, ManualClock
+from actors.scheduling.threads import ThreadScheduler
 from actors.tool.outcome import Outcome
 from actors.tool.spec import ToolSpec
 from runefold.runtime import Runtime

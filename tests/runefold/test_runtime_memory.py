@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from actors.conversation import ConversationContext
     from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
+    from actors.shell.conversation import ConversationContext
     from runefold.sessions import Session
 
 

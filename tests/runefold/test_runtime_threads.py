@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.clock import ManualClock
 from actors.model.provider import Done, Text
 from actors.model.providers.scripted import call
+from actors.scheduling.clock import ManualClock
 from actors.session.runes import InputAccepted
 from actors.tool.adapters.function import tool
 from actors.tool.context import cancelled, progress

@@ -8,9 +8,9 @@ import pytest
 
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
-from actors.clock import SECOND
 from actors.invariants import violations
 from actors.model.providers.scripted import Scripted, call, pause
+from actors.scheduling.clock import SECOND
 from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from runefold.agents import AgentTool

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from actors.catalogue import CODEC
-from actors.clock import SECOND
 from actors.errors import Unanswered
+from actors.scheduling.clock import SECOND
 from actors.session.lifecycle import Phase
 from runefold import AgentSpec, Runtime, tool
 from runefold.providers import Scripted, call
@@ -22,7 +22,7 @@ from supervisors.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.process import Ref
+    from actors.process.process import Ref
     from runelog.rune import Work
 
 SPEC: Final = AgentSpec(role="helper", model="demo")

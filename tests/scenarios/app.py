@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.errors import Unanswered
-from actors.manual_scheduler import ManualScheduler
 from actors.model import runes as models
+from actors.scheduling.manual_scheduler import ManualScheduler
 from actors.session.actor import ended
 from actors.session.lifecycle import LIFECYCLE, message_entity
 from actors.turn import runes as turns

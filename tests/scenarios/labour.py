@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.agent.lifecycle import Terminate
 from actors.command import Forward
-from actors.manual_scheduler import ManualScheduler
+from actors.scheduling.manual_scheduler import ManualScheduler
 from actors.session.actor import Interrupt, Send
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from actors.agent.history import History
 from actors.budget.runes import Amounts, Settled
-from actors.conversation import ConversationContext
 from actors.model import lifecycle as model_law
 from actors.model.actor import ModelActor
 from actors.model.runes import CRASH
@@ -20,14 +19,15 @@ from actors.session import lifecycle as session_law
 from actors.session.actor import SessionActor
 from actors.session.members import member
 from actors.session.queue import next_for
-from actors.shell import Shell
-from actors.snapshot_policy import SnapshotPolicy
+from actors.shell.conversation import ConversationContext
+from actors.shell.shell import Shell
+from actors.shell.snapshot_policy import SnapshotPolicy
+from actors.shell.write_buffer import WriteBuffer
 from actors.tool import lifecycle as tool_law
 from actors.tool import runes as tools
 from actors.tool.actor import ToolActor
 from actors.tool.lifecycle import Fail, Finish
 from actors.turn import lifecycle as turn_law
-from actors.write_buffer import WriteBuffer
 from supervisors.recovery import Recovery
 from tests.changing import everywhere
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from actors.snapshot_policy import EntityState
+    from actors.shell.snapshot_policy import EntityState
 
     Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from actors.catalogue import KINDS
-from actors.manual_scheduler import ManualLane, ManualScheduler
+from actors.scheduling.manual_scheduler import ManualLane, ManualScheduler
 from actors.session.runes import InputAccepted, Suspended
 from actors.tool.runes import Result
 from runefold.testing.simulation.conductor import Conductor
@@ -24,7 +24,7 @@ from supervisors.passivation import Passivator
 if TYPE_CHECKING:
     import pytest
 
-    from actors.manual_scheduler import ManualJob
+    from actors.scheduling.manual_scheduler import ManualJob
     from runelog.rune import Envelope
     from runelog.snapshot import Key, Snapshot
     from supervisors.conversation_supervisor import ConversationSupervisor

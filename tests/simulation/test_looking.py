@@ -17,7 +17,7 @@ from tests.simulation import plants
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.conversation import ConversationContext
+    from actors.shell.conversation import ConversationContext
     from runefold.testing.simulation import Plan
     from runelog.repair.verify import Problem
     from runelog.rune import Envelope

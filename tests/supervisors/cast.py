@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actors.clock import ManualClock
-from actors.manual_scheduler import ManualScheduler
-from actors.process import Exit, Process
+from actors.process.process import Exit, Process
+from actors.scheduling.clock import ManualClock
+from actors.scheduling.manual_scheduler import ManualScheduler
 from supervisors.child_spec import ChildSpec, Flags
 from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from actors.ports import Lane
-    from actors.process import Ref
+    from actors.process.process import Ref
 
 
 class Boom(Exception):

@@ -6,9 +6,9 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from actors.clock import SECOND
 from actors.errors import Dead, StartFailed
-from actors.process import KILLED, NORMAL, SHUTDOWN, Answer, Exit, Process, Reason
+from actors.process.process import KILLED, NORMAL, SHUTDOWN, Answer, Exit, Process, Reason
+from actors.scheduling.clock import SECOND
 from supervisors.child_spec import ChildSpec, Flags
 from supervisors.errors import BadSpec, ChildNotStarted, NotDone
 from supervisors.messages import (
@@ -26,7 +26,7 @@ from supervisors.messages import (
 from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from actors.process import Down, Ref
+    from actors.process.process import Down, Ref
     from tests.supervisors.worlds import World
 
 Json = dict[str, Any]

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.process import Reason
+from actors.process.process import Reason
 from supervisors.child_spec import Flags
 from tests.supervisors.cast import Boom, Fails, Manual, Worker
 
 if TYPE_CHECKING:
-    from actors.process import Down, Process
+    from actors.process.process import Down, Process
 
 
 @pytest.mark.parametrize("then", [Worker, Fails])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import Dead
-from actors.process import KILLED, Answer, Down
+from actors.process.process import KILLED, Answer, Down
 from supervisors.links import Links
 from tests.supervisors.cast import Manual, Worker
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import SECOND
+from actors.scheduling.clock import SECOND
 from actors.tool.adapters.function import tool
 from actors.turn.runes import Started
 from runefold.providers import Scripted, call

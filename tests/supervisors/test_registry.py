@@ -14,7 +14,7 @@ from supervisors.registry import Registry
 from tests.supervisors.cast import Boom, Manual, Worker
 
 if TYPE_CHECKING:
-    from actors.process import Ref
+    from actors.process.process import Ref
 
 LONG = 20.0
 

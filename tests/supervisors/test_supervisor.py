@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.errors import Crashed, Dead, Overloaded, StartFailed
-from actors.process import KILLED, SHUTDOWN, Exit, Reason
+from actors.process.process import KILLED, SHUTDOWN, Exit, Reason
 from runelog.errors import Refused
 from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
 from supervisors.errors import BadSpec, ChildNotStarted, NameTaken, NotDone, Why
@@ -27,7 +27,7 @@ from supervisors.supervisor import Supervisor
 from tests.supervisors.cast import Boom, Fails, Fixed, Manual, Stubborn, Worker
 
 if TYPE_CHECKING:
-    from actors.process import Process
+    from actors.process.process import Process
     from supervisors.child_manager import Plan
 
 SIMPLE = Flags(Strategy.SIMPLE_ONE_FOR_ONE)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.clock import ManualClock, SystemClock
 from actors.errors import Crashed, Dead
-from actors.process import KILLED, SHUTDOWN, Answer
-from actors.threads import ThreadScheduler
+from actors.process.process import KILLED, SHUTDOWN, Answer
+from actors.scheduling.clock import ManualClock, SystemClock
+from actors.scheduling.threads import ThreadScheduler
 from supervisors.child_spec import ChildSpec, Flags
 from supervisors.messages import (
     CountChildren,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actors.ports import Clock
-    from actors.process import Down, Process, Ref
+    from actors.process.process import Down, Process, Ref
     from supervisors.messages import ChildView
 
 LONG = 30.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from actors.clock import SystemClock
-from actors.process import Process
-from actors.threads import ThreadScheduler
+from actors.process.process import Process
+from actors.scheduling.clock import SystemClock
+from actors.scheduling.threads import ThreadScheduler
 from supervisors.child_spec import ChildSpec, Kind
 from supervisors.messages import TerminateChild
 from supervisors.supervisor import Supervisor

@@ -8,17 +8,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from actors.clock import ManualClock
-from actors.manual_scheduler import ManualScheduler
-from actors.threads import ThreadScheduler
+from actors.scheduling.clock import ManualClock
+from actors.scheduling.manual_scheduler import ManualScheduler
+from actors.scheduling.threads import ThreadScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.manual_scheduler import ManualLane
     from actors.ports import Lane
-    from actors.process import Process
-    from actors.threads import ThreadLane
+    from actors.process.process import Process
+    from actors.scheduling.manual_scheduler import ManualLane
+    from actors.scheduling.threads import ThreadLane
 
 LONG = 20.0
 """How many seconds threads may take for what they do in a few milliseconds."""

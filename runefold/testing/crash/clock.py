@@ -7,13 +7,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from actors import clock as clocks
-from actors.clock import SECOND, SystemClock
+from actors.scheduling import clock as clocks
+from actors.scheduling.clock import SECOND, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.clock import Alarm
+    from actors.scheduling.clock import Alarm
     from actors.tool.context import Call
 
 SPEED: Final = 200

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from actors.clock import SECOND
 from actors.errors import Unanswered
+from actors.scheduling.clock import SECOND
 from runefold.testing.stage import FragileLog
 from runelog.rune import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actors.manual_scheduler import ManualScheduler
+    from actors.scheduling.manual_scheduler import ManualScheduler
     from runelog.rune import Envelope
 
 

@@ -8,12 +8,12 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.catalogue import CODEC
-from actors.clock import SystemClock
-from actors.process import ASK_TIMEOUT
+from actors.process.process import ASK_TIMEOUT
+from actors.scheduling.clock import SystemClock
+from actors.scheduling.threads import ThreadScheduler
 from actors.session import lifecycle as ask
 from actors.session.actor import Await, Ended, Send
-from actors.shell import Shell
-from actors.threads import ThreadScheduler
+from actors.shell.shell import Shell
 from runefold.runtime import Runtime
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import ActorKilled, Faults
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from actors.manual_scheduler import ManualJob
     from actors.ports import Clock, Lane, Steps
-    from actors.process import Answer
-    from actors.threads import ThreadJob
+    from actors.process.process import Answer
+    from actors.scheduling.manual_scheduler import ManualJob
+    from actors.scheduling.threads import ThreadJob
     from runefold.testing.crash.journal import Journal
     from runefold.testing.crash.watch import Watch
     from runelog.log import Log

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.conversation import ConversationContext
-    from actors.shell import Shell
+    from actors.shell.conversation import ConversationContext
+    from actors.shell.shell import Shell
     from runefold.runtime import Runtime
 
 

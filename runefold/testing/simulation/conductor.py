@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from actors.clock import SECOND, ManualClock
 from actors.errors import Overloaded
-from actors.manual_scheduler import ManualScheduler
+from actors.scheduling.clock import SECOND, ManualClock
+from actors.scheduling.manual_scheduler import ManualScheduler
 from runefold.testing.stage import PowerCut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.manual_scheduler import ManualJob
     from actors.ports import Steps
+    from actors.scheduling.manual_scheduler import ManualJob
     from runefold.testing.simulation.choices import Choices
 
 MOMENT: Final = SECOND // 50

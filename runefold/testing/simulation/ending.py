@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors.clock import SECOND
 from actors.invariants import violations
+from actors.scheduling.clock import SECOND
 from actors.session.lifecycle import Phase
 from runefold.testing.simulation.gadgets import agent
 from runefold.testing.simulation.truths import open_work

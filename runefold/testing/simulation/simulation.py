@@ -9,9 +9,9 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from actors.clock import SECOND
 from actors.invariants import Auditor
-from actors.snapshot_policy import SNAPSHOT_EVERY
+from actors.scheduling.clock import SECOND
+from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.policy import Policy
 from runefold.runtime import Runtime
 from runefold.testing.simulation import behind, telling
@@ -32,7 +32,7 @@ from runefold.testing.stage import PowerCut, SeededChance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.conversation import ConversationContext
+    from actors.shell.conversation import ConversationContext
     from runefold.testing.simulation.plans import Act
     from runefold.testing.simulation.truths import Fold
     from runelog.rune import Envelope

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import ManualClock
 from actors.model.provider import Done, Request, Text
 from actors.model.stream import GATHER, MOST, Stream
+from actors.scheduling.clock import ManualClock
 from runefold.testing.stage import SeededChance
 
 if TYPE_CHECKING:

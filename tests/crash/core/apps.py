@@ -6,8 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from actors.clock import SystemClock
-from actors.snapshot_policy import SNAPSHOT_EVERY
+from actors.scheduling.clock import SystemClock
+from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp
 from runefold.testing.crash.clock import SkewedClock

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
 from actors.budget.runes import Amounts, Settled
-from actors.conversation import ConversationContext
 from actors.model import lifecycle as model
 from actors.model.runes import CRASH
 from actors.session.actor import SessionActor
-from actors.shell import Shell
+from actors.shell.conversation import ConversationContext
+from actors.shell.shell import Shell
+from actors.shell.write_buffer import WriteBuffer, head_of
 from actors.tool import lifecycle as tool
 from actors.tool.runes import Result
-from actors.write_buffer import WriteBuffer, head_of
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp
 from runelog.replay import remember

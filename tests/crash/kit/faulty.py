@@ -11,9 +11,9 @@ from unittest import mock
 
 from actors.model.actor import ModelActor
 from actors.model.stream import Stream
+from actors.shell.write_buffer import WriteBuffer
 from actors.tool import actor as tools
 from actors.tool.adapters.function import FunctionTool, tool
-from actors.write_buffer import WriteBuffer
 from runefold.runtime import Runtime
 from tests.crash.kit import bots
 

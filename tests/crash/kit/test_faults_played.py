@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from actors import clock as clocks
-from actors.clock import SECOND, ManualClock, SystemClock
 from actors.model.provider import Done, Failure, Pause, Request, Text, ToolCall
+from actors.scheduling import clock as clocks
+from actors.scheduling.clock import SECOND, ManualClock, SystemClock
 from actors.tool.adapters.function import tool
 from actors.tool.context import Call
 from actors.tool.runes import Progress

@@ -16,7 +16,7 @@ import pykka
 import pytest
 
 from actors.errors import Crashed, Dead, Overloaded, StartFailed
-from actors.process import KILLED, SHUTDOWN, Answer, Down, Process
+from actors.process.process import KILLED, SHUTDOWN, Answer, Down, Process
 from runelog.errors import Forked
 from tests.actors.players import PATIENCE, Scribe, Sign, raising, rest
 from tests.crash.guard import survived
@@ -24,10 +24,10 @@ from tests.crash.guard import survived
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.manual_scheduler import ManualScheduler
     from actors.ports import Scheduler
-    from actors.process import Exit
-    from actors.threads import ThreadScheduler
+    from actors.process.process import Exit
+    from actors.scheduling.manual_scheduler import ManualScheduler
+    from actors.scheduling.threads import ThreadScheduler
 
 
 def together(*parts: Callable[[], None]) -> None:

@@ -14,21 +14,21 @@ import msgspec
 from actors.children import Ended
 from actors.command import Facts, Order
 from actors.commands import Recover, TimeUp
-from actors.conversation import PassiveEntity
-from actors.decision import Decision
 from actors.entity import Routing
 from actors.operator_log import is_info_enabled, log
-from actors.process import NORMAL, Process
-from actors.transition_log import TransitionLog, forget_logged, warn_time_short
+from actors.process.process import NORMAL, Process
+from actors.shell.conversation import PassiveEntity
+from actors.shell.decision import Decision
+from actors.shell.transition_log import TransitionLog, forget_logged, warn_time_short
 from runelog.errors import Refused, WrongVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.conversation import ConversationContext
     from actors.entity import Placed
     from actors.kind import Kind
     from actors.ports import Timer
+    from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
 
 MAX_TRIES = 100

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.write_buffer import LONGEST, WriteBuffer
+from actors.shell.write_buffer import LONGEST, WriteBuffer
 from runelog.codec import Codec
 from runelog.errors import LogFailed, LogFull, Refused, WrongVersion
 from runelog.memory import MemoryLog

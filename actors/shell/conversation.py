@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from actors.admission import AdmissionGate
 from actors.errors import Dead
 from actors.operator_log import log as operator
 from actors.redaction.redactor import DEFAULT
-from actors.shared_caches import SharedCaches
-from actors.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
-from actors.write_buffer import WriteBuffer, head_of
+from actors.shell.admission import AdmissionGate
+from actors.shell.shared_caches import SharedCaches
+from actors.shell.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
+from actors.shell.write_buffer import WriteBuffer, head_of
 from runelog.errors import LogFull
 from runelog.lifecycle import stamped
 

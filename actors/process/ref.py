@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.answer import Answer
 from actors.errors import Dead, Unanswered
-from actors.exits import SHUTDOWN, Down
 from actors.operator_log import log
+from actors.process.answer import Answer
+from actors.process.exits import SHUTDOWN, Down
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.exits import Exit
     from actors.ports import Scheduler
-    from actors.process import Process
+    from actors.process.exits import Exit
+    from actors.process.process import Process
 
 ASK_TIMEOUT: Final = 30.0
 """How many seconds a caller waits for an answer by default."""

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.answer import Answer
-from actors.clock import SECOND, ManualClock, SystemClock
 from actors.errors import Overloaded
-from actors.threads import BURST, MAX_LANES, ThreadScheduler
+from actors.process.answer import Answer
+from actors.scheduling.clock import SECOND, ManualClock, SystemClock
+from actors.scheduling.threads import BURST, MAX_LANES, ThreadScheduler
 from tests.actors.players import PATIENCE, Scribe, Sign, rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actors.clock import Alarm
     from actors.ports import Steps
+    from actors.scheduling.clock import Alarm
 
 
 class NoticingClock(ManualClock):

@@ -14,9 +14,9 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from actors import heap
 from actors.errors import Overloaded
 from actors.operator_log import log
+from actors.scheduling import heap
 from runelog.forks import Home
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.errors import Crashed, Dead, Overloaded, StartFailed, Unanswered
-from actors.process import NORMAL, SHUTDOWN, Answer, Down, Exit, Reason
+from actors.process.process import NORMAL, SHUTDOWN, Answer, Down, Exit, Reason
 from runelog.errors import Refused
 from tests.actors.players import PATIENCE, Scribe, Unspeakable, Unwilling, raising, rest
 
 if TYPE_CHECKING:
-    from actors.manual_scheduler import ManualScheduler
     from actors.ports import Scheduler
+    from actors.scheduling.manual_scheduler import ManualScheduler
 
 ERRORS = (
     ValueError("no"),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from actors.conversation import PassiveEntity, StartingState
 from actors.operator_log import is_info_enabled
-from actors.transition_log import TransitionLog
+from actors.shell.conversation import PassiveEntity, StartingState
+from actors.shell.transition_log import TransitionLog
 from runelog.rune import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.conversation import ConversationContext
     from actors.entity import Placed, Routing
     from actors.kind import Kind
+    from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import SECOND, ManualClock, SystemClock
+from actors.scheduling.clock import SECOND, ManualClock, SystemClock
 from runelog.errors import Forked
 from tests.actors.players import PATIENCE, Sign, raising
 from tests.crash.guard import survived
@@ -203,7 +203,7 @@ class Machine:
 def test_the_system_does_not_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that is set back costs nobody what is waited for; one that is set ahead is right."""
     machine = Machine()
-    monkeypatch.setattr("actors.clock.time", machine)
+    monkeypatch.setattr("actors.scheduling.clock.time", machine)
     clock = SystemClock()
     times = [clock.now()]
     for hours in (-1, -24, 2, 1, 3):
@@ -219,7 +219,7 @@ def test_the_system_does_not_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_alarm_rings_although_the_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause of a moment does not last an hour."""
     machine = Machine()
-    monkeypatch.setattr("actors.clock.time", machine)
+    monkeypatch.setattr("actors.scheduling.clock.time", machine)
     clock = SystemClock()
     done = Sign()
     clock.at(clock.now() + SECOND // 50, done.give)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from actors.children import Adopt, Bear, ChildGone, EnsureChild, StopChild
 from actors.command import Forward, Order
 from actors.commands import Abandon, Cancel
-from actors.shell import Shell
+from actors.shell.shell import Shell
 from runelog.errors import Refused
 
 if TYPE_CHECKING:

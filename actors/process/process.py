@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 import pykka
 from pykka.messages import _ActorStop
 
-from actors.answer import Answer
 from actors.errors import Crashed, Overloaded, StartFailed
-from actors.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
 from actors.operator_log import log
-from actors.ref import ASK_TIMEOUT, Ref, dead_letter, tell_watcher
+from actors.process.answer import Answer
+from actors.process.exits import KILLED, NORMAL, SHUTDOWN, Down, Exit, Exiting, Reason
+from actors.process.ref import ASK_TIMEOUT, Ref, dead_letter, tell_watcher
 from runelog.errors import Refused
 
 if TYPE_CHECKING:

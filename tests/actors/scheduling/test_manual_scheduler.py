@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.clock import SECOND, ManualClock
 from actors.errors import Unanswered
-from actors.manual_scheduler import ManualScheduler
+from actors.scheduling.clock import SECOND, ManualClock
+from actors.scheduling.manual_scheduler import ManualScheduler
 from tests.actors.players import PATIENCE, Scribe, Sign, raising
 
 if TYPE_CHECKING:

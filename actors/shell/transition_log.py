@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.operator_log import is_info_enabled, log
-from actors.shared_caches import SharedCache
+from actors.shell.shared_caches import SharedCache
 from runelog.lifecycle import step
 from runelog.rune import kind_of
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from enum import StrEnum
 
-    from actors.conversation import ConversationContext
     from actors.kind import Kind
+    from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
 
 

@@ -12,7 +12,7 @@ from actors.errors import Dead
 from tests.actors.players import Scribe, rest
 
 if TYPE_CHECKING:
-    from actors.manual_scheduler import ManualScheduler
+    from actors.scheduling.manual_scheduler import ManualScheduler
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])

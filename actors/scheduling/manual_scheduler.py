@@ -10,16 +10,16 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from actors.clock import SECOND
 from actors.errors import Unanswered
 from actors.operator_log import log
+from actors.scheduling.clock import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from random import Random
 
-    from actors.clock import Alarm, ManualClock
     from actors.ports import Awaited, Poller, Steps
+    from actors.scheduling.clock import Alarm, ManualClock
 
 PATIENCE: Final = 1_000_000
 """At most this many steps are taken for one answer: a run that needs more is in a cycle."""

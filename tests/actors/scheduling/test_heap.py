@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from actors import heap
+from actors.scheduling import heap
 
 LIBC = ctypes.CDLL(None)
 LIBC.malloc.restype = ctypes.c_void_p

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from actors.process import Ref
+    from actors.process.process import Ref
 
 
 class Reason(StrEnum):

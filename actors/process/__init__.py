@@ -1,0 +1,1 @@
+"""Actors with the manners of OTP: a process, how others reach it, and how it ends."""

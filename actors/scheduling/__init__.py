@@ -1,0 +1,1 @@
+"""How actors run: clocks and schedulers, on threads or by hand."""

@@ -1,0 +1,1 @@
+"""The one shell around a law, and what the actors of a conversation share."""

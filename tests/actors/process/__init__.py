@@ -1,0 +1,1 @@
+"""Rules about actors with the manners of OTP."""
