@@ -208,6 +208,8 @@ class Lifecycle(Generic[P, S, C, E]):
         after = self._ways[before].get(type(rune), before)
         if after is not before and (after is None or type(after) is ByField):
             after = step(self.table, before, rune, of=self.name)  # which says why not, if not
+        # What it observes may have deadlines too: of others.
+        own = self.enforced and (self._is_own(rune) or state == self.initial)
         state = self.evolve(state, rune)
         if state.phase is not before:
             msg = (
@@ -216,14 +218,19 @@ class Lifecycle(Generic[P, S, C, E]):
             )
             raise IllegalTransition(msg)
         if self.enforced:
-            return self._timed(state, before, after, rune)
+            deadline = getattr(rune, "deadline", None) if own else None
+            return self._timed(state, before, after, deadline)
         if after is before:
             return state
         return replace(state, phase=after)  # type: ignore[type-var]  # a Struct, as checked
 
-    def _timed(self, state: S, before: P, after: P, rune: Rune) -> S:
+    def _is_own(self, rune: Rune) -> bool:
+        """Return True for a rune of the table that is no other entity's."""
+        return type(rune) in self.runes and type(rune) not in self.observed
+
+    @staticmethod
+    def _timed(state: S, before: P, after: P, deadline: int | None) -> S:
         """Move the phase, and with it the deadline: it is the one that the rune names."""
-        deadline = getattr(rune, "deadline", None)
         if after is before and deadline is None:
             return state
         return replace(state, phase=after, deadline=deadline)  # type: ignore[type-var]  # as above
@@ -248,8 +255,9 @@ def stamped(
     if not lifecycle.enforced or getattr(rune, "deadline", 0) is not None:
         return rune
     before: P = state.phase  # type: ignore[assignment]  # a state's phase is a P, as checked
-    begins = type(rune) not in lifecycle.runes
-    after = before if begins else step(lifecycle.table, before, rune, of=lifecycle.name)
+    begins = state == lifecycle.initial
+    moves = type(rune) in lifecycle.runes
+    after = step(lifecycle.table, before, rune, of=lifecycle.name) if moves else before
     if after is before and not begins:
         return rune
     default = next((each.seconds for each in lifecycle.timeouts if each.phase is after), None)
