@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from actors.command import Command
+
 
 def _id(prefix: str, conversation: str, entity: str, key: str) -> str:
     """Return the id that belongs to a key, the same in every process."""
-    name = f"{conversation}\0{entity}\0{key}"
+    name = f"{prefix}\0{conversation}\0{entity}\0{key}"
     return f"{prefix}_{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
 
 
@@ -60,4 +62,39 @@ class AskHuman(msgspec.Struct, frozen=True):
         return _id("apr", conversation, entity, self.key)
 
 
-Effect: TypeAlias = CallTool | StopCall | AskHuman
+class Request(msgspec.Struct, frozen=True):
+    """Ask another conversation to begin an entity. Due until `request.answered` is observed.
+
+    That has the `key`, how the entity ended (`phase`), and what its kind says of that (`answer`).
+    """
+
+    key: str
+    conversation: str
+    command: Command
+    """One that begins an entity."""
+
+    def __hash__(self) -> int:
+        """Return a hash of the key, which names the request within its entity."""
+        return hash(self.key)
+
+    def request_id(self, conversation: str, entity: str) -> str:
+        """Return the id of the request."""
+        return _id("req", conversation, entity, self.key)
+
+    def child_id(self, prefix: str, conversation: str, entity: str) -> str:
+        """Return the id of the entity in the other conversation."""
+        return _id(prefix, conversation, entity, self.key)
+
+
+class StopRequest(msgspec.Struct, frozen=True):
+    """Withdraw a request. Due beside its `Request`; what it began is told to stop."""
+
+    key: str
+    reason: str
+
+    def request_id(self, conversation: str, entity: str) -> str:
+        """Return the id of the request."""
+        return _id("req", conversation, entity, self.key)
+
+
+Effect: TypeAlias = CallTool | StopCall | AskHuman | Request | StopRequest

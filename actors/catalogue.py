@@ -9,6 +9,7 @@ from actors.approval.kind import KIND as APPROVAL
 from actors.budget.kind import KIND as BUDGET
 from actors.kind import Kinds
 from actors.model.kind import KIND as MODEL
+from actors.request.kind import KIND as REQUEST
 from actors.session.kind import KIND as SESSION
 from actors.system.kind import KIND as SYSTEM
 from actors.tool.kind import KIND as TOOL
@@ -23,6 +24,7 @@ KINDS: Final = Kinds(
         TOOL,
         APPROVAL,
         BUDGET,
+        REQUEST,
         SYSTEM,
     )
 )
@@ -32,7 +34,7 @@ RESERVED: Final = frozenset(
     {
         *("plan", "channel", "participant", "part", "run", "research", "hypothesis", "hyp"),
         *("task", "health", "worker", "resource", "episode", "epi", "memory", "provider"),
-        *("mcp", "conv", "child", "log", "lost", "req", "request"),
+        *("mcp", "conv", "child", "log", "lost"),
     }
 )
 """Names and prefixes that machines of ours will have, so that no app takes them."""

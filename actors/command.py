@@ -105,7 +105,7 @@ class Owner(NamedTuple):
         if command.begins:
             self.ask(Bear(self.kind.name, self.entity, command))
             return
-        request = self.runtime.new_id("req") if command.numbered else ""
+        request = self.runtime.new_id("cmd") if command.numbered else ""
         order = Order(command, self.process, request)
         self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, "", order))
 

@@ -186,6 +186,8 @@ class Kind:
     """Files, or anything else, that are kept in step with the log and rebuilt from it."""
     outcome: Callable[[Any], Any] = field(default=_whole)
     """What of a state must be equal after any kill: without ids, times and orders that differ."""
+    answer: Callable[[Any], Any] = field(default=_phase)
+    """What another conversation is told that asked for such an entity, once it has ended."""
     printed: bool = True
     """Whether `runefold lifecycles` shows it."""
 

@@ -8,21 +8,24 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
 from actors.budget import lifecycle as ledger
-from actors.calls import AskHuman, CallTool, StopCall
+from actors.calls import AskHuman, CallTool, Request, StopCall, StopRequest
 from actors.command import Order
 from actors.commands import Cancel
 from actors.entity import Routing
 from actors.model.runes import AskedCall
+from actors.request import runes as requests
 from actors.scheduling.clock import SECOND
 from actors.shell.shell import Shell
 from actors.tool.planning import Caller, Planner
 from actors.tool.requests import Approve, Deny
 from runelog.errors import Refused
+from runelog.rune import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from actors.ports import Steps
     from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
+    from runelog.rune import Rune
 
 ANSWER_WITHIN = 24 * 3600 * SECOND
 """How long a human has where the phase has no time-out, in nanoseconds."""
@@ -68,6 +72,12 @@ class Machine(Shell):
                 self.ctx.tell(call_id, Cancel(reason, "system"))
             case AskHuman():
                 self._ask(effect, effect.approval_id(*where))
+            case Request():
+                self._request(effect, effect.request_id(*where))
+            case StopRequest(reason=reason):
+                request_id = effect.request_id(*where)
+                self.ctx.children.ensure("request", request_id, self.me)
+                self.ctx.tell(request_id, Cancel(reason, "system"))
             case _:
                 msg = f"{self.kind.name} has {type(effect).__name__} due, and no actor does that"
                 raise NotImplementedError(msg)
@@ -140,6 +150,35 @@ class Machine(Shell):
                 plan = replace(plan, afford=spent)
             self.append([(Routing(call_id, (self.me,)), plan)])
         self.ctx.children.ensure("tool", call_id, self.me)
+
+    # -- other conversations --------------------------------------------------------------------
+
+    def _request(self, effect: Request, request_id: str) -> None:
+        ctx = self.ctx
+        if not ctx.exists(request_id):
+            where = Routing(request_id, (self.me,))
+            self.append([(where, rune) for rune in self._sent(effect, request_id)])
+        ctx.children.ensure("request", request_id, self.me)
+
+    def _sent(self, effect: Request, request_id: str) -> list[Rune]:
+        """Return the birth of a request; with its answer, if no conversation can be asked."""
+        ctx, command = self.ctx, effect.command
+        fields = ctx.services.redactor.value(msgspec.to_builtins(command))
+        sent = requests.Sent(
+            request_id=request_id,
+            caller=self.me,
+            key=effect.key,
+            to=effect.conversation,
+            command={"do": command.verb(), **fields},
+        )
+        try:
+            kind, _ = ctx.kinds.commands.address(command)
+            check_id(sent.to, "conversation id")
+        except Refused as refusal:
+            why = str(refusal)
+            return [sent, requests.Answered(request_id, effect.key, "refused", message=why)]
+        child = effect.child_id(kind.prefix, ctx.conversation, self.me)
+        return [replace(sent, machine=kind.name, child=child)]
 
     # -- humans -------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from actors.kind import Kinds
     from actors.process.process import Answer, Down, Process, Ref
+    from actors.shell.mail import Reply
     from runelog.log import Log
 
 
@@ -60,9 +61,10 @@ class Tree:
         self.woke = threading.Condition(self._lock)
         """Notified whenever a conversation wakes, and when the tree is closed."""
         self._running: dict[str, ConversationSupervisor] = {}
-        self._first_messages: dict[str, object] = {}
-        """The first message for the session of a conversation that is about to be woken."""
+        self._first_messages: dict[str, list[tuple[object, Reply | None]]] = {}
+        """The first messages for the root of a conversation that is about to be woken."""
         self._closed = False
+        services.mail.carried_by(self.post)
         self._passivator = Passivator(log, services, kinds, idle_after, self._wake_soon)
         self.registry = Registry()
         scheduler, clock = services.scheduler, services.clock
@@ -105,10 +107,10 @@ class Tree:
         with self._lock:
             self._running[conversation] = running
             self.woke.notify_all()
-            first_message = self._first_messages.pop(conversation, None)
-        if first_message is not None:
+            first_messages = self._first_messages.pop(conversation, ())
+        for message, reply_to in first_messages:
             ctx.awaited.add(running.root)
-            ctx.tell(running.root, first_message)
+            ctx.tell(running.root, message, reply_to)
         supervisor.watch(lambda down: self._down(conversation, running, down))
         self._passivator.woken(running)
         return supervisor
@@ -174,6 +176,22 @@ class Tree:
         with self._lock:
             return self._running.get(conversation)
 
+    def post(self, conversation: str, message: object, reply: Reply) -> None:
+        """Send a message to the root of a conversation, awake or not. It does not block.
+
+        What is not taken is answered with an error, so that the sender repeats it.
+        """
+        with self._lock:
+            running = self._running.get(conversation)
+            if running is None and not self._closed:
+                self._first_messages.setdefault(conversation, []).append((message, reply))
+        if self._closed or (running is not None and running.stopping):
+            reply.fail(Dead(f"{conversation} is being stopped"))
+        elif running is None:
+            self._wake_soon(conversation)
+        else:
+            running.ctx.lane.run(lambda: _deliver(running, message, reply))
+
     def is_awake_or_closed(self, conversation: str) -> bool:
         """Return True if a conversation is awake, or the tree is closed. Call it holding `woke`."""
         running = self._running.get(conversation)
@@ -194,7 +212,7 @@ class Tree:
             return running
         if first_message is not None:
             with self._lock:
-                self._first_messages[conversation] = first_message
+                self._first_messages.setdefault(conversation, []).append((first_message, None))
         for _ in range(_TRIES):
             self.registry.ensure(conversation, lambda: self._start(conversation))
             found = self.running(conversation)
@@ -300,6 +318,12 @@ class Tree:
             running.stopping = True
         self.top.ref.stop()
         self.services.scheduler.wait(self._over, timeout)
+
+
+def _deliver(running: ConversationSupervisor, message: object, reply: Reply) -> None:
+    """Tell the root of a conversation, on its lane."""
+    if not running.ctx.tell(running.root, message, reply):
+        reply.fail(Dead(f"{running.ctx.conversation} is being stopped"))
 
 
 class _Awake:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent.lifecycle import Terminate
-from actors.children import ChildGone, EnsureChild, StopChild
+from actors.children import ChildGone, EnsureChild, ReportEnd, StopChild
 from actors.command import Forward, Order
 from actors.errors import Dead
 from actors.process.process import Answer
@@ -268,7 +268,7 @@ class SessionActor(Root):
             case ask.TerminateAgent(agent_id, reason):
                 children.ensure("agent", agent_id, agent_id)
                 self.ctx.tell(agent_id, Terminate(reason))
-            case EnsureChild() | StopChild():
+            case EnsureChild() | StopChild() | ReportEnd():
                 super().perform(effect)
             case (
                 ask.Activate()

@@ -104,6 +104,7 @@ KIND: Final = Kind(
         runes.HandedOver,
         children.Started,
         children.Ended,
+        children.Reported,
     ),
     actor=SessionActor,
     commands=COMMANDS,

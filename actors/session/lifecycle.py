@@ -31,7 +31,16 @@ from actors.approval import runes as approvals
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts
-from actors.children import Adopt, EnsureChild, NoteRestart, Reopen, Rest, StopChild
+from actors.children import (
+    Adopt,
+    EnsureChild,
+    NoteReport,
+    NoteRestart,
+    Reopen,
+    ReportEnd,
+    Rest,
+    StopChild,
+)
 from actors.entity import Actor, Routing
 from actors.session.commands import Archive, Close, HandOver, Pause, Resume
 from actors.session.members import (
@@ -373,6 +382,7 @@ Command: TypeAlias = (
     | Reopen
     | Rest
     | NoteRestart
+    | NoteReport
     | AgentGone
     | Activate
     | Suspend
@@ -421,6 +431,7 @@ Effect: TypeAlias = (
     EnsureAgent
     | EnsureChild
     | StopChild
+    | ReportEnd
     | BeginTurn
     | InterruptTurn
     | TerminateAgent
@@ -463,12 +474,13 @@ def decide(state: State, command: Command) -> list[Rune]:
             return [] if known else _spawn_child(state, command)
         case HandOver(to):
             return _hand_over(state, command, to, state.front)
-        case Adopt(child, kind, on_close):
-            if command.known or any(each.child == child for each in state.children):
-                return []
-            if state.phase not in LIVE or not state.conversation_id:
+        case Adopt():
+            started = children.adopted(state.children, command)
+            if started and (state.phase not in LIVE or not state.conversation_id):
                 raise _refusal(state, command)
-            return [children.Started(child, kind, on_close)]
+            return started
+        case NoteReport():
+            return children.reported(state.children, command)
         case AgentGone(agent_id, error):
             return _bury(state, agent_id, error)
         case CloseBudget(agent_id):
@@ -766,7 +778,7 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, failures=0, unclean=0, restarts=0)
         case HandedOver(to=to):
             return replace(state, front=to)
-        case children.Started() | children.Ended():
+        case children.Started() | children.Ended() | children.Reported():
             return replace(state, children=children.evolve(state.children, rune))
         case Reopened(unclean, epoch):
             return replace(state, unclean=unclean, epoch=epoch)
@@ -896,7 +908,7 @@ def due(state: State) -> list[Effect]:
     at_once = _at_once(state)
     if at_once:
         return at_once
-    found = _by_itself(state)
+    found = [*_by_itself(state), *children.owed(state.children)]
     if state.phase is Phase.ACTIVE or (state.phase in LIVE and not is_stuck(state)):
         found += _ensures(state)
         found += children.ensured(state.children)
@@ -1072,7 +1084,7 @@ def is_open(state: State) -> bool:
     left are open by themselves, and say so in the append that makes it so.
     """
     waits = bool(state.waiting) and state.phase in _TAKES_UP
-    return waits or is_at_work(state)
+    return waits or is_at_work(state) or children.is_awaited(state.children)
 
 
 LIFECYCLE: Final = Lifecycle(

@@ -16,6 +16,7 @@ from actors.errors import Dead
 from actors.operator_log import log as operator
 from actors.redaction.redactor import DEFAULT
 from actors.shell.admission import AdmissionGate
+from actors.shell.mail import Mail
 from actors.shell.shared_caches import SharedCaches
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
 from actors.shell.write_buffer import WriteBuffer, head_of
@@ -132,6 +133,8 @@ class Services:
     """Keeps out of the log what must not be in it: see `decided`."""
     hidden: tuple[str, ...] = ()
     """Directories that programs must not see: the log's."""
+    mail: Mail = field(default_factory=Mail)
+    """Takes messages to other conversations."""
     gate: AdmissionGate = field(default_factory=AdmissionGate)
     """Whether turns may still begin."""
     snapshot_every: int = SNAPSHOT_EVERY

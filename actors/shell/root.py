@@ -6,21 +6,63 @@ crashing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from actors.children import Adopt, Bear, ChildGone, EnsureChild, StopChild
+import msgspec
+
+from actors.children import (
+    Adopt,
+    AskedFor,
+    Bear,
+    ChildEnd,
+    ChildGone,
+    EnsureChild,
+    NoteReport,
+    ReportEnd,
+    StopChild,
+    owed,
+)
 from actors.command import Forward, Order
 from actors.commands import Abandon, Cancel
+from actors.scheduling.clock import SECOND
+from actors.shell.mail import Reply
 from actors.shell.shell import Shell
-from runelog.errors import Refused
+from runelog.errors import Refused, UnknownConversation
 
 if TYPE_CHECKING:
+    from actors.children import Asker
     from actors.entity import Placed
     from actors.kind import Kind
+    from actors.shell.conversation import ConversationContext
+
+REQUEST: Final = "request"
+"""The kind of entity that waits for a child in another conversation."""
+REPORT_AGAIN: Final = 5 * SECOND
+"""How long to wait before another conversation is told again of an end that it has not recorded."""
+
+
+class Echo(NamedTuple):
+    """What another conversation said when it was told of an end."""
+
+    effect: ReportEnd
+    said: object
+    """The error why it has not recorded it, or anything else if it has."""
+
+
+class Again(NamedTuple):
+    """The pause is over: tell the other conversation again."""
+
+    effect: ReportEnd
 
 
 class Root(Shell):
     """The first entity of a conversation, with the table of its children."""
+
+    def __init__(self, ctx: ConversationContext, me: str) -> None:
+        """Begin before anything is asked."""
+        super().__init__(ctx, me)
+        self._asked: AskedFor | None = None
+        """What another conversation asks for in the message at hand."""
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Understand that a child could not be kept alive: its own law writes its end."""
@@ -30,13 +72,27 @@ class Root(Shell):
                 return None
             case Forward():
                 return None
+            case AskedFor():
+                return self._ask_for(message)
+            case Echo(effect, said):
+                return self._hear_of_report(effect, said)
+            case Again(effect):
+                self.again(effect)
+                return None
             case _:
                 return super().understand(message)
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; one for another entity is answered by that."""
+        self._asked = message if isinstance(message, AskedFor) else None
         answer = super().on_receive(message)
         return message if isinstance(message, Forward) else answer
+
+    def answered(self) -> object:
+        """Return the state; to another conversation that asks for a child, its end if it has."""
+        if self._asked is None:
+            return super().answered()
+        return self._child_end(self._asked.kind, self._asked.child)
 
     def _reply(self, reply_to: Any, answer: object) -> None:  # noqa: ANN401 -- pykka's
         if isinstance(answer, Forward):
@@ -107,6 +163,8 @@ class Root(Shell):
             case StopChild(child, kind, reason):
                 children.ensure(kind, child, child)
                 self.ctx.tell(child, Cancel(reason, "system"))
+            case ReportEnd():
+                self._report(effect)
             case _:
                 super().perform(effect)
 
@@ -133,7 +191,56 @@ class Root(Shell):
                 kind.on_close,
                 known=known,
                 conversation_id=ctx.conversation,
+                asker=order.asker,
             )
             return self.carry_out_with(adopt, births)
         except Refused as refusal:
             return refusal
+
+    # -- children that other conversations ask for ----------------------------------------------
+
+    def _ask_for(self, asked: AskedFor) -> Bear | None:
+        """Return the command that begins the child; tell one that is withdrawn to stop."""
+        kind, child, command, asker, withdrawn = asked
+        if not withdrawn:
+            return Bear(kind, child, command, asker)
+        if not self.ctx.exists(child):
+            msg = f"{child} was withdrawn before it began: {withdrawn}"
+            raise Refused(msg)
+        if self._child_end(kind, child) is None:
+            self.ctx.children.ensure(kind, child, child)
+            self.ctx.tell(child, Cancel(withdrawn, "user"))
+        return None
+
+    def _child_end(self, kind: str, child: str) -> ChildEnd | None:
+        """Return how a child ended; None while it lives."""
+        ctx, known = self.ctx, self.ctx.kinds[kind]
+        if child in ctx and not any(each.child == child for each in owed(self.state.children)):
+            return None
+        found = ctx.replayed(known, child)
+        if not known.lifecycle.is_over(found.state):
+            return None
+        answer = ctx.services.redactor.value(msgspec.to_builtins(known.answer(found.state)))
+        return ChildEnd(child, found.state.phase.value, answer, found.event_id)
+
+    def _report(self, effect: ReportEnd) -> None:
+        """Tell the conversation that asked for a child of its end, once that is on disk."""
+        asker: Asker = effect.asker
+        end = self._child_end(effect.kind, effect.child)
+        assert end is not None, effect
+        self.ctx.sync()
+        told = Forward(REQUEST, asker.request_id, "", end)
+        reply = Reply(lambda said: self.ref.notify(Echo(effect, said)))
+        self.ctx.services.mail.send(asker.conversation, told, reply)
+
+    def _hear_of_report(self, effect: ReportEnd, said: object) -> NoteReport | None:
+        """Take note that an end was recorded, or that there is nothing left to record it in."""
+        if isinstance(said, Exception) and not isinstance(said, Refused | UnknownConversation):
+            when = self.ctx.services.clock.now() + REPORT_AGAIN
+            self.later(when, lambda _: Again(effect))
+            return None
+        return NoteReport(effect.child)
+
+    def is_idle(self) -> bool:
+        """Return True if nothing is under way here, and no end is to be reported."""
+        return super().is_idle() and not owed(self.state.children)

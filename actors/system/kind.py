@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from actors import children
 from actors.kind import Kind
 from actors.shell.root import Root
 from actors.system.lifecycle import LIFECYCLE, route
@@ -11,12 +12,18 @@ from actors.system.runes import Opened
 from runelog.rune import SYSTEM
 
 if TYPE_CHECKING:
+    from actors.kind import Waits
     from actors.system.lifecycle import State
 
 
-def is_open(_state: State) -> bool:
-    """Say that nothing is left to do: children with work left are open by themselves."""
-    return False
+def is_open(state: State) -> bool:
+    """Return True while another conversation waits for a child; others are open by themselves."""
+    return children.is_awaited(state.children)
+
+
+def waits_for_children(_state: State, _waits: Waits) -> bool:
+    """Return True: it does nothing by itself, and its children are asked on their own."""
+    return True
 
 
 KIND: Final = Kind(
@@ -27,6 +34,7 @@ KIND: Final = Kind(
     runes=(Opened,),
     route=route,
     is_open=is_open,
+    waits_for_human=waits_for_children,
     actor=Root,
     printed=False,
 )

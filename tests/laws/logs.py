@@ -25,6 +25,7 @@ from runefold.testing.simulation.simulation import Simulation
 from runefold.testing.stage import PowerCut, Stage
 from runelog.lifecycle import state_hash
 from runelog.rune import State as Standing
+from tests.laws import purchases
 from tests.laws.errands import ERRAND, errands
 from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, Till, tools
@@ -44,7 +45,7 @@ SEEDS: Final = range(50)
 """These reach most of what there is; scenarios reach the rest."""
 CUT: Final = {"charges by key": 9, "charges": 9, "budget": 20, "expert": 15, "handed over": 12}
 """Scenarios that are also cut off, at these appends, and played again."""
-PLAYED: Final = KINDS.plus([ERRAND])
+PLAYED: Final = KINDS.plus([ERRAND, *purchases.KINDS])
 """The kinds in those logs: ours, and one of an app, which the system's root has as a child."""
 PER_COMMAND: Final = 150
 """At most so many questions with one kind of command are kept, those of the most states."""
@@ -146,6 +147,10 @@ def _logs() -> Iterator[Log]:
     yield errands()
     yield errands(cut_at=3)
     yield errands(cut_at=1, goes_on=False)
+    for act in (purchases.nothing, purchases.give_back):
+        for cut_at in (None, 9):
+            yield purchases.story(cut_at, after=True, act=act).log
+    yield purchases.elsewhere().log
 
 
 def streams_of(log: Log) -> list[Stream]:

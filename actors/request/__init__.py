@@ -1,0 +1,1 @@
+"""A request from an entity to another conversation: sent until its answer is back."""

@@ -1,0 +1,50 @@
+"""Messages from one conversation to another: nothing waits for them, and they may be lost.
+
+So whoever sends one repeats it until it is answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runelog.errors import Closed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Reply:
+    """Takes the answer to a message, in place of a caller that waits for it."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, told: Callable[[object], None]) -> None:
+        """Have `told` called with the answer, or with the error that it is, on any thread."""
+        self._told = told
+
+    def set(self, value: object = None) -> None:
+        """Give the answer."""
+        self._told(value)
+
+    def fail(self, error: Exception) -> None:
+        """Give an error as the answer."""
+        self._told(error)
+
+
+class Mail:
+    """Takes messages to the roots of other conversations, which are woken for them."""
+
+    def __init__(self) -> None:
+        """Begin where no conversation can be reached: nothing runs."""
+        self._carry: Callable[[str, object, Reply], None] | None = None
+
+    def carried_by(self, carry: Callable[[str, object, Reply], None]) -> None:
+        """Have messages carried by this function, which must not block."""
+        self._carry = carry
+
+    def send(self, conversation: str, message: object, reply: Reply) -> None:
+        """Send a message to the root of a conversation; `reply` takes its answer or the error."""
+        if self._carry is None:
+            reply.fail(Closed("no runtime has the log open: nothing is sent"))
+        else:
+            self._carry(conversation, message, reply)

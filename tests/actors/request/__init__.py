@@ -1,0 +1,1 @@
+"""Rules about requests to other conversations."""
