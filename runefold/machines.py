@@ -16,6 +16,7 @@ from actors.kind import Kind
 from actors.machine import Machine
 from actors.request import runes as requests
 from actors.tool import runes as tools
+from actors.view import LineFile, Mark, Move, StateFile, Step, View
 from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, refusal
 from runelog.rune import Rune
 
@@ -30,18 +31,24 @@ __all__ = [
     "Found",
     "Kind",
     "Lifecycle",
+    "LineFile",
     "Machine",
+    "Mark",
+    "Move",
     "Moved",
     "Recover",
     "Request",
     "Routing",
     "Rune",
+    "StateFile",
+    "Step",
     "StopCall",
     "StopRequest",
     "Table",
     "TimeUp",
     "Timed",
     "Timeout",
+    "View",
     "about",
     "approvals",
     "refusal",

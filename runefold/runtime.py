@@ -135,13 +135,14 @@ class Runtime(Commander):
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
         )
         self._closed = False
-        self._views = Views(self.kinds, log, open_hook.views(views, directory), self._services)
+        self.views = Views(self.kinds, log, open_hook.views(views, directory), self._services)
+        """The files that are kept in step with the log; `views.catch_up()` waits for them."""
         self._recovery = Recovery(log, self._services, self.kinds)
         idle = checks.number(idle_after, "idle_after")
         self.tree_of_actors = Tree(log, self._services, self.kinds, self._recovery.suspend, idle)
         self._bind_tools()
         self._recovery.recover(self.tree_of_actors)
-        self._views.start()
+        self.views.start()
         self._control: Control | None = None
         if isinstance(log, Runelog) and self.scheduler.goes_on:
             self._control = open_beside(log.directory, carrier(self), self.commands)
@@ -314,7 +315,7 @@ class Runtime(Commander):
             rules,
             now=self.clock.now,
             kinds=self.kinds,
-            beside=self._views.alerts,
+            beside=self.views.alerts,
         )
 
     def tree(self) -> Node:
@@ -365,7 +366,7 @@ class Runtime(Commander):
         if found is not None:
             return found
         if not self.scheduler.goes_on:
-            self._views.wake()
+            self.views.wake()
         return self.tree_of_actors.ask(conversation, message, timeout, before, promised)
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
@@ -410,7 +411,7 @@ class Runtime(Commander):
             self._control.close()
         self.tree_of_actors.close(timeout)
         self._services.tools.running_calls.close()
-        self._views.close()
+        self.views.close()
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):
                 part.close()

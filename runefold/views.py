@@ -252,6 +252,13 @@ class Views:
             if self._record is not None:
                 self._record.close()
 
+    def drop(self) -> None:
+        """End as a killed process does: what was not told is not told any more."""
+        with self._lock:
+            self._closed = True
+            if self._record is not None:
+                self._record.close()
+
     # -- keeping in step ----------------------------------------------------------------------
 
     def catch_up(self) -> None:

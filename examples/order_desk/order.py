@@ -1,13 +1,7 @@
-"""The law of an order, and the kind that puts it into the runtime.
+"""The law of an order, and the kind that brings it into a runtime.
 
-    new ──┬── checking ──> checking ──┬── accepted ──┐
-          │                           │              v
-          └── accepted ───────────────│──────────> paying ──┬── paid ──> paid
-                                      │                     │
-                                      └── cancelled ────────┴──> cancelled
-
-An order over the limit waits for a human, who has an hour. Its payment is a call of the tool `pay`,
-which is never made twice: killed at any moment, the order goes on from where it was.
+new ──┬── checking ──> checking ──┬── accepted ──> paying ──┬── paid ──────> paid
+      └── accepted ──> paying     └── cancelled ────────────┴── cancelled ─> cancelled
 """
 
 from __future__ import annotations
@@ -17,31 +11,12 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
-from order_runes import RUNES, Accepted, Cancelled, Checking, Paid, Placed, Unwanted
+from order_runes import RUNES, Accepted, Cancelled, Checking, Paid, Placed
 
-from runefold.machines import (
-    Abandon,
-    AskHuman,
-    CallTool,
-    Cancel,
-    Command,
-    Kind,
-    Lifecycle,
-    Machine,
-    Rune,
-    StopCall,
-    Table,
-    Timeout,
-    TimeUp,
-    about,
-    approvals,
-    refusal,
-    tools,
-)
+from runefold import machines as rf
 
-NAME = "order"
 LIMIT = 100_00
-"""Orders above so many cents are checked by a human."""
+"""An order that costs more cents than this is checked by a human."""
 
 
 class Phase(StrEnum):
@@ -54,8 +29,8 @@ class Phase(StrEnum):
     CANCELLED = "cancelled"
 
 
-TABLE: Table[Phase] = {
-    Phase.NEW: {Checking: Phase.CHECKING, Accepted: Phase.PAYING},
+TABLE: rf.Table[Phase] = {
+    Phase.NEW: {Checking: Phase.CHECKING, Accepted: Phase.PAYING, Cancelled: Phase.CANCELLED},
     Phase.CHECKING: {Accepted: Phase.PAYING, Cancelled: Phase.CANCELLED},
     Phase.PAYING: {Paid: Phase.PAID, Cancelled: Phase.CANCELLED},
     Phase.PAID: {},
@@ -70,37 +45,31 @@ class State(msgspec.Struct, frozen=True):
     deadline: int | None = None
     item: str = ""
     cents: int = 0
-    answer: str = ""
-    """The human's: `yes`, or why not."""
-    unwanted: str = ""
-    """Why it was withdrawn while its payment was under way."""
-    payment: tools.Result | None = None
-    receipt: str = ""
+    answer: str = ""  # of the human: `yes`, or why not
+    payment: rf.tools.Result | None = None
 
 
-class Place(Command, frozen=True):
+class Place(rf.Command, frozen=True):
     """Place an order. One over 100.00 is checked by a human first."""
 
     begins = True
     done = "placed"
+    item: Annotated[str, rf.about("What is ordered.", metavar="ITEM")]
+    cents: Annotated[int, rf.about("What it costs, in cents.", metavar="CENTS")]
 
-    item: Annotated[str, about("What is ordered.", metavar="ITEM")]
-    cents: Annotated[int, about("What it costs, in cents.", metavar="CENTS")]
 
-
-class Withdraw(Command, frozen=True):
-    """Withdraw an order. Refused once it is paid."""
+class Withdraw(rf.Command, frozen=True):
+    """Withdraw an order. Refused once its payment has begun."""
 
     done = "withdrawn"
-
-    reason: Annotated[str, about("Why; it is recorded.", metavar="TEXT")] = "withdrawn"
+    reason: Annotated[str, rf.about("Why; it is recorded.", metavar="TEXT")] = "withdrawn"
 
 
 class Settle(msgspec.Struct, frozen=True):
-    """Go on as soon as it is known how: by the price, the human's answer or the payment."""
+    """Go on: the price, the human's answer or the outcome of the payment is known."""
 
 
-def decide(state: State, command: object) -> list[Rune]:  # noqa: PLR0911 -- a line for each case
+def decide(state: State, command: object) -> list[rf.Rune]:  # noqa: PLR0911 -- a line a case
     """Answer a command with the runes it leads to, or refuse it."""
     match state.phase, command:
         case Phase.NEW, Place(item, cents):
@@ -109,87 +78,76 @@ def decide(state: State, command: object) -> list[Rune]:  # noqa: PLR0911 -- a l
             return [Checking() if state.cents > LIMIT else Accepted()]
         case Phase.CHECKING, Settle():
             return [Accepted() if state.answer == "yes" else Cancelled(state.answer)]
-        case Phase.CHECKING, TimeUp():
-            return [Cancelled("nobody looked at it in time", actor="timeout")]
+        case Phase.CHECKING, rf.TimeUp():
+            return [Cancelled("not checked in time", actor="timeout")]
         case Phase.PAYING, Settle() if state.payment is not None:
-            result = state.payment
-            if result.status == "success":
-                return [Paid(str(result.output))]
-            return [Cancelled(state.unwanted or f"the payment ended in {result.status}")]
-        case Phase.PAYING, Withdraw(reason) | Cancel(reason):
-            return [] if state.unwanted else [Unwanted(reason, actor="user")]
-        case ((Phase.NEW | Phase.CHECKING), Withdraw(reason) | Cancel(reason)):
+            if state.payment.status == "success":
+                return [Paid(str(state.payment.output))]
+            return [Cancelled(f"the payment ended in {state.payment.status}")]
+        case ((Phase.NEW | Phase.CHECKING), (Withdraw(reason) | rf.Cancel(reason))):
             return [Cancelled(reason, actor="user")]
-        case ((Phase.PAID | Phase.CANCELLED), Cancel() | Abandon() | TimeUp()):
+        case ((Phase.PAYING | Phase.PAID | Phase.CANCELLED), rf.Cancel()):
             return []
-        case Phase.CANCELLED, Withdraw():
-            return []
-        case _, Abandon(reason):
+        case ((Phase.NEW | Phase.CHECKING | Phase.PAYING), rf.Abandon(reason)):
             return [Cancelled(reason)]
         case _:
-            raise refusal(NAME, state.phase, command)
+            raise rf.refusal(ORDER.name, state.phase, command)
 
 
-def evolve(state: State, rune: Rune) -> State:
+def evolve(state: State, rune: rf.Rune) -> State:
     """Take a rune's data into the state; the table moves the phase."""
     match rune:
         case Placed(item, cents):
             return replace(state, item=item, cents=cents)
-        case approvals.Approved():
+        case rf.approvals.Approved():
             return replace(state, answer="yes")
-        case approvals.Rejected(_, approver, reason):
+        case rf.approvals.Rejected(_, approver, reason):
             return replace(state, answer=f"{approver} says no: {reason}")
-        case tools.Result():
+        case rf.tools.Result():
             return replace(state, payment=rune)
-        case Unwanted(reason):
-            return replace(state, unwanted=reason)
-        case Paid(receipt):
-            return replace(state, receipt=receipt)
         case _:
             return state
 
 
 def due(state: State) -> list[Any]:
-    """Say what has to be done while the state is this one, however it was reached."""
+    """Return what has to be done while the state is this one, however it was reached."""
     match state.phase:
-        case Phase.NEW if state.item:
+        case Phase.CHECKING if not state.answer:
+            return [rf.AskHuman("check", f"{state.item} for {state.cents / 100:.2f}")]
+        case Phase.PAYING if state.payment is None:
+            return [rf.CallTool("pay", "pay", {"item": state.item, "cents": state.cents})]
+        case Phase.NEW | Phase.CHECKING | Phase.PAYING if state.item:
             return [Settle()]
-        case Phase.CHECKING if state.answer:
-            return [Settle()]
-        case Phase.CHECKING:
-            return [AskHuman("check", f"{state.item} for {state.cents / 100:.2f}")]
-        case Phase.PAYING if state.payment is not None:
-            return [Settle()]
-        case Phase.PAYING:
-            pay = CallTool("pay", "pay", {"item": state.item, "cents": state.cents})
-            return [pay, StopCall("pay", state.unwanted)] if state.unwanted else [pay]
         case _:
             return []
 
 
-def outcome(state: State) -> tuple[str, str, bool]:
-    """Return what must be the same after any crash."""
-    return state.phase.value, state.item, bool(state.receipt)
+def shown(step: rf.Step) -> dict[str, Any]:
+    """Return what the file of an order shows."""
+    state = step.state
+    return {"item": state.item, "cents": state.cents, "phase": state.phase, "event": step.event_id}
 
 
-ORDER = Kind(
-    lifecycle=Lifecycle(
-        name=NAME,
+ORDER = rf.Kind(
+    lifecycle=rf.Lifecycle(
+        name="order",
         table=TABLE,
         initial=State(),
         decide=decide,
         evolve=evolve,
         due=due,
-        timeouts=(Timeout(Phase.CHECKING, 3600, Phase.CANCELLED),),
+        timeouts=(rf.Timeout(Phase.CHECKING, 3600, Phase.CANCELLED),),
         enforced=True,
+        version=1,
     ),
-    prefix=NAME,
+    prefix="order",
     parents=("session",),
     runes=RUNES,
     internal=frozenset({Settle}),
-    actor=Machine,
+    actor=rf.Machine,
     commands=(Place, Withdraw),
     waits_for_human=lambda state, _: state.phase is Phase.CHECKING,
-    summary=lambda state: f"{state.item}, {state.cents / 100:.2f}: {state.phase.value}",
-    outcome=outcome,
+    summary=lambda state: f"{state.item}, {state.cents / 100:.2f}: {state.phase}",
+    outcome=lambda state: (state.phase, state.item, state.cents),
+    views=(rf.StateFile(path="orders/{entity}.json", render=shown),),
 )

@@ -6,36 +6,30 @@ from runefold.machines import Moved, Rune, Timed
 
 
 class Placed(Rune, frozen=True, tag="order.placed"):
-    """A customer ordered something: the order's birth."""
+    """A customer ordered something: the order begins."""
 
     item: str
     cents: int
 
 
 class Checking(Timed, frozen=True, tag="order.checking"):
-    """It costs more than the limit: a human looks at it."""
+    """It costs more than the limit: a human has to look at it."""
 
 
 class Accepted(Moved, frozen=True, tag="order.accepted"):
     """It may be paid."""
 
 
-class Unwanted(Moved, frozen=True, tag="order.unwanted"):
-    """It was withdrawn while its payment was under way: that is stopped if it still can be."""
-
-    reason: str
-
-
 class Paid(Moved, frozen=True, tag="order.paid"):
-    """The money is there."""
+    """The bank has taken the money."""
 
     receipt: str
 
 
 class Cancelled(Moved, frozen=True, tag="order.cancelled"):
-    """Nothing will come of it."""
+    """It ended without a payment."""
 
     reason: str
 
 
-RUNES = (Placed, Checking, Accepted, Unwanted, Paid, Cancelled)
+RUNES = (Placed, Checking, Accepted, Paid, Cancelled)

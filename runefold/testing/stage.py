@@ -139,6 +139,7 @@ class Ports(Generic[L, S]):
         # It outlives the clock: each open begins a new one.
         self.log = log(lambda: self.clock.now())  # noqa: PLW0108 -- see above
         self.scheduler: S
+        self.runtime: Runtime | None = None
         self._scheduler_type = scheduler
         self._seed = seed
         self._chance = SeededChance(seed or 0)
@@ -152,6 +153,9 @@ class Ports(Generic[L, S]):
 
     def restart(self, pause: int = 0) -> None:
         """End a power cut; the next runtime begins `pause` nanoseconds later."""
+        if self.runtime is not None:
+            # Files are no part of the log in memory: no process has ended that would let them go.
+            self.runtime.views.drop()
         self.log.mend()
         self.clock = ManualClock(self.clock.now() + pause)
 
@@ -172,7 +176,7 @@ class Stage(Ports[FragileLog, StageScheduler]):
         super().__init__(FragileLog, StageScheduler, seed)
         self._options = options
         self.log.learn(options.get("kinds", ()))
-        self.runtime = Runtime(self.log, **self.ports(), **options)
+        self.runtime: Runtime = Runtime(self.log, **self.ports(), **options)
 
     def run(self) -> None:
         """Take steps until nothing is left to do at this time."""

@@ -170,6 +170,11 @@ def _ended_differently(want: Talk, got: Talk) -> Iterator[Difference]:
         if got.session[what] != before:
             told = f"the session's {what}: {got.session[what]}, not {before}"
             yield Difference(f"session {what}", told)
+    for kind in sorted(got.entities.keys() | want.entities.keys()):
+        old_ones, new_ones = want.entities.get(kind, []), got.entities.get(kind, [])
+        if new_ones != old_ones:
+            told = f"outcomes of {kind}: {', '.join(new_ones)}; not {', '.join(old_ones)}"
+            yield Difference(f"outcomes of {kind}", told)
     # What follows from something unknown may take more calls, or fewer: then each is paid for.
     more = _count(got) - _count(want) if got.unknown else 0
     if got.spent != want.spent + more:

@@ -112,7 +112,10 @@ class InProcess(Ports[InProcessLog, InstrumentedManual]):
         self.log.scheduler = self.scheduler
         self.scheduler.watch = self.watch
         ledger = Ledger(self.ledger, self.watch, self._faults)
-        return telling(kind, self.watch)(self.log, **{**dressed(options, ledger), **ports})
+        # A log in memory has no directory; the app's views are where they would be beside its log.
+        options = {"views": directory / "views", **dressed(options, ledger), **ports}
+        self.runtime = telling(kind, self.watch)(self.log, **options)
+        return self.runtime
 
     def rest(self) -> None:
         """Let turns end that nobody waits for."""

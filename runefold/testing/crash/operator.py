@@ -22,7 +22,8 @@ class _Ear(logging.Handler):
         self._watch = watch
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._watch.failed(record.getMessage(), getattr(record, "exception", ""))
+        why = getattr(record, "exception", "") or getattr(record, "error", "")
+        self._watch.failed(record.getMessage(), why)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,9 @@ import msgspec
 from actors.agent import runes as agents
 from actors.agent.history import History
 from actors.budget import lifecycle as ledger
+from actors.catalogue import KINDS
 from actors.invariants import violations
+from actors.kind import without_ids
 from actors.session import runes as sessions
 from actors.session.lifecycle import LIFECYCLE
 from actors.tool import runes as tools
@@ -25,6 +27,7 @@ from runelog.rune import State as Standing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from actors.kind import Kind, Kinds
     from actors.session.lifecycle import State
     from actors.session.members import Member
     from runelog.log import Log
@@ -110,6 +113,8 @@ class Talk(msgspec.Struct, frozen=True):
     """Messages whose turns know of something unknown, or follow from one that does."""
     adrift: bool = False
     """Whether one of those decided who speaks from then on."""
+    entities: dict[str, list[str]] = {}
+    """By the name of an app's kind: what became of its entities, as the kind's `outcome` says."""
 
 
 class LogOutcome(msgspec.Struct, frozen=True):
@@ -126,18 +131,18 @@ class LogOutcome(msgspec.Struct, frozen=True):
     """Of an undisturbed run: in what another one differs."""
 
 
-def outcome_of(log: Log) -> LogOutcome:
-    """Tell what a log came to. Everything must be at rest and on disk."""
+def outcome_of(log: Log, kinds: Kinds = KINDS) -> LogOutcome:
+    """Return what a log came to. Everything must be at rest and on disk."""
     talks: dict[str, tuple[int, Talk]] = {}
     problems: list[str] = []
     runes = 0
     for name in conversations(log):
         envelopes = list(log.read(name))
         runes += len(envelopes)
-        found = violations(envelopes, at_rest=True)
+        found = violations(envelopes, at_rest=True, kinds=kinds)
         problems += [nameless(f"{p.invariant} at {p.where}: {p.message}") for p in found]
         begun = envelopes[0].position if envelopes else 0
-        talks[name] = (begun, _talk(log, name, envelopes))
+        talks[name] = (begun, _talk(log, name, envelopes, kinds))
     in_order = sorted(talks.items(), key=lambda each: each[1][0])
     return LogOutcome({name: talk for name, (_, talk) in in_order}, problems, runes)
 
@@ -157,7 +162,7 @@ def folded(log: Log, conversation: str) -> State:
     return state
 
 
-def _talk(log: Log, name: str, envelopes: list[Envelope]) -> Talk:
+def _talk(log: Log, name: str, envelopes: list[Envelope], kinds: Kinds) -> Talk:
     state = folded(log, name)
     budget, _, _ = replay(log, name, ledger.LIFECYCLE, entity="budget")
     root = ledger.find(budget, "session")
@@ -170,6 +175,7 @@ def _talk(log: Log, name: str, envelopes: list[Envelope]) -> Talk:
     ends = _ends(envelopes, names)
     histories = [(each, History.read(log, name, each.agent_id, len(envelopes))) for each in people]
     shown = [_shown(each.role, each.agent_id, history, taint, names) for each, history in histories]
+    own = _entities(envelopes, kinds)
     results = {rune.call_id: rune.status for rune in payloads if isinstance(rune, tools.Result)}
     return Talk(
         messages=[
@@ -186,10 +192,37 @@ def _talk(log: Log, name: str, envelopes: list[Envelope]) -> Talk:
         unknown=sum(status == "unknown" for status in results.values()),
         told_doubts=sum(
             message.status == "unknown" for _, history in histories for message in history.messages
+        )
+        # A machine of the app's is told by the result itself: it observes it.
+        + sum(
+            isinstance(rune, tools.Called)
+            and rune.turn_id in own
+            and results.get(rune.call_id) == "unknown"
+            for rune in payloads
         ),
         shaken=[names.of(taint.messages[turn]) for turn in sorted(taint.shaken)],
         adrift=taint.adrift,
+        entities=_outcomes(log, name, own),
     )
+
+
+def _entities(envelopes: list[Envelope], kinds: Kinds) -> dict[str, Kind]:
+    """Return the entities of an app's kinds that were born in a conversation."""
+    return {
+        each.owner: kind
+        for each in envelopes
+        if (kind := kinds.births.get(type(each.payload))) is not None and kind not in KINDS.all
+    }
+
+
+def _outcomes(log: Log, name: str, entities: Mapping[str, Kind]) -> dict[str, list[str]]:
+    """Return what became of entities, by the names of their kinds."""
+    found: dict[str, list[str]] = {}
+    for entity, kind in entities.items():
+        state, _, _ = replay(log, name, kind.lifecycle, entity=entity)
+        if (came_to := kind.outcome(state)) is not None:
+            found.setdefault(kind.name, []).append(without_ids(came_to))
+    return {kind: sorted(each) for kind, each in found.items()}
 
 
 def _came_to_something(runes: list[Rune]) -> bool:

@@ -7,13 +7,13 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from actors.catalogue import CODEC
 from actors.process.process import ASK_TIMEOUT
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.threads import ThreadScheduler
 from actors.session import lifecycle as ask
 from actors.session.actor import Await, Ended, Send
 from actors.shell.shell import Shell
+from runefold.open_hook import known_kinds
 from runefold.runtime import Runtime
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import ActorKilled, Faults
@@ -199,7 +199,7 @@ class DiskRig:
 
     def __call__(self, kind: type[Runtime], directory: Path, options: dict[str, Any]) -> Runtime:
         """Open a runtime as the app asked for it."""
-        log = DiskLog.open(directory, CODEC)
+        log = DiskLog.open(directory, known_kinds(options.get("kinds", ())).codec)
         assert isinstance(log, DiskLog)
         log.watch = self._watch
         try:

@@ -220,7 +220,7 @@ def judged(
     wrong += judge.misdone(log, effects)
     wrong += judge.lost(lines, log)
     wrong += judge.untold(log, fault, lines)
-    found = outcome.outcome_of(log)
+    found = outcome.outcome_of(log, runtime.kinds)
     if case.want is not None:
         wrong += endings.differences(case.want, found, strict=case.strict)
     return wrong, found
