@@ -49,6 +49,9 @@ Quantity = Annotated[float, Meta(ge=0, le=1e9)]
 Who = Annotated[str, about("Who says so. [default: you]", option="--as", metavar="NAME", who=True)]
 
 
+_UNKNOWN: Final = "A machine of an app is known to a runtime opened with its kinds=[...]"
+
+
 class Facts:
     """What a command is told where its entity decides on it: in its actor, or offline."""
 
@@ -214,6 +217,8 @@ class Commands:
         if found is None:
             known = ", ".join(name for of, name in self._found if of == kind)
             msg = f"{kind!r:.80} has no command {verb!r:.80}; there are: {known or 'none'}"
+            if kind not in self.kinds:
+                msg = f"{msg}. {_UNKNOWN}"
             raise Refused(msg)
         return found
 
@@ -221,7 +226,7 @@ class Commands:
         """Return the kind of a command and the entity that it goes to, after checking both."""
         kind = self._kinds.get(type(command))
         if kind is None:
-            msg = f"{type(command).__name__} is a command of no kind that is known here"
+            msg = f"{type(command).__name__} is a command of no kind that is known here. {_UNKNOWN}"
             raise Refused(msg)
         if kind.single:
             entity = entity or kind.prefix

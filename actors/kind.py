@@ -360,6 +360,15 @@ class Kinds:
         kind = self._by_prefix.get(prefix)
         return kind if kind is not None and kind.single is not bool(rest) else None
 
+    def unknown(self, entity: str) -> str:
+        """Return why an entity of the log cannot be spoken of here; nothing if it can."""
+        if self.of(entity) is not None:
+            return ""
+        return (
+            f"{entity} is of a kind that is not known here: open the runtime with the kinds=[...] "
+            "of its app; on the command line --app MODULE:BUILD names it"
+        )
+
     def root(self, conversation: str) -> Kind:
         """Return the kind of entity that a conversation begins with."""
         own = [kind for kind in self.all if kind.is_root]

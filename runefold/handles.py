@@ -43,7 +43,8 @@ class Handle:
         """Return a command of the kind as a method, which takes its fields by name."""
         found = None if name.startswith("__") else self._to.commands.get(self.kind, name)
         if found is None:
-            msg = f"{self.kind} has no command {name}; there are: {', '.join(self.__dir__())}"
+            there = ", ".join(self.__dir__()) or "none: its kind is not known here"
+            msg = f"{self.kind} has no command {name}; there are: {there}"
             raise AttributeError(msg)
 
         def give(*positional: Any, **fields: Any) -> Any:  # noqa: ANN401 -- the command's own fields

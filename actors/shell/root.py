@@ -113,6 +113,9 @@ class Root(Shell):
         if why := self.why_not(order):
             super()._reply(reply_to, Refused(why))
             return
+        if ctx.exists(entity) and (why := ctx.kinds.unknown(entity)):
+            super()._reply(reply_to, Refused(why))
+            return
         kind = ctx.kinds.of(entity) or ctx.kinds[order.kind]
         home = self._home_of(kind, entity) if self._takes(kind, order) else ""
         if home:

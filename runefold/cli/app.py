@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import runefold
-from actors.catalogue import KINDS, RESERVED
+from actors.catalogue import KINDS
 from actors.kind import Kinds
 from actors.session.requests import Send
 from runefold.cli import (
@@ -28,9 +28,10 @@ from runefold.cli import (
     verify,
 )
 from runefold.cli.failures import EXIT_CODES, Guarded
-from runefold.open_hook import kinds_of
+from runefold.cli.options import kinds_with
 
 APP: Final = "--app"
+_HINT: Final = f"Commands of an app's own machine need {APP} MODULE:BUILD."
 
 
 class WithApps(Guarded):
@@ -38,15 +39,28 @@ class WithApps(Guarded):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 -- as it is in click
         """Find a command; `runefold KIND VERB ... --app MODULE:BUILD` finds an app's."""
-        if self.get_command(ctx, args[0]) is None and APP in args[:-1]:
-            at = args.index(APP)
-            kinds = kinds_of(args[at + 1])
-            theirs = typer.Typer()
-            add(theirs, KINDS.plus(kinds, RESERVED), {kind.name for kind in kinds})
-            found = typer.main.get_group(theirs).get_command(ctx, args[0])
-            if found is not None:
-                return args[0], found, [*args[1:at], *args[at + 2 :]]
-        return super().resolve_command(ctx, args)
+        if self.get_command(ctx, args[0]) is not None:
+            return super().resolve_command(ctx, args)
+        named, left = _app_of(args)
+        if not named:
+            ctx.fail(f"No such command {args[0]!r}. {_HINT}")
+        kinds = kinds_with(named)
+        theirs = typer.Typer()
+        add(theirs, kinds, {kind.name for kind in kinds} - {kind.name for kind in KINDS})
+        found = typer.main.get_group(theirs).get_command(ctx, args[0])
+        if found is None:
+            ctx.fail(f"No such command {args[0]!r}, and {named} has no kind of that name.")
+        return args[0], found, left[1:]
+
+
+def _app_of(args: list[str]) -> tuple[str, list[str]]:
+    """Return the app that is named among arguments, and the other arguments."""
+    for at, word in enumerate(args):
+        if word.startswith(f"{APP}="):
+            return word.removeprefix(f"{APP}="), [*args[:at], *args[at + 1 :]]
+        if word == APP and at + 1 < len(args):
+            return args[at + 1], [*args[:at], *args[at + 2 :]]
+    return "", args
 
 
 app = typer.Typer(
@@ -104,7 +118,7 @@ def add(to: typer.Typer, known: Kinds, kinds: Collection[str]) -> None:
             kind,
             command,
             talk.send if sends else verbs.carry,
-            talk.options if sends else None,
+            talk.options if sends else verbs.with_app if kind.name not in KINDS.by_name else None,
         )
         name = command.verb().replace("_", "-")
         place = to if panel else groups[kind.name]

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from actors.catalogue import KINDS
+from actors.kind import Kinds
+from runefold.cli.options import App, kinds_with
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING
 from runelog.errors import Refused
@@ -29,10 +30,11 @@ def lifecycles(
     ] = None,
     *,
     form: Annotated[Format, typer.Option("--format", help="How to print them.")] = Format.TEXT,
+    app: App = "",
 ) -> None:
     """Print the lifecycles: which rune leads from which state to which."""
     screen = Screen()
-    found = _chosen(names or [])
+    found = _chosen(names or [], kinds_with(app))
     match form:
         case Format.JSON:
             screen.json([msgspec.to_builtins(each) for each in found])
@@ -44,9 +46,9 @@ def lifecycles(
                 _say(screen, text(each), first=number == 0)
 
 
-def _chosen(names: list[str]) -> list[Description]:
+def _chosen(names: list[str], kinds: Kinds) -> list[Description]:
     laws: Sequence[Lifecycle[Any, Any, Any, Any]] = [
-        kind.lifecycle for kind in KINDS if kind.printed
+        kind.lifecycle for kind in kinds if kind.printed
     ]
     known = {each.name: describe(each) for each in laws}
     for name in names:

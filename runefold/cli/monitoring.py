@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from actors.catalogue import CODEC
 from actors.view import Move
 from runefold.cli.failures import Exit
-from runefold.cli.options import Directory, Json, Session, reading
+from runefold.cli.options import App, Directory, Json, Session, kinds_with, reading
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import moment, safe
 from runefold.observe.history import History, Invalid, moves
@@ -21,7 +20,10 @@ from runelog.rune import check_id
 
 Entity = Annotated[
     str,
-    typer.Argument(metavar="ENTITY", help="The session, or an agent, a turn, a call of it."),
+    typer.Argument(
+        metavar="ENTITY",
+        help="The session, or an agent, a turn, a call of it, or an entity of an app's kind.",
+    ),
 ]
 OneSession = Annotated[
     str,
@@ -49,6 +51,7 @@ def history(
     entity: Entity = "session",
     *,
     follow: Follow = False,
+    app: App = "",
     json: Json = False,
 ) -> None:
     """Show which phases an entity went through, when, why and by whom, and how long it stayed.
@@ -59,10 +62,11 @@ def history(
     screen = Screen()
     check_id(session, "session id")
     check_id(entity, "entity id")
-    with reading(directory, CODEC) as log:
-        found = told(log, session, entity, time.time_ns())
+    kinds = kinds_with(app)
+    with reading(directory, kinds.codec) as log:
+        found = told(log, session, entity, time.time_ns(), kinds)
         if follow:
-            _follow(screen, moves(log, session, entity), json=json)
+            _follow(screen, moves(log, session, entity, kinds), json=json)
             return
     if json:
         screen.json({**msgspec.to_builtins(found), "seconds": found.seconds})
@@ -106,13 +110,16 @@ def _tell_invalid(screen: Screen, invalid: Invalid) -> None:
         screen.line(f"  {event_id:,} {safe(kind)}")
 
 
-def phases(directory: Directory, session: OneSession = "", *, json: Json = False) -> None:
+def phases(
+    directory: Directory, session: OneSession = "", *, app: App = "", json: Json = False
+) -> None:
     """Count who is in which phase, how often it was come into, and the time spent there."""
     screen = Screen()
     if session:
         check_id(session, "session id")
-    with reading(directory, CODEC) as log:
-        found = Monitor(log, conversation=session).phases()
+    kinds = kinds_with(app)
+    with reading(directory, kinds.codec) as log:
+        found = Monitor(log, conversation=session, kinds=kinds).phases()
     if json:
         screen.json(msgspec.to_builtins(found))
         return
@@ -142,6 +149,7 @@ def alerts(
     stuck: Stuck = None,
     failing: Failing = 3,
     follow: Follow = False,
+    app: App = "",
     json: Json = False,
 ) -> None:
     """Say what somebody has to look at: stuck, failing, over budget, or invalid.
@@ -151,8 +159,9 @@ def alerts(
     screen = Screen()
     rules = Rules(stuck=dict(_limit(each) for each in stuck or ()), failing=failing)
     known: set[Any] = set()
-    with reading(directory, CODEC) as log:
-        monitor = Monitor(log, rules)
+    kinds = kinds_with(app)
+    with reading(directory, kinds.codec) as log:
+        monitor = Monitor(log, rules, kinds=kinds)
         while True:
             found = monitor.alerts()
             for each in found:

@@ -7,8 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
+from actors.catalogue import KINDS, RESERVED
+from actors.kind import Kinds
 from runefold.cli.screen import Screen
 from runefold.cli.wording import safe
+from runefold.open_hook import kinds_of
 from runelog.codec import Codec
 from runelog.errors import Corrupt
 from runelog.log import Log
@@ -26,6 +29,15 @@ Conversations = Annotated[
 Session = Annotated[
     str, typer.Argument(metavar="SESSION", help="The id of a session.", show_default=False)
 ]
+App = Annotated[
+    str,
+    typer.Option(
+        "--app",
+        metavar="MODULE:BUILD",
+        help="Know the machines of this app too: its list of kinds, or what opens its runtime.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
 
 STATES: Final = {
@@ -42,6 +54,11 @@ class StateName(enum.StrEnum):
     LIVE = "live"
     ARCHIVED = "archived"
     ERASED = "erased"
+
+
+def kinds_with(app: str) -> Kinds:
+    """Return our kinds, with those of an app if one is named."""
+    return KINDS.plus(kinds_of(app), RESERVED) if app else KINDS
 
 
 def reading(directory: Path, codec: Codec | None = None) -> Runelog:

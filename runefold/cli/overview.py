@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from actors.catalogue import CODEC
-from runefold.cli.options import Directory, Json, find, reading
+from runefold.cli.options import App, Directory, Json, find, kinds_with, reading
 from runefold.cli.reach import is_run
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING, many, moment, plain, safe, value
@@ -21,14 +20,16 @@ _PHASES = {
 _STATES = {"running": "green", "silent": "bold yellow", "gone": "dim"}
 
 
-def sessions(directory: Directory, *, json: Json = False) -> None:
+def sessions(directory: Directory, *, app: App = "", json: Json = False) -> None:
     """List sessions: phase, turns, what waits, and which calls wait for a human.
 
-    Works beside a runtime that runs, and without one.
+    Works beside a runtime that runs, and without one. Entities whose kind is not known here are
+    listed as unknown: --app names the app that they are of.
     """
     screen = Screen()
-    with reading(directory, CODEC) as log:
-        found = session_list.sessions(log)
+    kinds = kinds_with(app)
+    with reading(directory, kinds.codec) as log:
+        found = session_list.sessions(log, kinds=kinds)
     if json:
         screen.json([_record(each) for each in found])
     elif not found:
@@ -60,6 +61,7 @@ def _record(each: session_list.Listed) -> dict[str, Any]:
             for asked in each.approvals
         ],
         "in_doubt": list(each.in_doubt),
+        "unknown": list(each.unknown),
     }
 
 
@@ -88,6 +90,8 @@ def _tell(screen: Screen, found: list[session_list.Listed]) -> None:
             screen.line("  ", ("asks", "yellow"), f" {safe(asked.call_id)}{what}{why}{until}")
         if each.in_doubt:
             screen.line("  ", ("in doubt", "yellow"), f" {safe(', '.join(each.in_doubt))}")
+        if each.unknown:
+            screen.line("  ", ("unknown", "yellow"), f" {safe(', '.join(each.unknown))}")
 
 
 def tree(directory: Directory, *, json: Json = False) -> None:

@@ -21,7 +21,7 @@ import typer
 from msgspec import inspect as kinds
 
 from actors.command import noun
-from runefold.cli.options import Directory, Json, Session
+from runefold.cli.options import App, Directory, Json, Session
 from runefold.cli.reach import deliver, say_later
 from runefold.cli.screen import Screen
 from runefold.cli.wording import safe
@@ -70,8 +70,13 @@ class Call:
             say_later(screen, self.directory)
 
 
-def carry(call: Call) -> None:
+def with_app(*, app: App = "") -> None:
+    """Declare the option that names an app: it is read before the verb is known."""
+
+
+def carry(call: Call, app: str = "") -> None:
     """Give a command and show what was done."""
+    del app
     answer, runs = call.deliver()
     call.report(answer, runs=runs)
 
@@ -100,7 +105,7 @@ def verb(
         act(call, **given)
 
     called = noun(kind, command)
-    own = {} if more is None else inspect.signature(more).parameters
+    own = {} if more is None else inspect.signature(more, eval_str=True).parameters
     parameters = [
         _parameter("directory", Directory),
         _parameter("session", Session),

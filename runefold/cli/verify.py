@@ -7,7 +7,7 @@ import typer
 from runefold.cli import findings
 from runefold.cli.failures import Exit
 from runefold.cli.look import expected
-from runefold.cli.options import Directory, Json, find
+from runefold.cli.options import App, Directory, Json, find, kinds_with
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many
 from runefold.observe.verification import verify as checked
@@ -22,6 +22,7 @@ def verify(
         bool,
         typer.Option("--at-rest", help="Have everything come to its end: nothing is under way."),
     ] = False,
+    app: App = "",
     json: Json = False,
 ) -> None:
     """Check everything in a log, and that every conversation in it keeps the rules.
@@ -35,7 +36,7 @@ def verify(
         find(directory)
         count = expected(directory)
         with screen.progress("verifying", None if count is None else 2 * count) as progress:
-            report = checked(directory, at_rest=at_rest, progress=progress)
+            report = checked(directory, at_rest=at_rest, progress=progress, kinds=kinds_with(app))
     if json:
         screen.json(
             {

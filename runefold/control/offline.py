@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from actors.approval import lifecycle as approval
+from actors.approval.kind import KIND as APPROVAL
 from actors.catalogue import KINDS
 from actors.command import Facts, Order, noun
 from actors.scheduling.clock import SystemClock
@@ -23,6 +25,7 @@ from actors.session.kind import KIND as SESSION
 from actors.shell.conversation import ConversationContext, Services
 from actors.shell.decision import Decision
 from actors.tool.policy import Policy
+from actors.tool.requests import Approve, Deny
 from actors.tool.toolbox import Toolbox
 from runefold.chance import SystemChance
 from runefold.handles import Commander
@@ -87,15 +90,43 @@ class OfflineCommands(Commander):
             raise Refused(msg)
         ctx = self._context(conversation)
         first = next(iter(self.log.stream(conversation, entity)), None)
-        if first is None or not isinstance(first.payload, kind.births):
+        if first is None:
             msg = f"there is no {noun(kind, command)} {entity} in {conversation}"
             raise Refused(msg)
+        if not isinstance(first.payload, kind.births):
+            return self._answer_for(ctx, kind, command, entity)
         writer = OfflineWriter(ctx, kind, entity)
         order = Order(command, "", self._chance.id("cmd") if command.numbered else "")
         meant = command.meant(Facts(ctx, entity, writer.state, order, offline=True))
         if meant is not None:
             writer.record(meant, at_once=command.offline == "at_once")
         return command.answered(meant)
+
+    def _answer_for(
+        self, ctx: ConversationContext, kind: Kind, command: Command, entity: str
+    ) -> None:
+        """Answer what an entity of another kind asks a human: by its approval, whose law is ours.
+
+        So the app's code need not be known here. Anything else is refused.
+        """
+        asked = [
+            each.approval_id
+            for each in self.state(ctx.conversation).approvals
+            if each.call_id == entity
+        ]
+        now = self._clock.now()
+        match command:
+            case Approve(approver) if asked:
+                answer = approval.Answer("approve", approver, now)
+            case Deny(approver, reason) if asked:
+                answer = approval.Answer("deny", approver, now, reason)
+            case Approve() | Deny():
+                msg = f"{entity} asks for no approval now"
+                raise Refused(msg)
+            case _:
+                named = f"there is no {noun(kind, command)} {entity} in {ctx.conversation}"
+                raise Refused(self._kinds.unknown(entity) or named)
+        OfflineWriter(ctx, APPROVAL, asked[0]).record(answer, at_once=True)
 
     def state(self, session: str) -> State:
         """Return what a session's runes add up to."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from actors.catalogue import KINDS
 from actors.session.kind import KIND
 from actors.session.lifecycle import Phase, in_doubt
 from actors.tool.runes import Called
@@ -18,6 +19,7 @@ from runelog.rune import SYSTEM, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.kind import Kinds
     from actors.session.lifecycle import Pending
     from runelog.log import Log
     from runelog.rune import Conversation
@@ -55,22 +57,26 @@ class Listed(msgspec.Struct, frozen=True):
     approvals: tuple[Asked, ...] = ()
     in_doubt: tuple[str, ...] = ()
     """Calls whose outcome nobody knows; some of them may be asked about."""
+    unknown: tuple[str, ...] = ()
+    """Entities with work left whose kinds are not known here: they wait for the app's code."""
 
 
-def sessions(log: Log, after: str = "", limit: int | None = None) -> list[Listed]:
+def sessions(
+    log: Log, after: str = "", limit: int | None = None, kinds: Kinds = KINDS
+) -> list[Listed]:
     """List sessions in order of id, those whose ids come after `after`."""
-    return list(itertools.islice(_found(log, after), limit))
+    return list(itertools.islice(_found(log, after, kinds), limit))
 
 
-def _found(log: Log, after: str) -> Iterator[Listed]:
+def _found(log: Log, after: str, kinds: Kinds) -> Iterator[Listed]:
     for conversation in log.conversations():
         if conversation.id > after and conversation.id != SYSTEM:
-            found = listed(log, conversation)
+            found = listed(log, conversation, kinds)
             if found is not None:
                 yield found
 
 
-def listed(log: Log, conversation: Conversation) -> Listed | None:
+def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed | None:
     """Return what there is to tell of a conversation, None if it is no session."""
     if conversation.state is State.ERASED:
         return Listed(conversation.id, ERASED)
@@ -92,6 +98,7 @@ def listed(log: Log, conversation: Conversation) -> Listed | None:
         last_time=conversation.last_time,
         approvals=tuple(asked(log, conversation.id, each) for each in state.approvals),
         in_doubt=in_doubt(state),
+        unknown=tuple(each.child for each in state.children if each.kind not in kinds.by_name),
     )
 
 
