@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from actors import command as public
 from actors.command import Reason, about
+from actors.errors import Unanswered
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Resume(public.Command, frozen=True):
 class Close(public.Command, frozen=True):
     """Bring a session to its end: nothing more is accepted, what runs is stopped.
 
-    Never refused; a session that is closed stays closed.
+    Never refused; a session that is closed stays closed. With an entity of a kind that is not known
+    here it is closing until a runtime with the app's code has ended that.
     """
 
     done: ClassVar[str] = "closed"
@@ -56,6 +58,11 @@ class Close(public.Command, frozen=True):
     def carry_out(self, owner: Owner) -> None:
         """Return once everything in the session has ended."""
         owner.order(self)
+        kinds = owner.runtime.kinds
+        for each in owner.runtime.session(owner.conversation).state.children:
+            if why := kinds.unknown(each.child):
+                msg = f"{owner.conversation} is closing until {each.child} has ended: {why}"
+                raise Unanswered(msg)
         owner.wait_for("session.closed")
 
     def told(self, target: str, answer: object, *, later: bool) -> str:
