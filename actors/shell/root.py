@@ -161,6 +161,10 @@ class Root(Shell):
         """See to a child."""
         children = self.ctx.children
         match effect:
+            case EnsureChild(kind=kind) | StopChild(kind=kind) if (
+                kind not in self.ctx.kinds.by_name
+            ):
+                pass  # it waits for the code of its app
             case EnsureChild(child, kind):
                 children.ensure(kind, child, child)
             case StopChild(child, kind, reason):

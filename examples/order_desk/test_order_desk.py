@@ -1,14 +1,50 @@
-"""Killed at any boundary, the desk takes each payment once, and its files say what the log says."""
+"""The law by itself, a desk on a stage, and a desk that is killed at every boundary."""
 
 import json
 
 import pytest
-from app import DESK, WISHES, build, scenario
+from app import DESK, WISHES, build, desk, scenario
 from bank import Bank
-from order import ORDER
+from order import ORDER, Place, Settle, Withdraw
+from order_runes import Accepted, Checking, Placed
 
-from runefold import Runtime
+from runefold import Refused, Runtime, tool
+from runefold.machines import AskHuman
+from runefold.providers import Scripted
 from runefold.testing.spec import Given
+from runefold.testing.stage import Stage
+
+PIANO = Given(ORDER.lifecycle, Placed("piano", 900_00))
+
+
+def test_an_order_over_the_limit_waits_for_a_human() -> None:
+    """What is due follows from the runes alone: first the law itself, then a human."""
+    checking = PIANO.having(Checking())
+
+    assert PIANO.when(Settle()) == [Checking()]
+    assert checking.due == [AskHuman("check", "piano for 900.00")]
+    with pytest.raises(Refused, match="order is paying: it cannot take Withdraw now"):
+        checking.having(Accepted()).when(Withdraw())
+
+
+def test_an_order_that_is_not_checked_in_time_is_cancelled(tmp_path) -> None:
+    """An hour passes at once on the stage, also while the power is off."""
+
+    @tool
+    def pay(item: str, cents: int) -> str:
+        """Take no money: there is no need to."""
+        raise AssertionError(item, cents)
+
+    demo = {"demo": Scripted(["Hi"])}
+    stage = Stage(seed=7, kinds=[ORDER], tools=[pay], providers=demo, views=tmp_path)
+    desk(stage.runtime).do(Place("piano", 900_00), "order_piano")
+    stage.advance(3000)
+    stage.crash()
+    session = desk(stage.reopen())
+    stage.advance(1000)
+
+    assert session.history("order_piano").phase == "cancelled"
+    assert session.history("order_piano").moves[-1].actor == "timeout"
 
 
 def check(runtime, effects) -> None:
