@@ -365,8 +365,8 @@ class Kinds:
         if self.of(entity) is not None:
             return ""
         return (
-            f"{entity} is of a kind that is not known here: open the runtime with the kinds=[...] "
-            "of its app; on the command line --app MODULE:BUILD names it"
+            f"{entity} is of a kind that is not known here: name its app, with --app MODULE:BUILD "
+            "or Runtime.open(kinds=[...])"
         )
 
     def root(self, conversation: str) -> Kind:

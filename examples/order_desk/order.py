@@ -1,7 +1,8 @@
 """The law of an order, and the kind that brings it into a runtime.
 
-new ──┬── checking ──> checking ──┬── accepted ──> paying ──┬── paid ──────> paid
-      └── accepted ──> paying     └── cancelled ────────────┴── cancelled ─> cancelled
+    new ──> checking ──> paying ──> paid
+
+An order within the limit is not checked. Each of the first three may end in cancelled.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from order_runes import RUNES, Accepted, Cancelled, Checking, Paid, Placed
 
 from runefold import machines as rf
 
-LIMIT = 100_00
-"""An order that costs more cents than this is checked by a human."""
+LIMIT = 100_00  # an order that costs more cents than this is checked by a human
 
 
 class Phase(StrEnum):

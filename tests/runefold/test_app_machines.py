@@ -44,7 +44,9 @@ DESK: Final = "conv_desk"
 PIANO: Final = "order_piano"
 APP: Final = ("--app", "app:build")
 HOUR: Final = 3600.0
-ELSEWHERE: Final = f"{PIANO} is of a kind that is not known here: .* --app MODULE:BUILD names it"
+ELSEWHERE: Final = (
+    f"{PIANO} is of a kind that is not known here: name its app, with --app MODULE:BUILD"
+)
 
 
 def options(directory: Path) -> dict[str, Any]:
@@ -213,7 +215,7 @@ def test_the_command_line_lists_and_refuses(log: Path) -> None:
 
     assert json.loads(listed.stdout)[0]["unknown"] == [PIANO]
     assert refused.exit_code == verb.exit_code == 2
-    assert "--app MODULE:BUILD names it" in refused.stderr
+    assert "name its app, with --app MODULE:BUILD" in refused.stderr
     assert "need --app MODULE:BUILD" in " ".join(verb.stderr.replace("│", " ").split())
     assert '"piano"' in shown.stdout
     assert run("verify", log).exit_code == 0

@@ -1,0 +1,108 @@
+"""Rules about the page on machines of one's own: copied and typed as it stands, it works."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.runefold.cli_scenes import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE: Final = (ROOT / "docs" / "your-own-machine.md").read_text("utf-8")
+EXAMPLE: Final = ROOT / "examples" / "order_desk"
+LAW_AND_SHELL: Final = ("order_runes.py", "order.py", "app.py")
+LIMIT: Final = 250
+"""The lines that the three files have less than."""
+
+
+def files() -> dict[str, str]:
+    """Return the files that the page shows, put together from their parts."""
+    found: dict[str, list[str]] = {}
+    for name, text in re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL):
+        found.setdefault(name, []).append(text.rstrip("\n"))
+    return {name: "\n\n\n".join(parts) + "\n" for name, parts in found.items()}
+
+
+def session() -> Iterator[tuple[list[str], str]]:
+    """Yield each command that the page types, and what it shows below it."""
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            yield shlex.split(command), shown
+
+
+def fits(shown: str, found: str) -> bool:
+    """Return True if an output is what is shown, with anything in the place of an ellipsis."""
+    pattern = re.escape(shown.strip()).replace("…", ".*")
+    lines = "\n".join(line.rstrip() for line in found.splitlines())
+    return re.fullmatch(pattern, lines, re.DOTALL) is not None
+
+
+def test_every_block_of_code_is_in_a_file() -> None:
+    """None is left out of what the other tests compare and run."""
+    assert PAGE.count("```python") == len(re.findall(r"```python\n# \S+\n", PAGE))
+
+
+def test_the_page_shows_the_example() -> None:
+    """Every file but its README, line for line."""
+    shown = files()
+
+    assert set(shown) == {each.name for each in EXAMPLE.glob("*.py")}
+    for name, text in shown.items():
+        assert text == (EXAMPLE / name).read_text("utf-8"), name
+
+
+def test_law_and_shell_are_short() -> None:
+    """An order is described in fewer lines than a page of rules would have."""
+    lines = sum(len((EXAMPLE / name).read_text().splitlines()) for name in LAW_AND_SHELL)
+
+    assert lines < LIMIT
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Provide a folder with what was copied from the page, and nothing else."""
+    for name, text in files().items():
+        (tmp_path / name).write_text(text, "utf-8")
+    return tmp_path
+
+
+def test_what_the_page_types_gives_what_it_shows(folder: Path) -> None:
+    """From top to bottom, with the app running where the page runs it in another terminal.
+
+    Its tests are run where the example is: they are the same files.
+    """
+    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": paths, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+    typed = [each for each in session() if each[0][0] != "pytest"]
+    with contextlib.ExitStack() as stack:
+        for command, shown in typed:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+            assert process.stdout is not None
+            if command[:2] == ["runefold", "run"]:
+                stack.callback(process.terminate)
+                found = process.stdout.readline()
+            else:
+                found = process.stdout.read()
+            assert fits(shown, found), f"{shlex.join(command)}:\n{found}\nnot\n{shown}"
+
+    assert len(typed) > 10
