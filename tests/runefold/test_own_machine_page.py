@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.runefold.cli_scenes import ROOT
+from tests.runefold.cli_scenes import ROOT, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,32 +77,32 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_the_page_types_gives_what_it_shows(folder: Path) -> None:
+def test_what_the_page_types_gives_what_it_shows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From top to bottom, with the app running where the page runs it in another terminal.
 
     Its tests are run where the example is: they are the same files.
     """
-    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": paths, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     typed = [each for each in session() if each[0][0] != "pytest"]
     with contextlib.ExitStack() as stack:
         for command, shown in typed:
-            process = stack.enter_context(
-                subprocess.Popen(
-                    command,
-                    cwd=folder,
-                    env=environment,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-            )
-            assert process.stdout is not None
-            if command[:2] == ["runefold", "run"]:
-                stack.callback(process.terminate)
-                found = process.stdout.readline()
+            if command[0] == "runefold" and command[1] != "run":
+                result = run(*command[1:])
+                found = result.stdout + result.stderr
             else:
-                found = process.stdout.read()
+                process = stack.enter_context(
+                    subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+                )
+                assert process.stdout is not None
+                if command[0] == "runefold":
+                    stack.callback(process.terminate)
+                    found = process.stdout.readline()
+                else:
+                    found = process.stdout.read()
             assert fits(shown, found), f"{shlex.join(command)}:\n{found}\nnot\n{shown}"
 
     assert len(typed) > 10
