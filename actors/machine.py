@@ -46,6 +46,15 @@ class Judged(NamedTuple):
     rules: Sequence[Ruling]
 
 
+def human_answer(command: Approve | Deny, now: int, process: str = "") -> approval.Answer:
+    """Return a human's answer as the law of the approval takes it."""
+    match command:
+        case Approve(approver):
+            return approval.Answer("approve", approver, now, process=process)
+        case Deny(approver, reason):
+            return approval.Answer("deny", approver, now, reason, process)
+
+
 class Machine(Shell):
     """An entity whose law may have `CallTool`, `StopCall` and `AskHuman` due."""
 
@@ -90,10 +99,8 @@ class Machine(Shell):
                 if effect in self.kind.lifecycle.due(self.state):
                     self._begin_call(effect, rules)
                 return None
-            case Order(Approve(approver), process):
-                return approval.Answer("approve", approver, self._now(), process=process)
-            case Order(Deny(approver, reason), process):
-                return approval.Answer("deny", approver, self._now(), reason, process)
+            case Order((Approve() | Deny()) as command, process):
+                return human_answer(command, self._now(), process)
             case _:
                 return super().understand(message)
 

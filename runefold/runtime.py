@@ -136,7 +136,6 @@ class Runtime(Commander):
         )
         self._closed = False
         self.views = Views(self.kinds, log, open_hook.views(views, directory), self._services)
-        """The files that are kept in step with the log; `views.catch_up()` waits for them."""
         self._recovery = Recovery(log, self._services, self.kinds)
         idle = checks.number(idle_after, "idle_after")
         self.tree_of_actors = Tree(log, self._services, self.kinds, self._recovery.suspend, idle)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.approval import lifecycle as approval
 from actors.approval.kind import KIND as APPROVAL
 from actors.catalogue import KINDS
 from actors.command import Facts, Order, noun
+from actors.machine import human_answer
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.threads import ThreadScheduler
 from actors.session.kind import KIND as SESSION
@@ -114,18 +114,13 @@ class OfflineCommands(Commander):
             for each in self.state(ctx.conversation).approvals
             if each.call_id == entity
         ]
-        now = self._clock.now()
-        match command:
-            case Approve(approver) if asked:
-                answer = approval.Answer("approve", approver, now)
-            case Deny(approver, reason) if asked:
-                answer = approval.Answer("deny", approver, now, reason)
-            case Approve() | Deny():
-                msg = f"{entity} asks for no approval now"
-                raise Refused(msg)
-            case _:
-                named = f"there is no {noun(kind, command)} {entity} in {ctx.conversation}"
-                raise Refused(self._kinds.unknown(entity) or named)
+        if not isinstance(command, Approve | Deny):
+            named = f"there is no {noun(kind, command)} {entity} in {ctx.conversation}"
+            raise Refused(self._kinds.unknown(entity) or named)
+        if not asked:
+            msg = f"{entity} asks for no approval now"
+            raise Refused(msg)
+        answer = human_answer(command, self._clock.now())
         OfflineWriter(ctx, APPROVAL, asked[0]).record(answer, at_once=True)
 
     def state(self, session: str) -> State:
