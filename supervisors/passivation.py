@@ -78,9 +78,7 @@ class Passivator:
         if (last := self._alarms.pop(conversation, None)) is not None:
             last.cancel()
         try:
-            work = self._log.open_work(conversation)
-            # Deadlines of kinds that are not known here wait for the app's code.
-            left = [each for each in work if self._kinds.of(each.entity) is not None]
+            left = list(self._log.open_work(conversation))
         except UnknownConversation:
             # The log does not know it: its first append failed.
             return

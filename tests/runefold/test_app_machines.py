@@ -162,8 +162,8 @@ def test_deadlines_wait_for_the_code(tmp_path: Path) -> None:
     assert session.history(PIANO).moves[-1].actor == "timeout"
 
 
-def test_a_deadline_without_code_wakes_no_session(tmp_path: Path) -> None:
-    """A session that sleeps is not woken for what nothing here can do."""
+def test_a_session_sleeps_without_the_code(tmp_path: Path) -> None:
+    """An entity whose actor cannot be started does not keep it awake; a deadline does nothing."""
     stage = staged(tmp_path)
     session = without(stage)
     session.approvals()
