@@ -15,6 +15,7 @@ from actors.agent.lifecycle import (
     Phase,
     Prepare,
     Terminate,
+    has_material,
 )
 from actors.model.provider import price_of
 from actors.shell.shared_caches import SharedCache
@@ -78,7 +79,7 @@ class AgentActor(Shell):
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; new prompt material is recorded before it is used."""
         ready = self.state.phase in _READY
-        if ready and self._toolset.hash not in self.state.materials[-1:]:
+        if ready and not has_material(self.state, self._toolset.hash):
             self._equip()
         return super().on_receive(message)
 

@@ -155,11 +155,16 @@ def decide(state: State, command: Command) -> list[Rune]:
         case _, Terminate():
             return _terminate(state, command)
         case ((Phase.IDLE | Phase.RUNNING_TURN), Equip(material, system, tools)):
-            if material in state.materials:
+            if has_material(state, material):
                 return []
             return [Equipped(agent_id=state.agent_id, hash=material, system=system, tools=tools)]
         case _:
             raise refusal(NAME, state.phase, command)
+
+
+def has_material(state: State, material: str) -> bool:
+    """Return True if prompt material of this hash is stored, however often it changed since."""
+    return material in state.materials
 
 
 def _terminate(state: State, command: Terminate) -> list[Rune]:

@@ -20,6 +20,7 @@ from actors.agent.lifecycle import (
     Phase,
     Prepare,
     Terminate,
+    has_material,
 )
 from actors.agent.runes import AgentConfig, Stats
 from actors.budget import runes as budgets
@@ -222,6 +223,20 @@ def test_prompt_material_is_kept_once() -> None:
     ]
     assert first.when(Equip("h1", "be kind")) == []
     assert len(first.state.materials) == MATERIALS
+
+
+def test_material_that_is_used_again_is_not_stored_again() -> None:
+    """After an app went back to an older set of tools, nothing has to be stored with each message.
+
+    The actor goes by the same rule as the law, so that it asks for no decision that comes to
+    nothing.
+    """
+    agent = Given(LIFECYCLE, *IDLE).after(Equip("old", "")).after(Equip("new", ""))
+
+    assert has_material(agent.state, "old")
+    assert has_material(agent.state, "new")
+    assert not has_material(agent.state, "other")
+    assert agent.when(Equip("old", "")) == []
 
 
 def test_the_session_hears_of_its_life_and_not_of_its_prompt() -> None:
