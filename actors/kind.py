@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from actors.command import Commands
 from actors.entity import Routing
+from actors.public_command import Commands
 from runelog.codec import Codec
 from runelog.errors import Refused
 from runelog.lifecycle import targets
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from actors.audit import Audit
     from actors.children import OnClose
-    from actors.command import Command
     from actors.entity import Placed, Stamp
+    from actors.public_command import Command
     from actors.shell.shell import Shell
     from actors.view import LineFile, StateFile, View
     from runelog.lifecycle import Lifecycle

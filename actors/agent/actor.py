@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from actors.agent.lifecycle import (
     BecomeReady,
-    Effect,
-    EnsureTurn,
     Equip,
     Fail,
     Phase,
     Prepare,
-    Terminate,
     has_material,
 )
 from actors.model.provider import price_of
@@ -88,17 +85,10 @@ class AgentActor(Shell):
         toolset = self._toolset
         self.carry_out(Equip(toolset.hash, toolset.system, tuple(toolset.tools)))
 
-    def perform(self, effect: Effect) -> None:
-        """Do what is due."""
-        match effect:
-            case Prepare():
-                missing = self._toolset.missing
-                self.carry_out(Fail(missing) if missing else BecomeReady())
-                if not missing:
-                    self._equip()
-            case EnsureTurn(turn_id):
-                self.ctx.children.ensure("turn", turn_id, self.me)
-            case Terminate():
-                pass  # internal
-            case _:
-                assert_never(effect)
+    def perform(self, effect: Prepare) -> None:
+        """Make the agent ready, or record what is missing."""
+        assert isinstance(effect, Prepare)
+        missing = self._toolset.missing
+        self.carry_out(Fail(missing) if missing else BecomeReady())
+        if not missing:
+            self._equip()

@@ -10,6 +10,8 @@ from actors.budget.runes import Amounts, Limits
 from actors.entity import Moved
 from runelog.rune import Rune
 
+NAME: Final = "agent"
+"""The name of the kind."""
 SECOND: Final = 1_000_000_000
 """Nanoseconds."""
 

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from actors.budget.runes import Amounts, Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model.runes import (
     CRASH,

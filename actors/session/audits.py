@@ -86,7 +86,7 @@ class Supervision(Audit):
             yield from self._say(at, f"{name} ends with {kind_of(rune)} and was not there")
             return
         parent = self._parents.pop(name)
-        closed = isinstance(rune, agents.Terminated) and rune.reason == PARENT_CLOSED
+        closed = isinstance(rune, agents.Terminated) and rune.reason == session.PARENT_CLOSED
         if closed and parent in self._parents and not self._is_orphan(parent):
             message = f"{name} goes because its parent closed, and {parent} is still there"
             yield from self._say(at, message)
@@ -102,6 +102,3 @@ class Supervision(Audit):
     def _say(self, at: int, message: str) -> Iterator[Found]:
         if self._is_session:
             yield Found(SUPERVISED, at, message)
-
-
-PARENT_CLOSED: Final = "parent closed"

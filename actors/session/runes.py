@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,10 @@ from actors.budget.runes import Limits, What
 from actors.entity import Moved
 from runelog.rune import Rune
 
+NAME: Final = "session"
+"""The name of the kind, and the id of the one session of a conversation."""
+PARENT_CLOSED: Final = "parent_closed"
+"""The reason for which an agent, or its turn, ends because its parent agent has ended."""
 Mode: TypeAlias = Literal["queue", "steer"]
 """Whether a message waits for the running turn to end, or takes it over."""
 

@@ -8,24 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
-from actors.children import (
-    Adopt,
-    AskedFor,
-    Bear,
-    ChildEnd,
-    ChildGone,
-    EnsureChild,
-    NoteReport,
-    ReportEnd,
-    StopChild,
-    owed,
-)
-from actors.command import Forward, Order
-from actors.commands import Abandon, Cancel
-from actors.scheduling.clock import SECOND
-from actors.shell.mail import Reply
+from actors.children import Adopt, ChildGone, CreateChild
+from actors.common_commands import Abandon
+from actors.public_command import Forward, Order
 from actors.shell.shell import Shell
 from runelog.errors import Refused, UnknownConversation
 
@@ -148,27 +133,21 @@ class Root(Shell):
 
     def carry_out(self, command: object) -> Refused | None:
         """Decide, and make it so; the birth of a child is decided by the child's own law."""
-        return self._bear(command) if isinstance(command, Bear) else super().carry_out(command)
+        return (
+            self._create_child(command)
+            if isinstance(command, CreateChild)
+            else super().carry_out(command)
+        )
 
     def is_done(self) -> bool:
         """Stay until the conversation is passivated."""
         return False
 
-    def perform(self, effect: Any) -> None:  # noqa: ANN401 -- a subclass has more
-        """See to a child."""
-        children = self.ctx.children
-        match effect:
-            case EnsureChild(child, kind):
-                children.ensure(kind, child, child)
-            case StopChild(child, kind, reason):
-                children.ensure(kind, child, child)
-                self.ctx.tell(child, Cancel(reason, "system"))
-            case ReportEnd():
-                self._report(effect)
-            case _:
-                super().perform(effect)
+    def home_of(self, child: str) -> str:
+        """Return the child itself: each has a supervisor of its own."""
+        return child
 
-    def _bear(self, order: Bear) -> Refused | None:
+    def _create_child(self, order: CreateChild) -> Refused | None:
         """Append the birth of a child with its entry in the table, or return the refusal."""
         ctx, kind = self.ctx, self.ctx.kinds.by_name.get(order.kind)
         if kind is None or not ctx.kinds.is_child(kind):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from actors.children import Ended
-from actors.command import Facts, Order
-from actors.commands import Recover, TimeUp
+from actors.children import Ended, EnsureChild, StopChild
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.entity import Routing
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
+from actors.public_command import DecisionInput, Order
 from actors.shell.conversation import PassiveEntity
 from actors.shell.decision import Decision
 from actors.shell.transition_log import TransitionLog, forget_logged, warn_time_short
@@ -89,12 +89,12 @@ class Shell(Process):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- of whichever law
         """Return the command that a message means; None if it only asks to look what is due."""
         if isinstance(message, Order):
-            facts = Facts(self.ctx, self.me, self.state, message, offline=False)
-            return message.command.meant(facts)
+            facts = DecisionInput(self.ctx, self.me, self.state, message, offline=False)
+            return message.command.law_command(facts)
         return None if isinstance(message, Wake) else message
 
     def perform(self, effect: Any) -> None:  # noqa: ANN401 -- as above
-        """Do what is due. It is not asked for again while it stays due."""
+        """Do what is due beside seeing to children; not asked for again while it stays due."""
         raise NotImplementedError
 
     def ahead(self) -> list[Rune]:
@@ -421,10 +421,31 @@ class Shell(Process):
                 under_way.add(effect)
                 if type(effect) in external:
                     self.ctx.sync()
-                self.perform(effect)
+                if isinstance(effect, EnsureChild | StopChild):
+                    self._see_to_child(effect)
+                else:
+                    self.perform(effect)
                 if self.state is not before:
                     return True
         return False
+
+    # -- children -----------------------------------------------------------------------------
+
+    def home_of(self, child: str) -> str:
+        """Return the entity under whose supervisor a child lives: the agent, or this one."""
+        del child
+        return self._agent or self.me
+
+    def ensure(self, kind: str, child: str) -> None:
+        """Have a child's actor started, if it is not there."""
+        self.ctx.children.ensure(kind, child, self.home_of(child))
+
+    def _see_to_child(self, effect: EnsureChild | StopChild) -> None:
+        self.ensure(effect.kind, effect.child)
+        if isinstance(effect, StopChild):
+            self.ctx.tell(effect.child, Cancel(effect.reason, "system"))
+
+    # -- the end ------------------------------------------------------------------------------
 
     def is_done(self) -> bool:
         """Return True if nothing is left to do or to answer, so that this actor may end."""

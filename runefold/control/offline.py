@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.catalogue import KINDS
-from actors.command import Facts, Order, noun
+from actors.public_command import DecisionInput, Order, noun
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.threads import ThreadScheduler
 from actors.session.kind import KIND as SESSION
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from actors.command import Command
     from actors.entity import Placed
     from actors.kind import Kind, Kinds
     from actors.ports import Clock
+    from actors.public_command import Command
     from actors.session.lifecycle import State
     from runelog.log import Log
 
@@ -91,11 +91,12 @@ class OfflineCommands(Commander):
             msg = f"there is no {noun(kind, command)} {entity} in {conversation}"
             raise Refused(msg)
         writer = OfflineWriter(ctx, kind, entity)
-        order = Order(command, "", self._chance.id("cmd") if command.numbered else "")
-        meant = command.meant(Facts(ctx, entity, writer.state, order, offline=True))
-        if meant is not None:
-            writer.record(meant, at_once=command.offline == "at_once")
-        return command.answered(meant)
+        order = Order(command, "", self._chance.id("req") if command.numbered else "")
+        given = DecisionInput(ctx, entity, writer.state, order, offline=True)
+        recorded = command.law_command(given)
+        if recorded is not None:
+            writer.record(recorded, at_once=command.offline == "at_once")
+        return command.offline_answer(recorded)
 
     def state(self, session: str) -> State:
         """Return what a session's runes add up to."""

@@ -86,7 +86,7 @@ def listed(log: Log, conversation: Conversation) -> Listed | None:
     return Listed(
         id=conversation.id,
         phase=state.phase.value,
-        turns=state.turns,
+        turns=state.stats.turns,
         running=len(state.running),
         waiting=len(state.waiting),
         last_time=conversation.last_time,

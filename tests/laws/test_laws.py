@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.catalogue import KINDS
-from actors.commands import TimeUp
+from actors.common_commands import TimeUp
 from actors.kind import LONGEST_SUMMARY
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import fold

@@ -8,7 +8,7 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.entity import Moved
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget.runes import Reserved, Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
     LIFECYCLE,

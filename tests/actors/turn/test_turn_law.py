@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from actors.budget.runes import Reserved, Settled
-from actors.commands import Recover, TimeUp
+from actors.common_commands import Recover, TimeUp
 from actors.entity import Moved
 from actors.model import runes as model
 from actors.turn.kind import KIND

@@ -1,34 +1,28 @@
-"""The public commands of a session: those that its law decides on, and those that need more.
+"""The public commands of a session. Its law decides on most of them as they are.
 
-Here are the latter: a message gets its id, an interrupt waits for what it stops, and amounts come
-in the units of users.
+A message gets its id first, and an interrupt waits for what it stops.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from actors.budget.runes import Amounts
-from actors.command import Command, Count, Quantity, Reason, about
 from actors.errors import Unanswered
-from actors.scheduling.clock import SECOND
-from actors.session import actor
-from actors.session import commands as orders
-from actors.session import lifecycle as law
-from actors.session.lifecycle import message_entity
+from actors.public_command import Command, Count, Quantity, Reason, about
+from actors.session import messages
+from actors.session.queue import Accept, message_entity
 from actors.session.runes import Mode
 from actors.turn.runes import Interrupted
+from actors.units import COST, SECOND
 from runelog.errors import Refused
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
     from msgspec import Meta
 
-    from actors.command import Facts, Owner
+    from actors.public_command import CommandTarget, DecisionInput
     from actors.session.lifecycle import State
-
-COST: Final = 1_000_000
-"""In so many parts a unit of cost is counted."""
 
 
 class Send(Command, frozen=True):
@@ -52,37 +46,37 @@ class Send(Command, frozen=True):
         if self.message_id is not None:
             check_id(self.message_id, "message id")
 
-    def message(self, owner: Owner) -> actor.Send:
+    def message(self, target: CommandTarget) -> messages.Send:
         """Return what the session's actor is sent, with an id."""
-        own, runtime = self.message_id, owner.runtime
+        own, runtime = self.message_id, target.runtime
         name = runtime.new_id("msg") if own is None else runtime.redactor.value(own)
         check_id(name, "message id")
-        return actor.Send(name, self.content, self.mode, self.to, own_id=own is not None)
+        return messages.Send(name, self.content, self.mode, self.to, own_id=own is not None)
 
-    def carry_out(self, owner: Owner) -> dict[str, str]:
+    def execute(self, target: CommandTarget) -> dict[str, str]:
         """Answer with the message's id."""
-        return {"message_id": owner.ask(self.message(owner)).message_id}
+        return {"message_id": target.ask(self.message(target)).message_id}
 
-    def meant(self, facts: Facts) -> law.Accept:
+    def law_command(self, given: DecisionInput) -> Accept:
         """Keep it offline: no turn begins whose time would run while no runtime runs it."""
-        name = facts.new_id("msg") if self.message_id is None else self.message_id
-        return law.Accept(
-            message_id=facts.check_id(name, "message id"),
+        name = given.new_id("msg") if self.message_id is None else self.message_id
+        return Accept(
+            message_id=given.check_id(name, "message id"),
             content=self.content,
-            now=facts.now(),
+            now=given.now(),
             mode=self.mode,
             to=self.to,
-            known=facts.is_known(message_entity(name)),
+            known=given.is_known(message_entity(name)),
             begin=False,
         )
 
-    def answered(self, meant: law.Accept) -> dict[str, str]:
+    def offline_answer(self, recorded: Accept) -> dict[str, str]:
         """Answer with the message's id."""
-        return {"message_id": meant.message_id}
+        return {"message_id": recorded.message_id}
 
-    def told(self, target: str, answer: Any, *, later: bool) -> str:  # noqa: ANN401 -- as above
+    def report(self, entity: str, answer: Any, *, later: bool) -> str:  # noqa: ANN401 -- as above
         """Report the message's id."""
-        del target, later
+        del entity, later
         return f"accepted {answer['message_id']}"
 
 
@@ -96,35 +90,35 @@ class Interrupt(Command, frozen=True):
 
     reason: Reason = "interrupt"
 
-    def carry_out(self, owner: Owner) -> dict[str, int]:
+    def execute(self, target: CommandTarget) -> dict[str, int]:
         """Answer, once they have ended, with how many turns were stopped."""
         # By their names: asked again after a crash, it does not stop those that began since.
-        now: State = owner.ask(actor.Look(), owner.timeout)
+        now: State = target.ask(messages.Look(), target.timeout)
         if not now.running:
             return {"stopped": 0}
-        halt = actor.Interrupt(self.reason, tuple(each.turn_id for each in now.running))
-        owner.ask(halt, owner.timeout)
-        stopped = [_is_stopped(owner, each.message_id, halt) for each in now.running]
+        halt = messages.Interrupt(self.reason, tuple(each.turn_id for each in now.running))
+        target.ask(halt, target.timeout)
+        stopped = [_is_stopped(target, each.message_id, halt) for each in now.running]
         return {"stopped": sum(stopped)}
 
-    def meant(self, facts: Facts) -> None:
+    def law_command(self, given: DecisionInput) -> None:
         """Refuse it offline if something is unfinished."""
-        left = len(facts.state.running)
+        left = len(given.state.running)
         if left:
             msg = (
-                f"no runtime has the log open: {_turns(left)} of {facts.conversation} will go on "
+                f"no runtime has the log open: {_turns(left)} of {given.conversation} will go on "
                 "when it is opened, and can be interrupted then"
             )
             raise Refused(msg)
 
-    def answered(self, meant: None) -> dict[str, int]:
+    def offline_answer(self, recorded: None) -> dict[str, int]:
         """Answer that nothing was running."""
-        del meant
+        del recorded
         return {"stopped": 0}
 
-    def told(self, target: str, answer: Any, *, later: bool) -> str:  # noqa: ANN401 -- as above
+    def report(self, entity: str, answer: Any, *, later: bool) -> str:  # noqa: ANN401 -- as above
         """Report how many turns were stopped."""
-        del target, later
+        del entity, later
         stopped = answer["stopped"]
         return f"interrupted {_turns(stopped)}" if stopped else "nothing was running"
 
@@ -133,22 +127,50 @@ def _turns(number: int) -> str:
     return f"{number} turn{'' if number == 1 else 's'}"
 
 
-def _is_stopped(owner: Owner, message_id: str, halt: actor.Interrupt) -> bool:
+def _is_stopped(target: CommandTarget, message_id: str, halt: messages.Interrupt) -> bool:
     """Wait until a turn has ended that is to stop; return False if it ended by itself."""
-    log, conversation = owner.runtime.log, owner.conversation
+    log, conversation = target.runtime.log, target.conversation
     try:
-        how = owner.ask(
-            actor.Await(message_id, halt),
-            owner.timeout,
-            lambda: actor.ended(log, conversation, message_id),
+        how = target.ask(
+            messages.Await(message_id, halt),
+            target.timeout,
+            lambda: messages.ended(log, conversation, message_id),
         )
     except Unanswered:
         msg = (
-            f"{conversation}: the turn of {message_id} has not ended within {owner.timeout} s; "
+            f"{conversation}: the turn of {message_id} has not ended within {target.timeout} s; "
             "it was told to stop, and may still do so"
         )
         raise Unanswered(msg) from None
-    return isinstance(how, actor.Ended) and isinstance(how.rune, Interrupted)
+    return isinstance(how, messages.Ended) and isinstance(how.rune, Interrupted)
+
+
+class Pause(Command, frozen=True):
+    """Begin no more turns in a session until it is resumed. Messages are still accepted.
+
+    Refused if the session is suspended (unsuspend it first) or closed, and if it is paused and an
+    earlier pause lets turns finish that are to be interrupted now (interrupt them).
+    """
+
+    done: ClassVar[str] = "paused"
+
+    reason: Reason = ""
+    finish: Annotated[
+        bool,
+        about(
+            "Let running turns finish; if false, interrupt them.",
+            off=("--interrupt", "Stop running turns; without it they finish."),
+        ),
+    ] = True
+
+
+class Resume(Command, frozen=True):
+    """Go on with a session that was paused.
+
+    Refused if the session is suspended (unsuspend it first) or closed.
+    """
+
+    done: ClassVar[str] = "resumed"
 
 
 class Suspend(Command, frozen=True):
@@ -161,11 +183,6 @@ class Suspend(Command, frozen=True):
 
     reason: Reason
 
-    def meant(self, facts: Facts) -> law.Suspend:
-        """Record that a user asked for it."""
-        del facts
-        return law.Suspend(self.reason, actor="user")
-
 
 class Unsuspend(Command, frozen=True):
     """Go on with a session that was suspended, once the reason was seen to.
@@ -176,11 +193,6 @@ class Unsuspend(Command, frozen=True):
     done: ClassVar[str] = "unsuspended"
 
     reason: Reason = ""
-
-    def meant(self, facts: Facts) -> law.Unsuspend:
-        """Record that a user asked for it."""
-        del facts
-        return law.Unsuspend(self.reason)
 
 
 def _more(what: str) -> Meta:
@@ -223,26 +235,74 @@ class Replenish(Command, frozen=True):
             msg = "replenish raises nothing: say by how much, such as tokens=10_000"
             raise Refused(msg)
 
-    def meant(self, facts: Facts) -> law.Replenish:
-        """Name the account by its scope."""
-        return law.Replenish(facts.request_id, self.agent or "session", self.amounts())
-
-    def told(self, target: str, answer: object, *, later: bool) -> str:
+    def report(self, entity: str, answer: object, *, later: bool) -> str:
         """Report whose budget it is."""
         del answer, later
-        return f"replenished {self.agent or target}"
+        return f"replenished {self.agent or entity}"
+
+
+class HandOver(Command, frozen=True):
+    """Let another agent take the messages that name none.
+
+    Refused if the session has no such agent, or is closed.
+    """
+
+    done: ClassVar[str] = "handed over"
+
+    to: Annotated[str, about("The id of the agent that takes over.", metavar="AGENT")]
+
+    def check(self) -> None:
+        """Refuse what is no id."""
+        check_id(self.to, "agent id")
+
+
+class Close(Command, frozen=True):
+    """Bring a session to its end: nothing more is accepted, what runs is stopped.
+
+    Never refused; a session that is closed stays closed.
+    """
+
+    done: ClassVar[str] = "closed"
+
+    reason: Reason = ""
+
+    def execute(self, target: CommandTarget) -> None:
+        """Return once everything in the session has ended."""
+        target.order(self)
+        target.wait_for("session.closed")
+
+    def report(self, entity: str, answer: object, *, later: bool) -> str:
+        """Report that it is closed, or will be."""
+        del answer
+        return f"{'closing' if later else 'closed'} {entity}"
+
+
+class Archive(Command, frozen=True):
+    """Move a closed session to cold storage: still listed and readable.
+
+    Refused if the session is not closed: close it first.
+    """
+
+    done: ClassVar[str] = "archived"
+    offline: ClassVar[Literal["no"]] = "no"
+    way_out: ClassVar[str] = "use `runefold log archive`"
+
+    def execute(self, target: CommandTarget) -> None:
+        """Record it, then move the runes."""
+        target.order(self)
+        target.runtime.archive(target.conversation)
 
 
 COMMANDS: Final[tuple[type[Command], ...]] = (
     Send,
     Interrupt,
-    orders.Pause,
-    orders.Resume,
+    Pause,
+    Resume,
     Suspend,
     Unsuspend,
     Replenish,
-    orders.HandOver,
-    orders.Close,
-    orders.Archive,
+    HandOver,
+    Close,
+    Archive,
 )
 """What users may ask of a session."""
