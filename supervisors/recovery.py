@@ -126,7 +126,7 @@ def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds
         about: entity
         for name, state in states.items()
         if (kind := kinds.of(name)) is not None
-        for about, entity in kind.answers(state).items()
+        for about, entity in kind.stands_for(state).items()
     }
 
     def waits(entity: str, above: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from actors.budget import runes
 from actors.budget.audits import Money
 from actors.budget.lifecycle import spoken_for
 from actors.budget.runes import WHATS
-from actors.kind import Kind, in_a_line
+from actors.kind import Kind, in_a_line, never_open
 
 if TYPE_CHECKING:
     from actors.budget.lifecycle import Scope, State
@@ -57,7 +57,7 @@ def outcome(state: State) -> dict[str, Any]:
 KIND: Final = Kind(
     lifecycle=law.LIFECYCLE,
     route=law.route,
-    is_open=law.is_open,
+    is_open=never_open,
     internal=frozenset({law.Warn}),
     prefix="budget",
     single=True,

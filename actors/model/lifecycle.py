@@ -310,11 +310,6 @@ def route(state: State, rune: Rune) -> Routing:
             return Routing(state.model_call_id, (state.turn_id,))
 
 
-def is_seen_to(_state: State) -> bool:
-    """Say that a restart need not look for it: its turn is open as long as it is, and asks."""
-    return False
-
-
 def context(state: State) -> tuple[str | None, str | None]:
     """Return the agent and the turn that its runes belong to."""
     return state.agent_id, state.turn_id

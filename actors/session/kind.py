@@ -27,7 +27,7 @@ def waits_for_human(state: State, _waits: Waits) -> bool:
     return not is_at_work(state)
 
 
-def answers(state: State) -> Mapping[str, str]:
+def stands_for(state: State) -> Mapping[str, str]:
     """Return which turn answers a message, or has to end before another one does."""
     found = {each.message_id: each.turn_id for each in state.running}
     busy = {each.agent_id: each.turn_id for each in state.running}
@@ -104,7 +104,7 @@ KIND: Final = Kind(
     actor=SessionActor,
     commands=COMMANDS,
     waits_for_human=waits_for_human,
-    answers=answers,
+    stands_for=stands_for,
     sealed_by=frozenset({runes.Closed}),
     invariants=(Supervision,),
     audience=audience,

@@ -109,7 +109,7 @@ class Shell(Process):
 
         Operators are warned then. It is asked for with each new deadline, and so has to be quick.
         """
-        return None
+        return self.kind.near(self.state)
 
     def answered(self) -> object:
         """Return the answer for the caller of a command that was carried out."""
@@ -300,7 +300,7 @@ class Shell(Process):
             except Refused as refusal:
                 return refusal
             placed: list[Placed] = []
-            after = kind.laid_out(entity, before, runes, placed)
+            after = kind.fold_routed(entity, before, runes, placed)
             placed += self._ended(kind, entity, before, after)
             if self._commit((), also=placed):
                 return None
@@ -338,12 +338,12 @@ class Shell(Process):
         """
         before, ctx, kind = self.state, self.ctx, self.kind
         stamp = ctx.stamp if kind.lifecycle.enforced else None
-        state, placed, due = kind.cascaded(self.me, before, runes, due, stamp)
+        state, placed, due = kind.fold_with_internal(self.me, before, runes, due, stamp)
         if also:
             for at, rune in also:
                 if self.me == at.owner or self.me in at.observers:
                     state = kind.lifecycle.apply(state, rune)
-            state, more, due = kind.cascaded(self.me, state, (), None, stamp)
+            state, more, due = kind.fold_with_internal(self.me, state, (), None, stamp)
             placed = [*placed, *also, *more]
         if not placed:
             return True

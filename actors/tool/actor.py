@@ -145,10 +145,6 @@ class ToolActor(Shell):
             return TimeUp(now=max(self.ctx.services.clock.now(), by or 0))
         return end
 
-    def near(self) -> int | None:
-        """Return when most of the time has passed that a human, the tool or its probe has."""
-        return near(self.state)
-
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; what a run says is heard once it is decided on."""
         answer = super().on_receive(message)

@@ -158,9 +158,9 @@ class OfflineWriter:
             return
         placed: list[Placed] = []
         if at_once:
-            after, placed, _ = kind.cascaded(self._me, before, runes)
+            after, placed, _ = kind.fold_with_internal(self._me, before, runes)
         else:
-            after = kind.laid_out(self._me, before, runes, placed)
+            after = kind.fold_routed(self._me, before, runes, placed)
         # What the index says of it is not known: a replay does not tell.
         author = _Author(kind, self._me, self.version, None, self._event)
         decision = Decision(self._ctx, author, after, placed)

@@ -24,6 +24,7 @@ from actors.session.lifecycle import State
 from actors.session.runes import InputAccepted, InputRefused, SessionConfig
 from actors.turn import runes as turns
 from runelog.lifecycle import fold, state_hash
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ class World:
         """Have an entity carry a command out, and return all runes of the append."""
         law, state = self.law(name), self.states[name]
         runes = law.lifecycle.decide(state, command)
-        _, decided = law.cascade(name, state, list(runes))
+        _, decided = cascade(law, name, state, list(runes))
         self.commit([(law.route(state, rune), rune) for rune in decided])
         return decided
 
@@ -91,7 +92,7 @@ class World:
                     self.states[name] = lifecycle.apply(before, rune)
         for name in list(self.states):
             law = self.law(name)
-            _, more = law.cascade(name, self.states[name], [])
+            _, more = cascade(law, name, self.states[name], [])
             self.commit([(law.route(self.states[name], rune), rune) for rune in more])
 
     # -- turns, played by hand ----------------------------------------------------------------

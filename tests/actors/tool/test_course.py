@@ -54,6 +54,7 @@ from tests.actors.tool.calls import (
     given_call,
     question,
 )
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from runelog.rune import Rune
@@ -66,7 +67,7 @@ DONE = Result(call_id=ID, status="success", output=4)
 
 def born(call: Called) -> list[Rune]:
     """Return what becomes of a call at once, its birth aside."""
-    _, runes = KIND.cascade(ID, LIFECYCLE.initial, [call])
+    _, runes = cascade(KIND, ID, LIFECYCLE.initial, [call])
     return runes[1:]
 
 

@@ -49,6 +49,7 @@ from tests.actors.tool.calls import (
     called,
     deny,
 )
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from runelog.rune import Rune
@@ -75,7 +76,7 @@ class World:
 
     def record(self, runes: list[Rune]) -> list[Rune]:
         """Append runes and what is then due internally, and fold them where they belong."""
-        self.state, found = KIND.cascade(ID, self.state, runes)
+        self.state, found = cascade(KIND, ID, self.state, runes)
         for rune in found:
             owner = KIND.route(self.state, rune).owner
             if type(rune) in APPROVAL_RUNES:

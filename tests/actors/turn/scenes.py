@@ -33,6 +33,7 @@ from actors.turn.runes import Started, StreamRestarted, Summary, ToolCallsReceiv
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 from runelog.errors import Refused
 from runelog.lifecycle import fold
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -209,7 +210,7 @@ class World:
 
     def _add(self, runes: Iterable[Rune]) -> None:
         before = self.state
-        self.state, found = KIND.cascade(TURN, self.state, list(runes))
+        self.state, found = cascade(KIND, TURN, self.state, list(runes))
         self.decided += [rune for rune in found if not isinstance(rune, Started)]
         for rune in found:
             at = KIND.route(before, rune)
