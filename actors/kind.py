@@ -184,7 +184,7 @@ class Kind:
     commands: tuple[type[Command], ...] = ()
     """What users may ask of it."""
     audience: Callable[[StrEnum], str] = field(default=_on_error)
-    """Who is told of a transition into a phase: `user` or `internal`."""
+    """The readers that are told of a transition into a phase: `user` or `internal`."""
     summary: Callable[[Any], str] = field(default=_phase)
     """One line for lists, the tree and reports."""
     stuck: Mapping[str, float] = field(default_factory=dict)

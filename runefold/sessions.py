@@ -9,7 +9,7 @@ from actors.agent.public_commands import Terminate
 from actors.process.process import ASK_TIMEOUT
 from actors.public_command import CommandTarget
 from actors.session import public_commands as orders
-from actors.session.lifecycle import in_doubt
+from actors.session.approvals import in_doubt
 from actors.session.members import Spawn
 from actors.session.messages import Look
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from actors.public_command import Command
-    from actors.session.lifecycle import Pending, State
+    from actors.session.approvals import Pending
+    from actors.session.lifecycle import State
     from runefold.handles import Handle
     from runefold.observe.history import History
     from runefold.runtime import Runtime

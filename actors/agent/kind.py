@@ -20,7 +20,7 @@ def summary(state: State) -> str:
 
 
 def outcome(state: State) -> dict[str, Any]:
-    """Return who it is and how its turns ended; what they used depends on how they were cut off."""
+    """Return its role and how its turns ended; what they used depends on how they were cut off."""
     stats = state.stats
     return {
         "role": state.role,

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
+from actors.agent import runes as agents
 from actors.errors import Dead
 from actors.process.process import Answer
 from actors.public_command import Forward, Order
-from actors.session import lifecycle as ask
 from actors.session.members import Spawn, member
 from actors.session.messages import Await, Ended, Interrupt, Look, Refusal, Send, Sent, ended
-from actors.session.queue import Accept, Begin, Withdraw, message_entity
-from actors.session.runes import InputRefused
+from actors.session.queue import Accept, Begin, BeginTurn, InterruptTurn, Withdraw, message_entity
+from actors.session.runes import NAME, InputRefused
 from actors.session.suspension import is_stuck
 from actors.shell.root import Root
 from actors.shell.shell import Wake
@@ -26,6 +26,7 @@ from runelog.errors import LogFull, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actors.session.lifecycle import Action
     from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class SessionActor(Root):
     """A session."""
 
-    def __init__(self, ctx: ConversationContext, me: str = "session") -> None:
+    def __init__(self, ctx: ConversationContext, me: str = NAME) -> None:
         """Begin before replay."""
         super().__init__(ctx, me)
         self._waiting: dict[str, list[Answer]] = {}
@@ -69,7 +70,7 @@ class SessionActor(Root):
 
     def is_idle(self) -> bool:
         """Stay awake with a message that is not admitted, so that `Rested` can be recorded."""
-        held_up = any(isinstance(effect, ask.BeginTurn) for effect in self._under_way)
+        held_up = any(isinstance(effect, BeginTurn) for effect in self._under_way)
         return super().is_idle() and not held_up
 
     # -- messages -----------------------------------------------------------------------------
@@ -149,7 +150,7 @@ class SessionActor(Root):
 
     def why_not(self, order: Forward) -> str:
         """Return why a command cannot be passed on: its agent is gone, or nothing may run."""
-        if order.kind == "agent" and member(self.state.members, order.entity) is None:
+        if order.kind == agents.NAME and member(self.state.members, order.entity) is None:
             return f"there is no agent {order.entity} any more in {self.ctx.conversation}"
         if is_stuck(self.state) and _lets_run(order.message):
             return (
@@ -159,7 +160,7 @@ class SessionActor(Root):
         return ""
 
     def believed(self, rune: Rune) -> None:
-        """Answer those who wait for a turn that has ended, once that is on disk."""
+        """Answer the callers that wait for a turn that has ended, once that is on disk."""
         match rune:
             case turns.Completed() | turns.Interrupted() | turns.Error():
                 self._halts.pop(rune.turn_id, None)
@@ -189,15 +190,15 @@ class SessionActor(Root):
 
     # -- effects ------------------------------------------------------------------------------
 
-    def perform(self, effect: ask.Action) -> None:
+    def perform(self, effect: Action) -> None:
         """Do what is due."""
         match effect:
-            case ask.BeginTurn(_, message_id):
+            case BeginTurn(_, message_id):
                 waiting = self.state.waiting
                 asked = [each.asked_in for each in waiting if each.message_id == message_id]
                 if self.ctx.services.gate.admits(*asked):
                     self.carry_out(Begin(message_id, self.ctx.services.clock.now()))
-            case ask.InterruptTurn(turn_id, reason, actor):
+            case InterruptTurn(turn_id, reason, actor):
                 self._stop_turn(turn_id, Stop(reason, actor))
             case _:
                 assert_never(effect)
@@ -215,7 +216,7 @@ class SessionActor(Root):
         # What it has asked others and they have not taken up is not asked any more.
         self.carry_out(Withdraw(f"the turn that asks is stopped: {stop.reason}", turn_id))
         # The first reason counts, even if the turn's actor crashes over it and it is due no more.
-        self.ctx.children.ensure("turn", turn_id, agent)
+        self.ctx.children.ensure(turns.NAME, turn_id, agent)
         self.ctx.tell(turn_id, self._halts.setdefault(turn_id, stop))
 
 

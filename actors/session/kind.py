@@ -59,7 +59,7 @@ def outcome(state: State) -> dict[str, Any]:
         "members": tuple(sorted(map(_member, state.members))),
         "waiting": len(state.waiting),
         "running": len(state.running),
-        # Behind the colon are the ids of those who crashed.
+        # Behind the colon are ids of entities that crashed.
         "suspension": state.suspension.partition(":")[0],
         "exhausted": None if state.exhausted is None else state.exhausted.what,
         "failures": state.failures,

@@ -1,4 +1,4 @@
-"""The law of a session: what is accepted, who takes it up, and when nothing may begin.
+"""The law of a session: what is accepted, which agent takes it up, and when nothing may begin.
 
     created ── activated ──> active ── paused ─────> paused ── resumed ─────────> active
        │                       │ └──── suspended ──> suspended ── unsuspended ──> active
@@ -29,17 +29,18 @@ from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
 from actors.children import Adopt, EnsureChild, NoteRestart, Reopen, Rest, StopChild
 from actors.common_commands import Abandon
-from actors.entity import Actor, Routing
+from actors.entity import Routing
 from actors.public_command import Numbered
+from actors.session.approvals import Pending, answered, asked, worked
 from actors.session.members import (
     Member,
     Spawn,
-    changed,
     is_staying,
     member,
     orphans,
     parent_of_new,
     spawned,
+    with_member,
 )
 from actors.session.public_commands import (
     Archive,
@@ -54,15 +55,18 @@ from actors.session.public_commands import (
 from actors.session.queue import (
     Accept,
     Begin,
+    BeginTurn,
+    InterruptTurn,
     Running,
     Waiting,
     Withdraw,
     accepted,
+    beginnings,
     begun,
-    can_begin,
     is_known,
     message_entity,
-    next_for,
+    steers,
+    stops,
     turn_of,
     withdrawn,
 )
@@ -88,6 +92,7 @@ from actors.session.runes import (
     Suspended,
     Unsuspended,
 )
+from actors.session.spending import funded, replenished
 from actors.session.suspension import (
     BUDGET_REPLENISHED,
     ERROR_THRESHOLD,
@@ -104,16 +109,11 @@ from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table, refusal
-from runelog.rune import check_id
 
 if TYPE_CHECKING:
     from runelog.rune import Rune
 
 SESSION_CLOSED: Final = "session closed"
-DOUBTS: Final = 100
-"""So many calls whose outcome is not known are listed, the newest."""
-REQUESTS: Final = 32
-"""So many requests that were carried out are remembered, the newest."""
 
 
 class Phase(StrEnum):
@@ -154,17 +154,6 @@ _OVER: Final = frozenset({Phase.CLOSED, Phase.ARCHIVED})
 
 
 # -- state -------------------------------------------------------------------------------------
-
-
-class Pending(msgspec.Struct, frozen=True):
-    """An approval that waits for a human."""
-
-    approval_id: str
-    call_id: str
-    reason: str
-    deadline: int
-    in_doubt: bool = False
-    """Whether it is about a call whose outcome is not known."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -227,11 +216,6 @@ def why_in_vain(state: State, asked_in: str) -> str:
     if all(each.turn_id != asked_in for each in state.running):
         return "the turn that asks has ended"
     return ""
-
-
-def in_doubt(state: State) -> tuple[str, ...]:
-    """Return the calls whose outcome is not known: those that ended so, and those asked about."""
-    return *state.in_doubt, *(each.call_id for each in state.approvals if each.in_doubt)
 
 
 def refusable(state: State) -> dict[str, str]:
@@ -304,24 +288,6 @@ Command: TypeAlias = (
 # -- effects -----------------------------------------------------------------------------------
 
 
-class BeginTurn(msgspec.Struct, frozen=True):
-    """A message can be taken up: ask for `Begin` with the time it is."""
-
-    agent_id: str
-    message_id: str
-
-
-class InterruptTurn(msgspec.Struct, frozen=True):
-    """The turn has to stop: also, with reason `steer`, for a message that takes it over.
-
-    Its actor is started first if it is not there.
-    """
-
-    turn_id: str
-    reason: str
-    actor: Actor = "user"
-
-
 Action: TypeAlias = BeginTurn | InterruptTurn
 """What the actor of a session does."""
 Effect: TypeAlias = Action | children.Effect | Internal
@@ -356,7 +322,8 @@ def decide(state: State, command: Command) -> list[Rune]:
         case CloseBudget(agent_id):
             return [budgets.Closed(scope=agent_id)] if agent_id in state.gone else []
         case Numbered(Replenish() as more, request_id):
-            return _replenish(state, more, request_id)
+            _check_live(state, more)
+            return replenished(state, more, request_id)
         case Reopen(epoch, outcome):
             if epoch == state.epoch or state.phase in _OVER:
                 return []
@@ -496,25 +463,6 @@ def _pause_harder(state: State) -> list[Rune]:
     raise Refused(msg)
 
 
-def _replenish(state: State, command: Replenish, request_id: str) -> list[Rune]:
-    _check_live(state, command)
-    if request_id in state.requests:
-        return []
-    check_id(request_id, "request id")
-    scope = command.agent or NAME
-    if scope != NAME and member(state.members, scope) is None:
-        msg = f"there is no agent {scope} any more whose budget could be raised"
-        raise Refused(msg)
-    return [
-        budgets.Replenished(
-            scope=scope,
-            amounts=ledger.check_amounts(command.amounts()),
-            actor="user",
-            request_id=request_id,
-        )
-    ]
-
-
 def _is_there(state: State) -> bool:
     """Return True if it was created and is not over: only then is anything noted about it."""
     return bool(state.conversation_id) and state.phase not in _OVER
@@ -542,26 +490,26 @@ def evolve(state: State, rune: Rune) -> State:
             stats = replace(state.stats, refused=state.stats.refused + 1)
             return replace(state, waiting=left, stats=stats)
         case turns.ToolsFinished() | tools.Result():
-            return _worked(state, rune)
+            return worked(state, rune)
         case agents.Spawning():
             return _joined(state, rune)
         case agents.Ready(agent_id):
             found = member(state.members, agent_id)
-            return _with_member(state, found and replace(found, ready=True))
+            return with_member(state, found and replace(found, ready=True))
         case agents.Failed(agent_id):
             return _left(state, agent_id, "failed")
         case agents.Terminated(agent_id):
             return _left(state, agent_id, "terminated")
         case budgets.Exhausted() | budgets.Replenished():
-            return _funded(state, rune)
+            return funded(state, rune)
         case budgets.Closed(scope):
             return replace(state, gone=tuple(each for each in state.gone if each != scope))
         case approvals.Requested():
-            return _asked(state, rune)
+            return asked(state, rune)
         case approvals.Approved(approval_id) | approvals.Rejected(approval_id):
-            return _asked_no_more(state, approval_id)
+            return answered(state, approval_id)
         case approvals.Aborted(approval_id):
-            return _asked_no_more(state, approval_id)
+            return answered(state, approval_id)
         case Created(conversation_id, config):
             return replace(state, conversation_id=conversation_id, config=config)
         case Paused(finish=finish):
@@ -612,54 +560,6 @@ def _ended(state: State, rune: turns.Completed | turns.Interrupted | turns.Error
     )
 
 
-def _funded(state: State, rune: budgets.Exhausted | budgets.Replenished) -> State:
-    match rune:
-        case budgets.Exhausted(scope, what, used, limit):
-            found = member(state.members, scope)
-            if found is not None and found.config.on_exhausted == "terminate":
-                return _with_member(state, replace(found, spent=True))
-            info = BudgetInfo(scope=scope, what=what, used=used, limit=limit)
-            return replace(state, exhausted=info)
-        case budgets.Replenished(scope, amounts, request_id=request_id):
-            spent = state.exhausted
-            # More of something else would only begin a turn that ends for the same want.
-            helps = spent is not None and spent.scope == scope and getattr(amounts, spent.what) > 0
-            requests = (*state.requests, request_id)[-REQUESTS:] if request_id else state.requests
-            exhausted = None if helps else state.exhausted
-            state = replace(state, exhausted=exhausted, requests=requests)
-            found = member(state.members, scope)
-            return _with_member(state, found and replace(found, spent=False))
-        case _:
-            assert_never(rune)
-
-
-def _worked(state: State, rune: turns.ToolsFinished | tools.Result) -> State:
-    """Take in an outcome: whatever made the session fail before, it has come further now."""
-    if isinstance(rune, tools.Result) and rune.status == "unknown":
-        state = replace(state, in_doubt=(*state.in_doubt, rune.call_id)[-DOUBTS:])
-    return replace(state, unclean=0) if state.unclean else state
-
-
-def _asked(state: State, rune: approvals.Requested) -> State:
-    new = Pending(
-        approval_id=rune.approval_id,
-        call_id=rune.call_id,
-        reason=rune.reason,
-        deadline=rune.deadline,
-        in_doubt=rune.trigger == tools.IN_DOUBT,
-    )
-    return replace(state, approvals=(*state.approvals, new))
-
-
-def _asked_no_more(state: State, approval_id: str) -> State:
-    left = tuple(each for each in state.approvals if each.approval_id != approval_id)
-    return replace(state, approvals=left)
-
-
-def _with_member(state: State, new: Member | None) -> State:
-    return state if new is None else replace(state, members=changed(state.members, new))
-
-
 def _joined(state: State, rune: agents.Spawning) -> State:
     new = Member(
         agent_id=rune.agent_id, parent_id=rune.parent_id, model=rune.model, config=rune.config
@@ -705,16 +605,16 @@ def _by_itself(state: State) -> list[Effect]:
     if state.phase is Phase.ACTIVE:
         found = _leaving(state)
         if state.waiting:
-            found += _steers(state)
-            found += _beginnings(state)
+            found += steers(state)
+            found += beginnings(state)
         return found
     match state.phase:
         case Phase.CREATED | Phase.PAUSED | Phase.SUSPENDED:
             if is_stuck(state):
-                # What went wrong again and again is left alone until somebody has looked.
+                # What kept failing is left alone until a human has seen to it.
                 return []
-            stops = state.phase is Phase.PAUSED and not state.lets_turns_finish
-            return [*_leaving(state), *(_stops(state, "pause") if stops else [])]
+            waits = state.phase is not Phase.PAUSED or state.lets_turns_finish
+            return [*_leaving(state), *([] if waits else stops(state, "pause"))]
         case Phase.CLOSING:
             ending = [
                 StopChild(each.agent_id, agents.NAME, SESSION_CLOSED)
@@ -722,7 +622,7 @@ def _by_itself(state: State) -> list[Effect]:
                 if turn_of(state.running, each.agent_id) is None
             ]
             left = children.stopped(state.children, SESSION_CLOSED)
-            return [*_stops(state, "closing"), *ending, *left]
+            return [*stops(state, "closing"), *ending, *left]
         case Phase.CLOSED | Phase.ARCHIVED:
             return []
         case _:
@@ -773,27 +673,6 @@ def _leaving(state: State) -> list[Effect]:
         if each.agent_id in left_behind and turn_of(state.running, each.agent_id) is None
     ]
     return found
-
-
-def _stops(state: State, reason: str) -> list[Effect]:
-    return [InterruptTurn(turn.turn_id, reason) for turn in state.running]
-
-
-def _steers(state: State) -> list[Effect]:
-    return [
-        InterruptTurn(turn.turn_id, "steer")
-        for turn in state.running
-        if (message := next_for(state.waiting, turn.agent_id)) is not None and message.steer
-    ]
-
-
-def _beginnings(state: State) -> list[Effect]:
-    return [
-        BeginTurn(each.agent_id, message.message_id)
-        for each in state.members
-        if can_begin(state, each.agent_id)
-        and (message := next_for(state.waiting, each.agent_id)) is not None
-    ]
 
 
 def _ensures(state: State) -> list[Effect]:

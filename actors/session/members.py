@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.agent import runes as agents
 from actors.agent.runes import AgentConfig
@@ -16,6 +17,7 @@ from runelog.rune import check_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actors.session.lifecycle import State
     from runelog.rune import Rune
 
 
@@ -133,3 +135,8 @@ def check_config(config: AgentConfig) -> None:
         msg = f"retries = {config.retries} cannot be counted: give 0 or more"
         raise Refused(msg)
     ledger.check_limits(config.budget)
+
+
+def with_member(state: State, new: Member | None) -> State:
+    """Return the state with an agent as it is now; unchanged if it does not live."""
+    return state if new is None else replace(state, members=changed(state.members, new))

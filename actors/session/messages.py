@@ -46,7 +46,7 @@ class Interrupt(NamedTuple):
     turns: tuple[str, ...] = ()
     """Only these; all of them if none is named."""
     actor: Actor = "user"
-    """Who wants it: the runtime itself is `system`."""
+    """The cause: a user, or `system` for the runtime itself."""
 
 
 class Sent(NamedTuple):
@@ -54,7 +54,7 @@ class Sent(NamedTuple):
 
     message_id: str
     before: int
-    """An event before it: whoever follows from there misses nothing of its turn."""
+    """An event before it: a reader that follows from there misses nothing of its turn."""
     end: Answer | None = None
     """What will be answered when its turn has ended, as to `Await`; None if that is not known."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from actors.entity import Actor
 from actors.session.members import has_limited_time, is_orphan, member
 from actors.session.runes import InputAccepted, InputRefused, Mode
 from actors.turn import runes as turns
@@ -79,6 +80,27 @@ class Begin(msgspec.Struct, frozen=True):
 
     message_id: str
     now: int
+
+
+# -- effects -----------------------------------------------------------------------------------
+
+
+class BeginTurn(msgspec.Struct, frozen=True):
+    """A message can be taken up: ask for `Begin` with the time it is."""
+
+    agent_id: str
+    message_id: str
+
+
+class InterruptTurn(msgspec.Struct, frozen=True):
+    """The turn has to stop: also, with reason `steer`, for a message that takes it over.
+
+    Its actor is started first if it is not there.
+    """
+
+    turn_id: str
+    reason: str
+    actor: Actor = "user"
 
 
 # -- rules -------------------------------------------------------------------------------------
@@ -174,6 +196,30 @@ def withdrawn(state: State, command: Withdraw) -> list[InputRefused]:
         InputRefused(message_id=each.message_id, reason=command.reason)
         for each in state.waiting
         if each.asked_in and (each.asked_in == turn_id or each.message_id == message_id)
+    ]
+
+
+def stops(state: State, reason: str) -> list[InterruptTurn]:
+    """Return the interrupts of all turns that run."""
+    return [InterruptTurn(turn.turn_id, reason) for turn in state.running]
+
+
+def steers(state: State) -> list[InterruptTurn]:
+    """Return the interrupts of turns that a message takes over."""
+    return [
+        InterruptTurn(turn.turn_id, "steer")
+        for turn in state.running
+        if (message := next_for(state.waiting, turn.agent_id)) is not None and message.steer
+    ]
+
+
+def beginnings(state: State) -> list[BeginTurn]:
+    """Return the messages that can be taken up now."""
+    return [
+        BeginTurn(each.agent_id, message.message_id)
+        for each in state.members
+        if can_begin(state, each.agent_id)
+        and (message := next_for(state.waiting, each.agent_id)) is not None
     ]
 
 

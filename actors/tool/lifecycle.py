@@ -33,7 +33,6 @@ from actors.entity import Routing
 from actors.tool.runes import (
     APPROVAL_TIMEOUT,
     IN_DOUBT,
-    SECOND,
     TIMEOUT,
     ApprovalRequested,
     Approved,
@@ -47,6 +46,7 @@ from actors.tool.runes import (
     Started,
     Status,
 )
+from actors.units import SECOND
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, refusal
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from actors.session.approvals import in_doubt
 from actors.session.kind import KIND
-from actors.session.lifecycle import Phase, in_doubt
+from actors.session.lifecycle import Phase
 from actors.tool.runes import Called
 from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
@@ -18,7 +19,7 @@ from runelog.rune import SYSTEM, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.session.lifecycle import Pending
+    from actors.session.approvals import Pending
     from runelog.log import Log
     from runelog.rune import Conversation
 

@@ -12,8 +12,7 @@ from actors.agent.runes import AgentConfig, Failed, Terminated
 from actors.budget import runes as budgets
 from actors.children import StopChild
 from actors.common_commands import Abandon
-from actors.session import lifecycle as ask
-from actors.session import members, runes
+from actors.session import members, queue, runes
 from actors.session import public_commands as orders
 from actors.session.lifecycle import Phase, State
 from actors.session.members import Member, is_orphan, orphans
@@ -50,7 +49,7 @@ def test_the_turn_of_an_agent_that_was_killed_still_ends() -> None:
     world.tell(ROOT, Terminate("kill", force=True))
 
     assert world.is_in(Phase.SUSPENDED)
-    assert world.due == [ask.InterruptTurn("turn_1", "agent_terminated", "system")]
+    assert world.due == [queue.InterruptTurn("turn_1", "agent_terminated", "system")]
     assert ROOT in world.session.gone
     world.settle()
     assert world.session.running == ()
@@ -68,11 +67,11 @@ def test_children_follow_their_parent() -> None:
     world.tell(CHILD, Terminate("kill"))
 
     assert world.due[:2] == [
-        ask.InterruptTurn("turn_1", "parent_closed", "system"),
+        queue.InterruptTurn("turn_1", "parent_closed", "system"),
         StopChild("agt_youngest", "agent", "parent_closed"),
     ]
     world.end(world.session.running[0])
-    assert not any(isinstance(effect, ask.BeginTurn) for effect in world.due)
+    assert not any(isinstance(effect, queue.BeginTurn) for effect in world.due)
     with pytest.raises(Refused, match="could spawn"):
         world.tell("session", members.Spawn("agt_late", "clerk", "echo", "agt_grandchild"))
     world.settle()
@@ -158,7 +157,7 @@ def test_closing_ends_turns_then_agents_then_the_session() -> None:
 
     assert closing == ["session.closing", "session.input_refused"]
     assert world.due == [
-        ask.InterruptTurn("turn_1", "closing"),
+        queue.InterruptTurn("turn_1", "closing"),
         StopChild(CHILD, "agent", "session closed"),
         StopChild("agt_young", "agent", "session closed"),
     ]
@@ -178,7 +177,7 @@ def test_a_session_is_not_closed_before_the_turns_of_killed_agents_ended() -> No
 
     assert world.session.members == ()
     assert world.is_in(Phase.CLOSING)
-    assert world.due == [ask.InterruptTurn("turn_1", "closing")]
+    assert world.due == [queue.InterruptTurn("turn_1", "closing")]
     world.settle()
     assert world.is_in(Phase.CLOSED)
 

@@ -16,7 +16,7 @@ from actors.budget.runes import Amounts
 from actors.children import EnsureChild
 from actors.public_command import Numbered
 from actors.session import lifecycle as ask
-from actors.session import members, runes
+from actors.session import members, queue, runes
 from actors.session import public_commands as orders
 from actors.session.lifecycle import Phase, State, is_at_work, is_open
 from actors.turn import runes as turns
@@ -39,7 +39,7 @@ def test_a_pause_lets_turns_finish_or_interrupts_them() -> None:
         world.tell("session", orders.Pause(finish=finish))
 
         assert world.due == [
-            *([] if finish else [ask.InterruptTurn("turn_1", "pause")]),
+            *([] if finish else [queue.InterruptTurn("turn_1", "pause")]),
             EnsureChild(ROOT, "agent"),
         ]
         world.settle()
@@ -318,7 +318,7 @@ def test_no_turn_begins_for_an_agent_that_is_about_to_terminate() -> None:
     saved = law.apply(state, budgets.Replenished(scope=ROOT, amounts=Amounts(tokens=1)))
 
     assert law.due(alone) == law.due(state) == [EnsureChild(ROOT, "agent")]
-    assert ask.BeginTurn(ROOT, "m2") in law.due(saved)
+    assert queue.BeginTurn(ROOT, "m2") in law.due(saved)
 
 
 @pytest.mark.parametrize(

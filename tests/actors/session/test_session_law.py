@@ -18,13 +18,12 @@ from actors.public_command import Numbered
 from actors.session import lifecycle as ask
 from actors.session import members, queue, runes
 from actors.session import public_commands as orders
+from actors.session.approvals import DOUBTS, in_doubt
 from actors.session.kind import KIND
 from actors.session.lifecycle import (
-    DOUBTS,
     LIFECYCLE,
     Phase,
     State,
-    in_doubt,
 )
 from actors.session.queue import message_entity
 from actors.session.runes import SessionConfig

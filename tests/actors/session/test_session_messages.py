@@ -6,14 +6,14 @@ import pytest
 
 from actors.agent.lifecycle import BecomeReady, Fail
 from actors.agent.public_commands import Terminate
-from actors.agent.runes import SECOND, AgentConfig
+from actors.agent.runes import AgentConfig
 from actors.children import EnsureChild
-from actors.session import lifecycle as ask
 from actors.session import public_commands as orders
 from actors.session import queue, runes
 from actors.session.lifecycle import Phase, is_open
 from actors.session.queue import MOST_WAITING
 from actors.turn import runes as turns
+from actors.units import SECOND
 from runelog.errors import Refused
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
 from tests.actors.session.world import ROOT, World
@@ -38,7 +38,7 @@ def test_the_first_message_makes_it_active_too_and_waits_for_the_root() -> None:
     assert send(world, "m1") == ["session.activated", "session.input_accepted"]
     assert world.due == [EnsureChild(ROOT, "agent")]
     world.tell(ROOT, BecomeReady())
-    assert world.due == [ask.BeginTurn(ROOT, "m1"), EnsureChild(ROOT, "agent")]
+    assert world.due == [queue.BeginTurn(ROOT, "m1"), EnsureChild(ROOT, "agent")]
 
 
 def test_a_root_that_fails_before_anything_happened_suspends_the_session() -> None:
@@ -105,9 +105,9 @@ def test_a_steering_message_stops_the_turn_and_goes_first() -> None:
     for message_id in ("m1", "m2"):
         send(world, message_id)
 
-    assert not any(isinstance(effect, ask.InterruptTurn) for effect in world.due)
+    assert not any(isinstance(effect, queue.InterruptTurn) for effect in world.due)
     assert send(world, "s1", "steer") == ["session.input_accepted"]
-    assert ask.InterruptTurn("turn_1", "steer") in world.due
+    assert queue.InterruptTurn("turn_1", "steer") in world.due
     world.settle()
     assert inputs(world) == ["m1", "s1", "m2"]
     assert [rune.trigger for rune in world.log if isinstance(rune, turns.Started)] == [
@@ -125,8 +125,8 @@ def test_a_message_steers_only_its_own_agent() -> None:
     send(world, "m2", to=CHILD)
     send(world, "s1", "steer", to=CHILD)
 
-    assert [effect for effect in world.due if isinstance(effect, ask.InterruptTurn)] == [
-        ask.InterruptTurn("turn_2", "steer")
+    assert [effect for effect in world.due if isinstance(effect, queue.InterruptTurn)] == [
+        queue.InterruptTurn("turn_2", "steer")
     ]
 
 

@@ -14,7 +14,6 @@ from actors.agent.runes import AgentConfig
 from actors.catalogue import KINDS
 from actors.common_commands import Abandon
 from actors.public_command import Numbered
-from actors.session import lifecycle as ask
 from actors.session import lifecycle as session
 from actors.session import members, queue
 from actors.session import public_commands as orders
@@ -172,6 +171,6 @@ def test_what_is_due_is_allowed_and_nothing_is_left_internally(
 
     assert not any(type(effect) in KINDS["session"].internal for effect in due)
     for effect in due:
-        if isinstance(effect, ask.BeginTurn):
+        if isinstance(effect, queue.BeginTurn):
             [rune] = session.LIFECYCLE.decide(world.session, queue.Begin(effect.message_id, 1))
             assert isinstance(rune, turns.Started)

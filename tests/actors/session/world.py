@@ -123,9 +123,9 @@ class World:
             case EnsureChild(agent_id):
                 if self.states[agent_id].phase is agent.Phase.SPAWNING:
                     self.tell(agent_id, Fail("no model") if fail else BecomeReady())
-            case ask.BeginTurn(_, message_id):
+            case queue.BeginTurn(_, message_id):
                 self.tell("session", queue.Begin(message_id, self.now))
-            case ask.InterruptTurn(turn_id):
+            case queue.InterruptTurn(turn_id):
                 self.end(running[turn_id], turns.Interrupted)
             case StopChild(agent_id, reason=reason):
                 self.tell(agent_id, Cancel(reason, "system"))
