@@ -14,6 +14,7 @@ from actors.agent.runes import AgentConfig
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
 from actors.children import EnsureChild
+from actors.common_commands import Abandon
 from actors.public_command import Numbered
 from actors.session import lifecycle as ask
 from actors.session import members, queue, runes
@@ -156,6 +157,15 @@ def test_an_end_in_order_is_recorded_only_while_there_is_a_session() -> None:
 
     assert world.tell("session", children.Rest()) == []
     assert world.law("session").lifecycle.decide(State(), children.Rest()) == []
+
+
+def test_a_session_that_cannot_be_kept_alive_is_suspended_for_that() -> None:
+    """Whichever process gives it up has its law decide; a second one adds nothing."""
+    world = ready()
+    [suspended] = world.tell("session", Abandon("RuntimeError('boom')"))
+
+    assert suspended == runes.Suspended(reason="error_threshold: RuntimeError('boom')")
+    assert world.tell("session", Abandon("again")) == []
 
 
 def test_five_restarts_since_a_turn_last_completed_suspend_the_session() -> None:
