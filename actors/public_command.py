@@ -107,7 +107,7 @@ class CommandTarget(NamedTuple):
             return
         request = self.runtime.new_id("cmd") if command.numbered else ""
         order = Order(command, self.process, request)
-        self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, "", order))
+        self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, order))
 
     def ask(self, message: object, *how: Any) -> Any:  # noqa: ANN401 -- as `Runtime.ask` takes and gives
         """Ask the session's actor."""
@@ -186,7 +186,6 @@ class Forward(NamedTuple):
 
     kind: str
     entity: str
-    agent: str
     message: object
 
 

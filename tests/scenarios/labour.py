@@ -62,7 +62,7 @@ def pass_by(tree: Tree, call: Call) -> Iterator[None]:
                 tree.ask(name, Send(STEER, "hello", "steer", own_id=True))
             case "dismissed":
                 end = Terminate("killed", force=True)
-                tree.ask(name, Forward("agent", agent, agent, end))
+                tree.ask(name, Forward("agent", agent, end))
 
 
 class Attended(Bound):
