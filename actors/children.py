@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from runelog.rune import Rune
 
 if TYPE_CHECKING:
-    from actors.command import Command
+    from actors.public_command import Command
 
 OnClose: TypeAlias = Literal["cancel", "wait"]
 """What becomes of a child when its session closes: it is told to stop, or waited for."""

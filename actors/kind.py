@@ -200,6 +200,9 @@ class Kind:
     outcome: Callable[[Any], Any] = field(default=_whole)
     """What of a state must be equal after any kill: without ids, times and orders that differ."""
 
+    answer: Callable[[Any], Any] = field(default=_phase)
+    """What another conversation is told that asked for such an entity, once it has ended."""
+
     # -- of a root alone
     conversation: str = ""
     """The reserved conversation that begins with it; empty for all others."""

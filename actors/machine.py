@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
 from actors.budget import lifecycle as ledger
-from actors.calls import AskHuman, CallTool, StopCall
+from actors.calls import AskHuman, CallTool, Request, StopCall, StopRequest
 from actors.common_commands import Cancel
 from actors.entity import Routing
 from actors.model.runes import AskedCall
 from actors.public_command import Order
+from actors.request import runes as requests
 from actors.shell.shell import Shell
 from actors.tool.planning import Caller, Planner
 from actors.tool.public_commands import Approve, Deny

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from actors.agent import runes as agents
+from actors.children import ReportEnd
 from actors.errors import Dead
 from actors.process.process import Answer
 from actors.public_command import Forward, Order
@@ -200,6 +201,8 @@ class SessionActor(Root):
                     self.carry_out(Begin(message_id, self.ctx.services.clock.now()))
             case InterruptTurn(turn_id, reason, actor):
                 self._stop_turn(turn_id, Stop(reason, actor))
+            case ReportEnd():
+                super().perform(effect)
             case _:
                 assert_never(effect)
 

@@ -27,7 +27,16 @@ from actors.agent import runes as agents
 from actors.approval import runes as approvals
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
-from actors.children import Adopt, EnsureChild, NoteRestart, Reopen, Rest, StopChild
+from actors.children import (
+    Adopt,
+    EnsureChild,
+    NoteReport,
+    NoteRestart,
+    Reopen,
+    ReportEnd,
+    Rest,
+    StopChild,
+)
 from actors.common_commands import Abandon
 from actors.entity import Routing
 from actors.public_command import Numbered
@@ -280,6 +289,7 @@ Command: TypeAlias = (
     | Reopen
     | Rest
     | NoteRestart
+    | NoteReport
     | Abandon
     | Internal
 )
@@ -288,7 +298,7 @@ Command: TypeAlias = (
 # -- effects -----------------------------------------------------------------------------------
 
 
-Action: TypeAlias = BeginTurn | InterruptTurn
+Action: TypeAlias = BeginTurn | InterruptTurn | ReportEnd
 """What the actor of a session does."""
 Effect: TypeAlias = Action | children.Effect | Internal
 
@@ -314,11 +324,13 @@ def decide(state: State, command: Command) -> list[Rune]:
             return [] if member(state.members, agent_id) else _spawn(state, command)
         case HandOver():
             return _hand_over(state, command)
-        case Adopt(child, kind, on_close):
-            if command.known or any(each.child == child for each in state.children):
-                return []
-            _check_live(state, command)
-            return [children.Started(child, kind, on_close)]
+        case Adopt():
+            started = children.adopted(state.children, command)
+            if started:
+                _check_live(state, command)
+            return started
+        case NoteReport():
+            return children.reported(state.children, command)
         case CloseBudget(agent_id):
             return [budgets.Closed(scope=agent_id)] if agent_id in state.gone else []
         case Numbered(Replenish() as more, request_id):
@@ -521,7 +533,7 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, failures=0, unclean=0, restarts=0)
         case HandedOver(to=to):
             return replace(state, default_agent=to)
-        case children.Started() | children.Ended():
+        case children.Started() | children.Ended() | children.Reported():
             return replace(state, children=children.evolve(state.children, rune))
         case Reopened(unclean, epoch):
             return replace(state, unclean=unclean, epoch=epoch)

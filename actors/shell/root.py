@@ -8,10 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from actors.children import Adopt, ChildGone, CreateChild
-from actors.common_commands import Abandon
+import msgspec
+
+from actors.children import (
+    Adopt,
+    AskedFor,
+    ChildEnd,
+    ChildGone,
+    CreateChild,
+    NoteReport,
+    ReportEnd,
+    owed,
+)
+from actors.common_commands import Abandon, Cancel
 from actors.public_command import Forward, Order
+from actors.shell.mail import Reply
 from actors.shell.shell import Shell
+from actors.units import SECOND
 from runelog.errors import Refused, UnknownConversation
 
 if TYPE_CHECKING:
@@ -147,6 +160,13 @@ class Root(Shell):
         """Return the child itself: each has a supervisor of its own."""
         return child
 
+    def perform(self, effect: Any) -> None:  # noqa: ANN401 -- a subclass has more
+        """Tell the conversation that asked for a child of its end."""
+        if isinstance(effect, ReportEnd):
+            self._report(effect)
+        else:
+            super().perform(effect)
+
     def _create_child(self, order: CreateChild) -> Refused | None:
         """Append the birth of a child with its entry in the table, or return the refusal."""
         ctx, kind = self.ctx, self.ctx.kinds.by_name.get(order.kind)
@@ -178,11 +198,11 @@ class Root(Shell):
 
     # -- children that other conversations ask for ----------------------------------------------
 
-    def _ask_for(self, asked: AskedFor) -> Bear | None:
+    def _ask_for(self, asked: AskedFor) -> CreateChild | None:
         """Return the command that begins the child; tell one that is withdrawn to stop."""
         kind, child, command, asker, withdrawn = asked
         if not withdrawn:
-            return Bear(kind, child, command, asker)
+            return CreateChild(kind, child, command, asker)
         if not self.ctx.exists(child):
             msg = f"{child} was withdrawn before it began: {withdrawn}"
             raise Refused(msg)
@@ -208,7 +228,7 @@ class Root(Shell):
         end = self._child_end(effect.kind, effect.child)
         assert end is not None, effect
         self.ctx.sync()
-        told = Forward(REQUEST, asker.request_id, "", end)
+        told = Forward(REQUEST, asker.request_id, end)
         reply = Reply(lambda said: self.ref.notify(Echo(effect, said)))
         self.ctx.services.mail.send(asker.conversation, told, reply)
 

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from actors.kind import Kind, never_open
+from actors import children
+from actors.kind import Kind
 from actors.shell.root import Root
 from actors.system.lifecycle import LIFECYCLE, route
 from actors.system.runes import Opened
 from runelog.rune import SYSTEM
+
+if TYPE_CHECKING:
+    from actors.kind import Waits
+    from actors.system.lifecycle import State
+
+
+def is_open(state: State) -> bool:
+    """Return True while another conversation waits for a child; others are open by themselves."""
+    return children.is_awaited(state.children)
+
+
+def waits_for_children(_state: State, _waits: Waits) -> bool:
+    """Return True: it does nothing by itself, and its children are asked on their own."""
+    return True
+
 
 KIND: Final = Kind(
     lifecycle=LIFECYCLE,
@@ -17,7 +33,8 @@ KIND: Final = Kind(
     conversation=SYSTEM,
     runes=(Opened,),
     route=route,
-    is_open=never_open,
+    is_open=is_open,
+    waits_for_human=waits_for_children,
     actor=Root,
     printed=False,
 )

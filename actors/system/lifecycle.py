@@ -47,20 +47,25 @@ class State(msgspec.Struct, frozen=True):
 
 
 Command: TypeAlias = (
-    children.Adopt | children.NoteRestart | children.Reopen | children.Rest | Abandon
+    children.Adopt
+    | children.NoteReport
+    | children.NoteRestart
+    | children.Reopen
+    | children.Rest
+    | Abandon
 )
 
 
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     match command:
-        case children.Adopt(child, kind, on_close, conversation_id=conversation):
-            if command.known or any(each.child == child for each in state.children):
-                return []
-            opened: list[Rune] = []
-            if not state.conversation_id:
-                opened = [Opened(conversation), budgets.Opened(scope=NAME)]
-            return [*opened, children.Started(child, kind, on_close)]
+        case children.Adopt(conversation_id=conversation):
+            started = children.adopted(state.children, command)
+            if not started or state.conversation_id:
+                return started
+            return [Opened(conversation), budgets.Opened(scope=NAME), *started]
+        case children.NoteReport():
+            return children.reported(state.children, command)
         case children.NoteRestart() | children.Reopen() | children.Rest() | Abandon():
             # Operators were told. Nothing here is suspended for it.
             return []
@@ -81,7 +86,7 @@ def evolve(state: State, rune: Rune) -> State:
 
 def due(state: State) -> list[children.Effect]:
     """Return what has to be done while the state is this one: every child is there."""
-    return children.ensured(state.children)
+    return [*children.ensured(state.children), *children.owed(state.children)]
 
 
 def route(_state: State, rune: Rune) -> Routing:

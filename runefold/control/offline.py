@@ -91,7 +91,7 @@ class OfflineCommands(Commander):
             msg = f"there is no {noun(kind, command)} {entity} in {conversation}"
             raise Refused(msg)
         writer = OfflineWriter(ctx, kind, entity)
-        order = Order(command, "", self._chance.id("req") if command.numbered else "")
+        order = Order(command, "", self._chance.id("cmd") if command.numbered else "")
         given = DecisionInput(ctx, entity, writer.state, order, offline=True)
         recorded = command.law_command(given)
         if recorded is not None:
