@@ -207,7 +207,7 @@ class Root(Shell):
             msg = f"{child} was withdrawn before it began: {withdrawn}"
             raise Refused(msg)
         if self._child_end(kind, child) is None:
-            self.ctx.children.ensure(kind, child, child)
+            self.ensure(kind, child)
             self.ctx.tell(child, Cancel(withdrawn, "user"))
         return None
 
