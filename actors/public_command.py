@@ -287,7 +287,7 @@ def _check_field(name: str, value: object, wanted: Any) -> None:  # noqa: ANN401
 
 
 def _wanted(kind: msgspec.inspect.Type) -> str:
-    """Say what a field takes."""
+    """Return what a field takes, in words."""
     match kind:
         case msgspec.inspect.Metadata(type=inner):
             return _wanted(inner)
