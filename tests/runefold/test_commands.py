@@ -142,7 +142,7 @@ def test_a_command_is_ordered_from_its_entity_or_does_more(
         return
     wanted = example(command)
     wanted.execute(CommandTarget(Deaf(), kind, "conv_a", "it", "process 7", None))
-    order = Order(wanted, "process 7", "req_1" if command.numbered else "")
+    order = Order(wanted, "process 7", "cmd_1" if command.numbered else "")
 
     assert asked == [("conv_a", order if kind.single else Forward(kind.name, "it", order))]
 
