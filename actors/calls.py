@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from actors.command import Command
+from actors.public_command import Command
 
 
 def _id(prefix: str, conversation: str, entity: str, key: str) -> str:

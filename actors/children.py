@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from runelog.rune import Rune
 
 if TYPE_CHECKING:
-    from actors.command import Command
+    from actors.public_command import Command
 
 OnClose: TypeAlias = Literal["cancel", "wait"]
 """What becomes of a child when its session closes: it is told to stop, or waited for."""
@@ -61,8 +61,8 @@ class Child(msgspec.Struct, frozen=True):
     """The phase in which it ended; empty while it lives."""
 
 
-class Bear(msgspec.Struct, frozen=True):
-    """Bring a child into the world, with what its own law decides on a command."""
+class CreateChild(msgspec.Struct, frozen=True):
+    """Create a child, with what its own law decides on a command."""
 
     kind: str
     child: str
@@ -141,14 +141,17 @@ class Rest(msgspec.Struct, frozen=True):
 
 
 class EnsureChild(msgspec.Struct, frozen=True):
-    """The child's actor has to be there."""
+    """The child's actor has to be there. Every shell performs it, whichever law asks for it."""
 
     child: str
     kind: str
 
 
 class StopChild(msgspec.Struct, frozen=True):
-    """The child has to stop. Its actor is started first if it is not there."""
+    """The child has to stop: its law is told to `Cancel`.
+
+    Its actor is started first if it is not there.
+    """
 
     child: str
     kind: str

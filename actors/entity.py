@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runelog.lifecycle import Lifecycle
 
 Actor = Literal["user", "system", "timeout"]
-"""Who caused a transition."""
+"""What caused a transition."""
 
 
 class Moved(Rune, frozen=True, kw_only=True):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from actors.command import Commands
 from actors.entity import Routing
+from actors.public_command import Commands
 from runelog.codec import Codec
 from runelog.errors import Refused
 from runelog.lifecycle import targets
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from actors.audit import Audit
     from actors.children import OnClose
-    from actors.command import Command
     from actors.entity import Placed, Stamp
+    from actors.public_command import Command
     from actors.shell.shell import Shell
     from actors.view import LineFile, StateFile, View
     from runelog.lifecycle import Lifecycle
@@ -45,6 +45,11 @@ def _own(_state: Any, _rune: Rune) -> Routing:  # noqa: ANN401 -- of whichever l
 def _nowhere(_state: Any) -> tuple[None, None]:  # noqa: ANN401 -- as above
     """Belong to no agent and no turn."""
     return None, None
+
+
+def never_open(_state: Any) -> bool:  # noqa: ANN401 -- as above
+    """Return False: another entity is open as long as this one has work left, and sees to it."""
+    return False
 
 
 def _never(_state: Any, _waits: Waits) -> bool:  # noqa: ANN401 -- of whichever lifecycle
@@ -67,8 +72,8 @@ def _no_time(_state: Any) -> None:  # noqa: ANN401 -- as above
     """Have no time that could run short."""
 
 
-def _nobody(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
-    """Answer for nothing."""
+def _none(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
+    """Stand for no other id."""
     return {}
 
 
@@ -121,7 +126,30 @@ def without_ids(value: object) -> str:
 class Kind:
     """A kind of entity. What is not given has a default that suits most machines."""
 
+    # -- what it is
+    prefix: str
+    """What the ids of its entities begin with, before an underscore."""
     lifecycle: Lifecycle[Any, Any, Any, Any]
+    runes: tuple[type[Rune], ...]
+    """Those that it owns, in the order in which documents list them."""
+    births: tuple[type[Rune], ...] = ()
+    """The runes that begin such an entity; its parent appends them. The first of `runes` if none
+    is given."""
+    parents: tuple[str, ...] = ()
+    """The kinds that may give birth to it; if none is given, the root of any conversation."""
+    single: bool = False
+    """Whether a conversation has one such entity, whose id is the prefix alone. Without parents, a
+    conversation begins with it: it is a root."""
+    in_table: bool = True
+    """Whether its root lists it among its children; not if the root's law knows such entities."""
+    on_close: OnClose = "cancel"
+    """What becomes of it when its session closes: told to `Cancel`, or waited for."""
+    streams: tuple[str, ...] = ()
+    """Prefixes of further streams that it keeps, which are no entities."""
+
+    # -- how it runs
+    actor: type[Shell] | None = None
+    """None for one that is decided by whichever actor concerns itself with it."""
     route: Callable[[Any, Rune], Routing] = field(default=_own)
     """Where a rune that an entity decided belongs, given its state before that rune.
 
@@ -136,63 +164,53 @@ class Kind:
     """The agent and the turn that such an entity belongs to."""
     pieces: frozenset[type[Rune]] = frozenset()
     """Runes that come in streams: they are followed, and an operator is not told of each."""
-    births: tuple[type[Rune], ...] = ()
-    """The runes that begin such an entity; its parent appends them. The first of `runes` if none
-    is given."""
+
+    # -- what is left to do, and until when
     is_open: Callable[[Any], bool] = field(default=_undecided)
     """Whether there is work left that a restart must see to: until its end, if it does not say."""
     deadline: Callable[[Any], int | None] = field(default=_undecided)
     """When it must be looked at again, in nanoseconds: its state's `deadline`, if it has one."""
-    prefix: str
-    """What the ids of its entities begin with, before an underscore."""
-    runes: tuple[type[Rune], ...]
-    """Those that it owns, in the order in which documents list them."""
-    conversation: str = ""
-    """Of a root: the reserved conversation that begins with it; empty for all others."""
-    single: bool = False
-    """Whether a conversation has one such entity, whose id is the prefix alone."""
-    commands: tuple[type[Command], ...] = ()
-    """What users may ask of it."""
-    streams: tuple[str, ...] = ()
-    """Prefixes of further streams that it keeps, which are no entities."""
-    parents: tuple[str, ...] = ()
-    """The kinds that give birth to it; none for the root of a conversation."""
-    actor: type[Shell] | None = None
-    """None for one that is decided by whichever actor concerns itself with it."""
+    near: Callable[[Any], int | None] = field(default=_no_time)
+    """When most of its time will have passed, in nanoseconds: operators are warned then."""
     waits_for_human: Callable[[Any, Waits], bool] = field(default=_never)
     """Whether an entity with work left only waits for a human: no mishap, and no reason to stay
     awake. Given its state, and a way to ask the same of the entities that it waits for."""
-    answers: Callable[[Any], Mapping[str, str]] = field(default=_nobody)
+    stands_for: Callable[[Any], Mapping[str, str]] = field(default=_none)
     """Which entity answers for an id that is none, such as that of a message."""
-    near: Callable[[Any], int | None] = field(default=_no_time)
-    """When most of the time has passed that a human has, in nanoseconds: operators are warned."""
     progress: frozenset[type[Rune]] = frozenset()
     """Runes that show that something has come of an open, whatever crashed since."""
-    sealed_by: frozenset[type[Rune]] = frozenset()
-    """Runes after which everything in the conversation must have come to its end."""
-    invariants: tuple[Callable[[], Audit], ...] = ()
-    """Checks over the runes of a conversation, each made anew for it."""
+
+    # -- what users see of it
+    commands: tuple[type[Command], ...] = ()
+    """What users may ask of it."""
     audience: Callable[[StrEnum], str] = field(default=_on_error)
-    """Who is told of a transition into a phase: `user` or `internal`."""
+    """The readers that are told of a transition into a phase: `user` or `internal`."""
     summary: Callable[[Any], str] = field(default=_phase)
     """One line for lists, the tree and reports."""
     stuck: Mapping[str, float] = field(default_factory=dict)
     """Seconds after which an entity that is still in a phase is reported as stuck."""
-    on_close: OnClose = "cancel"
-    """What becomes of it when its session closes: told to `Cancel`, or waited for."""
-    in_table: bool = True
-    """Whether its root lists it among its children; not if the root's law knows such entities."""
     views: tuple[StateFile | LineFile | View, ...] = ()
     """Files, or anything else, that are kept in step with the log and rebuilt from it."""
-    outcome: Callable[[Any], Any] = field(default=_whole)
-    """What of a state must be equal after any kill: without ids, times and orders that differ."""
-    answer: Callable[[Any], Any] = field(default=_phase)
-    """What another conversation is told that asked for such an entity, once it has ended."""
     printed: bool = True
     """Whether `runefold lifecycles` shows it."""
 
+    # -- what must hold of it
+    invariants: tuple[Callable[[], Audit], ...] = ()
+    """Checks over the runes of a conversation, each made anew for it."""
+    outcome: Callable[[Any], Any] = field(default=_whole)
+    """What of a state must be equal after any kill: without ids, times and orders that differ."""
+
+    answer: Callable[[Any], Any] = field(default=_phase)
+    """What another conversation is told that asked for such an entity, once it has ended."""
+
+    # -- of a root alone
+    conversation: str = ""
+    """The reserved conversation that begins with it; empty for all others."""
+    sealed_by: frozenset[type[Rune]] = frozenset()
+    """Runes after which everything in the conversation must have come to its end."""
+
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself; give the actor its kind."""
+        """Fill in what follows from the rest; derive a class of actors that knows its kind."""
         law = self.lifecycle
         if not self.births:
             object.__setattr__(self, "births", self.runes[:1])
@@ -202,11 +220,9 @@ class Kind:
             timed = "deadline" in law.initial.__struct_fields__
             object.__setattr__(self, "deadline", _deadline if timed else _no_time)
         if self.actor is not None:
-            if "kind" in vars(self.actor):
-                # Shared with other kinds: each has a class of its own.
-                name = f"{self.name.title()}Actor"
-                object.__setattr__(self, "actor", type(name, (self.actor,), {}))
-            self.actor.kind = self
+            # A class of its own: kinds may share an actor.
+            own = type(self.actor.__name__, (self.actor,), {"kind": self})
+            object.__setattr__(self, "actor", own)
 
     @property
     def is_root(self) -> bool:
@@ -234,20 +250,7 @@ class Kind:
         """The lifecycle's name."""
         return self.lifecycle.name
 
-    def cascade(
-        self,
-        me: str,
-        state: Any,  # noqa: ANN401 -- of whichever lifecycle
-        runes: Sequence[Rune],
-    ) -> tuple[Any, list[Rune]]:
-        """Fold `runes` and everything internal that is then due; return the state and all runes.
-
-        What was decided for others is folded only if `me` observes it, as in a replay.
-        """
-        state, placed, _ = self.cascaded(me, state, runes)
-        return state, [rune for _, rune in placed]
-
-    def cascaded(
+    def fold_with_internal(
         self,
         me: str,
         state: Any,  # noqa: ANN401 -- of whichever lifecycle
@@ -255,17 +258,18 @@ class Kind:
         due: Sequence[Any] | None = None,
         stamp: Stamp | None = None,
     ) -> tuple[Any, list[Placed], Sequence[Any]]:
-        """Do as `cascade`; say where each rune belongs and what is due in the end as well.
+        """Fold `runes` and everything internal that is then due.
 
-        Both are known on the way, and to find them out once more costs time. So does what is due
-        in `state`: a caller that knows it passes it, if there are no `runes`. `stamp` puts
-        deadlines into runes that enter a phase with a time-out.
+        Returns the state, all runes with where each belongs, and what is due in the end: both are
+        known on the way, and to find them out once more costs time. So does what is due in `state`:
+        a caller that knows it passes it, if there are no `runes`. `stamp` puts deadlines into runes
+        that enter a phase with a time-out.
         """
         placed: list[Placed] = []
         lifecycle, internal = self.lifecycle, self.internal
-        for _ in range(_PATIENCE):
+        for _ in range(_MOST_INTERNAL):
             if runes:
-                state = self.laid_out(me, state, runes, placed, stamp)
+                state = self.fold_routed(me, state, runes, placed, stamp)
                 due = None
             if due is None:
                 due = lifecycle.due(state)
@@ -281,16 +285,7 @@ class Kind:
         msg = f"{self.name}: what is due internally does not come to an end"
         raise AssertionError(msg)
 
-    def folded(
-        self,
-        me: str,
-        state: Any,  # noqa: ANN401 -- as above
-        runes: Sequence[Rune],
-    ) -> Any:  # noqa: ANN401 -- as above
-        """Return the state after those of `runes` that are in this entity's own stream."""
-        return self.laid_out(me, state, runes, [])
-
-    def laid_out(
+    def fold_routed(
         self,
         me: str,
         state: Any,  # noqa: ANN401 -- as above
@@ -298,7 +293,10 @@ class Kind:
         placed: list[Placed],
         stamp: Stamp | None = None,
     ) -> Any:  # noqa: ANN401 -- as above
-        """Do as `folded`, and add all of the runes to those that are `placed`."""
+        """Route each rune, and add it to those that are `placed`; return the state after them.
+
+        What was decided for others is folded only if `me` observes it, as in a replay.
+        """
         route, lifecycle = self.route, self.lifecycle
         for each in runes:
             rune = each
@@ -313,7 +311,7 @@ class Kind:
         return state
 
 
-_PATIENCE = 1_000
+_MOST_INTERNAL = 1_000
 """How many internal decisions may follow from one: a law that needs more goes round in circles."""
 
 

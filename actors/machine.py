@@ -15,15 +15,15 @@ from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
 from actors.budget import lifecycle as ledger
 from actors.calls import AskHuman, CallTool, Request, StopCall, StopRequest
-from actors.command import Order
-from actors.commands import Cancel
+from actors.common_commands import Cancel
 from actors.entity import Routing
 from actors.model.runes import AskedCall
+from actors.public_command import Order
 from actors.request import runes as requests
-from actors.scheduling.clock import SECOND
 from actors.shell.shell import Shell
 from actors.tool.planning import Caller, Planner
-from actors.tool.requests import Approve, Deny
+from actors.tool.public_commands import Approve, Deny
+from actors.units import SECOND
 from runelog.errors import Refused
 from runelog.rune import check_id
 

@@ -5,10 +5,14 @@ Real ones run the product; hand-driven ones run the same code on one thread, fro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+
+    from actors.kind import Kinds
+    from actors.redaction.redactor import Redactor
+    from runelog.log import Log
 
     Steps = Generator[int | None, None, Callable[[], None] | None]
     """Work that may block, step by step. One that yields a time pauses until then; what is returned
@@ -113,4 +117,49 @@ class Scheduler(Protocol):
 
     def keep_polling(self, poller: Poller) -> None:
         """Poll until that returns False, beside all lanes; called within an event loop."""
+        ...
+
+
+class CommandRuntime(Protocol):
+    """The runtime that has the log open, as far as public commands need it."""
+
+    @property
+    def log(self) -> Log:
+        """The log."""
+        ...
+
+    @property
+    def redactor(self) -> Redactor:
+        """What keeps secrets out of the log."""
+        ...
+
+    @property
+    def kinds(self) -> Kinds:
+        """The machines that it runs."""
+        ...
+
+    def session(self, conversation: str) -> Any:  # noqa: ANN401 -- the front door's handle
+        """Return a session, with its `state`."""
+        ...
+
+    def new_id(self, prefix: str) -> str:
+        """Return a new id."""
+        ...
+
+    def ask(
+        self,
+        conversation: str,
+        message: object,
+        timeout: float | None = ...,
+        before: Callable[[], object] | None = None,
+    ) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Ask the root of a conversation, awake or not, unless `before` has the answer."""
+        ...
+
+    def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+        """Wait until the log has a rune of this kind in a conversation."""
+        ...
+
+    def archive(self, conversation: str) -> None:
+        """Move a conversation that has ended to cold storage."""
         ...

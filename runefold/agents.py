@@ -16,10 +16,11 @@ from weakref import WeakKeyDictionary
 from actors.agent.runes import Failed, Spawning, Terminated
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.errors import Unanswered
-from actors.session import commands as orders
-from actors.session import lifecycle as ask
-from actors.session.actor import Await, Ended, Look, Refusal, Send
-from actors.session.lifecycle import message_entity, why_in_vain
+from actors.session import public_commands as orders
+from actors.session.lifecycle import why_in_vain
+from actors.session.members import Spawn
+from actors.session.messages import Await, Ended, Look, Refusal, Send
+from actors.session.queue import Withdraw, message_entity
 from actors.session.runes import InputAccepted
 from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
@@ -161,7 +162,7 @@ class AgentTool(Bound):
                 found = tree.ask(call.conversation, end, call.timeout, wake=False)
             except Unanswered:
                 # If it has not been taken up, nobody needs to any more.
-                tree.ask(call.conversation, ask.Withdraw(_TOO_LATE, message_id=call.call_id))
+                tree.ask(call.conversation, Withdraw(_TOO_LATE, message_id=call.call_id))
                 return Outcome("timeout", error=f"{spec.role} did not answer in time")
         match found:
             case Ended(rune=turns.Completed(final_output=text)):
@@ -181,7 +182,7 @@ class AgentTool(Bound):
         config = spec.config()
         for number in itertools.count():
             agent = _id_of(call.conversation, self.spec.name, number)
-            spawn = ask.Spawn(agent, spec.role, spec.model, call.agent_id or None, config)
+            spawn = Spawn(agent, spec.role, spec.model, call.agent_id or None, config)
             try:
                 tree.ask(call.conversation, spawn)
             except Refused:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from actors import children
 from actors.operator_log import log as operator
-from actors.scheduling.clock import SECOND
-from actors.session.actor import Await, Interrupt, Look
+from actors.session.messages import Await, Interrupt, Look
+from actors.units import SECOND
 from runelog.errors import RunefoldError
 from runelog.rune import kind_of
 from supervisors.recovery import at_work

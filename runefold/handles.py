@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.command import Command, Commands
+    from actors.public_command import Command, Commands
 
 
 class Commander:

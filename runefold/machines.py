@@ -9,11 +9,11 @@ from __future__ import annotations
 from actors.approval import runes as approvals
 from actors.audit import Audit, Found
 from actors.calls import AskHuman, CallTool, Request, StopCall, StopRequest
-from actors.command import Command, about
-from actors.commands import Abandon, Cancel, Recover, TimeUp
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Moved, Routing, Timed
 from actors.kind import Kind
 from actors.machine import Machine
+from actors.public_command import Command, about
 from actors.request import runes as requests
 from actors.tool import runes as tools
 from actors.view import LineFile, Mark, Move, StateFile, Step, View

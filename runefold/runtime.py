@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from actors.command import Owner
 from actors.errors import Unanswered
 from actors.operator_log import add_redactor
 from actors.operator_log import log as operator
 from actors.process.process import ASK_TIMEOUT
+from actors.public_command import CommandTarget
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.threads import ThreadScheduler
 from actors.session import lifecycle as ask
+from actors.session.members import Spawn
 from actors.session.runes import SessionConfig
 from actors.shell.conversation import Services
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
@@ -44,11 +45,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self, Unpack
 
-    from actors.command import Command
     from actors.kind import Kind
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
     from actors.process.process import Answer
+    from actors.public_command import Command
     from actors.tool.policy import Policy
     from actors.tool.spec import Tool
     from runefold.observe.monitoring import Rules
@@ -209,7 +210,7 @@ class Runtime(Commander):
             unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
             labels=checks.labels(labels),
         )
-        root = ask.Spawn(self.new_id("agt"), spec.role, spec.model, None, spec.config())
+        root = Spawn(self.new_id("agt"), spec.role, spec.model, None, spec.config())
         self.ask(name, ask.Create(name, root, config))
         return Session(self, name)
 
@@ -341,8 +342,7 @@ class Runtime(Commander):
         checks.text(process, "a process")
         if command.begins and not entity:
             entity = self.new_id(kind.prefix)
-        owner = Owner(self, kind, conversation, entity, process, patience)
-        return command.carry_out(owner)
+        return command.execute(CommandTarget(self, kind, conversation, entity, process, patience))
 
     # -- for sessions and turns ---------------------------------------------------------------
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from actors.agent.requests import Terminate
-from actors.command import Owner
+from actors.agent.public_commands import Terminate
 from actors.process.process import ASK_TIMEOUT
-from actors.scheduling.clock import SECOND
-from actors.session import commands as orders
-from actors.session import lifecycle as ask
-from actors.session.actor import Look
-from actors.session.lifecycle import in_doubt
-from actors.session.requests import Interrupt, Replenish, Send, Suspend, Unsuspend
-from actors.tool.requests import Answer, Approve, Deny
+from actors.public_command import CommandTarget
+from actors.session import public_commands as orders
+from actors.session.approvals import in_doubt
+from actors.session.members import Spawn
+from actors.session.messages import Look
+from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
+from actors.tool.public_commands import Answer, Approve, Deny
+from actors.units import SECOND
 from runefold import checks
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
@@ -26,8 +26,9 @@ from runelog.rune import check_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from actors.command import Command
-    from actors.session.lifecycle import Pending, State
+    from actors.public_command import Command
+    from actors.session.approvals import Pending
+    from actors.session.lifecycle import State
     from runefold.handles import Handle
     from runefold.observe.history import History
     from runefold.runtime import Runtime
@@ -65,7 +66,7 @@ class Session:
     ...     session.pause("lunch")
     ...     waits = session.send("Are you there?")
     ...     session.resume()
-    ...     first.output, waits.result(timeout=10).output, session.state.turns
+    ...     first.output, waits.result(timeout=10).output, session.state.stats.turns
     ('Hello!', 'Still here.', 2)
     """
 
@@ -120,9 +121,9 @@ class Session:
         command = Send(content, mode, to, message_id)
         runtime = self._runtime
         kind, me = runtime.commands.address(command)
-        owner = Owner(runtime, kind, self.id, me, "", ASK_TIMEOUT)
-        message = command.message(owner)
-        sent = owner.ask(message)
+        target = CommandTarget(runtime, kind, self.id, me, "", ASK_TIMEOUT)
+        message = command.message(target)
+        sent = target.ask(message)
         return Turn(runtime, self.id, message.message_id, sent.before, sent.end)
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
@@ -185,7 +186,7 @@ class Session:
         """Bring one more agent into the conversation; return its id."""
         self._runtime.check(spec)
         agent = self._runtime.new_id("agt")
-        self._ask(ask.Spawn(agent, spec.role, spec.model, parent, spec.config()))
+        self._ask(Spawn(agent, spec.role, spec.model, parent, spec.config()))
         return agent
 
     def hand_over(self, to: str) -> None:

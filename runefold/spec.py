@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Limits
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from runefold import checks
 from runelog.errors import Refused
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from actors.budget.runes import Amounts
 from actors.errors import Unanswered
-from actors.session.actor import Await, Ended, Refusal, ended
-from actors.session.lifecycle import message_entity
+from actors.session.messages import Await, Ended, Refusal, ended
+from actors.session.queue import message_entity
 from actors.session.runes import InputRefused
 from actors.turn import runes as turns
 from runefold import checks

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.operator_log import log as operator
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from actors.view import Mark, Move, Step, View
 from runefold.observe.history import Path as Course
 from runefold.observe.history import born

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from actors.operator_log import log
 from actors.process.process import MAILBOX, SHUTDOWN, Down, Exit, Process, Reason, Ref
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from runelog.errors import Refused
 from supervisors.child import Child
 from supervisors.child_spec import Flags, Shutdown, check_child, check_children

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from actors.operator_log import log as operator
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from runelog.errors import RunefoldError, UnknownConversation
 from runelog.replay import replay
 

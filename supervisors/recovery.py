@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors import children
+from actors.common_commands import Abandon
 from actors.operator_log import log as operator
-from actors.session import lifecycle as ask
-from actors.session.kind import KIND as SESSION
 from actors.session.runes import Reopened
 from runelog.errors import RunefoldError
 from runelog.replay import replay
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from actors.kind import Kinds
-    from actors.session.lifecycle import State
     from actors.shell.conversation import Services
     from runelog.log import Log
-    from runelog.replay import Replayed
     from supervisors.tree import Tree
 
 REOPENED = kind_of(Reopened)
+MAX_REASON = 480
+"""Characters of an error that are recorded."""
 
 
 class Recovery:
@@ -75,34 +74,36 @@ class Recovery:
             return None
         return children.Reopen(epoch, self._has_outcome(conversation, entities))
 
-    def _session(self, conversation: str) -> Replayed[State]:
-        snapshots = self._log.snapshots
-        law = SESSION.lifecycle
-        return replay(self._log, conversation, law, entity=SESSION.prefix, snapshots=snapshots)
-
     def _has_outcome(self, conversation: str, entities: Collection[str]) -> bool:
         """Return True if something came of the work under way since the last such open."""
-        last = 0
-        for envelope in self._log.stream(conversation, SESSION.prefix):
+        last, root = 0, self._kinds.root(conversation).prefix
+        for envelope in self._log.stream(conversation, root):
             if envelope.kind == REOPENED:
                 last = envelope.event_id
         return any(
             envelope.event_id > last and envelope.kind in self._progress
             for entity in entities
-            if entity != SESSION.prefix
+            if entity != root
             for envelope in self._log.stream(conversation, entity)
         )
 
     def suspend(self, conversation: str, error: BaseException | None) -> None:
-        """Record that a session cannot be kept alive, without an actor of its own."""
+        """Record that a conversation cannot be kept alive, without an actor of its own."""
         try:
-            state, _, version = self._session(conversation)
+            kind = self._kinds.root(conversation)
+            found = replay(
+                self._log,
+                conversation,
+                kind.lifecycle,
+                entity=kind.prefix,
+                snapshots=self._log.snapshots,
+            )
             # Cut last: half of a secret would not be known for one.
             told = self._services.redactor.text(repr(error))
-            suspend = ask.Suspend(f"error_threshold: {told}"[:500])
-            runes = self._services.decided(SESSION.lifecycle, state, suspend)
+            abandon = Abandon(told[:MAX_REASON])
+            runes = self._services.decided(kind.lifecycle, found.state, abandon)
             if runes:
-                change = Change(SESSION.prefix, version, runes, open=False)
+                change = Change(kind.prefix, found.version, runes, open=False)
                 self._log.append(conversation, [change])
         except Exception as worse:  # noqa: BLE001 -- nothing is left that could be done about it
             operator.error("session_not_suspended", conversation=conversation, reason=repr(worse))
@@ -125,7 +126,7 @@ def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds
         about: entity
         for name, state in states.items()
         if (kind := kinds.of(name)) is not None
-        for about, entity in kind.answers(state).items()
+        for about, entity in kind.stands_for(state).items()
     }
 
     def waits(entity: str, above: tuple[str, ...]) -> bool:

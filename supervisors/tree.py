@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from actors.errors import Crashed, Dead, Unanswered
 from actors.operator_log import log as operator
 from actors.process.process import ASK_TIMEOUT
-from actors.scheduling.clock import SECOND
 from actors.shell.conversation import ConversationContext, Services
 from actors.shell.write_buffer import Overtaken
+from actors.units import SECOND
 from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
 from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
 from supervisors.conversation_supervisor import ConversationSupervisor, Gone

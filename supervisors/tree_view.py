@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.errors import Dead, Overloaded
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from supervisors.child_spec import Kind
 from supervisors.messages import Look
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from actors.agent.lifecycle import (
     BecomeReady,
-    Effect,
-    EnsureTurn,
     Equip,
     Fail,
     Phase,
     Prepare,
-    Terminate,
+    has_material,
 )
 from actors.model.provider import price_of
 from actors.shell.shared_caches import SharedCache
@@ -78,7 +76,7 @@ class AgentActor(Shell):
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; new prompt material is recorded before it is used."""
         ready = self.state.phase in _READY
-        if ready and self._toolset.hash not in self.state.materials[-1:]:
+        if ready and not has_material(self.state, self._toolset.hash):
             self._equip()
         return super().on_receive(message)
 
@@ -87,17 +85,10 @@ class AgentActor(Shell):
         toolset = self._toolset
         self.carry_out(Equip(toolset.hash, toolset.system, tuple(toolset.tools)))
 
-    def perform(self, effect: Effect) -> None:
-        """Do what is due."""
-        match effect:
-            case Prepare():
-                missing = self._toolset.missing
-                self.carry_out(Fail(missing) if missing else BecomeReady())
-                if not missing:
-                    self._equip()
-            case EnsureTurn(turn_id):
-                self.ctx.children.ensure("turn", turn_id, self.me)
-            case Terminate():
-                pass  # internal
-            case _:
-                assert_never(effect)
+    def perform(self, effect: Prepare) -> None:
+        """Make the agent ready, or record what is missing."""
+        assert isinstance(effect, Prepare)
+        missing = self._toolset.missing
+        self.carry_out(Fail(missing) if missing else BecomeReady())
+        if not missing:
+            self._equip()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.agent import lifecycle as law
 from actors.agent import runes
 from actors.agent.actor import AgentActor
-from actors.agent.requests import COMMANDS
+from actors.agent.public_commands import COMMANDS
 from actors.kind import Kind, in_a_line
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def summary(state: State) -> str:
 
 
 def outcome(state: State) -> dict[str, Any]:
-    """Return who it is and how its turns ended; what they used depends on how they were cut off."""
+    """Return its role and how its turns ended; what they used depends on how they were cut off."""
     stats = state.stats
     return {
         "role": state.role,
@@ -39,7 +39,6 @@ KIND: Final = Kind(
     is_open=law.is_open,
     context=law.context,
     internal=law.INTERNAL,
-    external=law.EXTERNAL,
     prefix="agt",
     parents=("session",),
     in_table=False,  # the session's law knows it

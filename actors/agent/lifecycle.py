@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, assert_never
 import msgspec
 from msgspec.structs import replace
 
+from actors.agent.public_commands import Terminate
 from actors.agent.runes import (
+    NAME,
     AgentConfig,
     Equipped,
     Failed,
@@ -29,7 +31,11 @@ from actors.agent.runes import (
     Terminated,
 )
 from actors.budget import runes as budgets
+from actors.budget.runes import BUDGET_EXHAUSTED
+from actors.children import EnsureChild
+from actors.common_commands import Abandon, Cancel
 from actors.entity import Actor, Routing
+from actors.session import runes as sessions
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table, refusal
@@ -37,7 +43,6 @@ from runelog.lifecycle import Lifecycle, Table, refusal
 if TYPE_CHECKING:
     from runelog.rune import Rune
 
-NAME: Final = "agent"
 MATERIALS: Final = 32
 """So many hashes of prompt material are remembered; an older one may be stored a second time."""
 
@@ -101,14 +106,6 @@ class Fail(msgspec.Struct, frozen=True):
     error: str
 
 
-class Terminate(msgspec.Struct, frozen=True):
-    """Take no more work. Only by force while a turn is running."""
-
-    reason: str
-    force: bool = False
-    actor: Actor = "system"
-
-
 class Equip(msgspec.Struct, frozen=True):
     """Keep the prompt material that the next model call names by its hash."""
 
@@ -117,7 +114,7 @@ class Equip(msgspec.Struct, frozen=True):
     tools: tuple[dict[str, Any], ...] = ()
 
 
-Command: TypeAlias = BecomeReady | Fail | Terminate | Equip
+Command: TypeAlias = BecomeReady | Fail | Terminate | Cancel | Abandon | Equip
 
 
 # -- effects -----------------------------------------------------------------------------------
@@ -127,15 +124,9 @@ class Prepare(msgspec.Struct, frozen=True):
     """What it needs has to be found: its model, its tools. Answered by `BecomeReady` or `Fail`."""
 
 
-class EnsureTurn(msgspec.Struct, frozen=True):
-    """The turn's actor has to be there."""
-
-    turn_id: str
-
-
-Effect: TypeAlias = Prepare | EnsureTurn | Terminate
-INTERNAL: Final = frozenset[type]({Terminate})
-EXTERNAL: Final = frozenset[type]()
+Effect: TypeAlias = Prepare | EnsureChild | Cancel
+INTERNAL: Final = frozenset[type]({Cancel})
+"""Decided in the append that made it due."""
 
 
 # -- the law -----------------------------------------------------------------------------------
@@ -149,32 +140,35 @@ def decide(state: State, command: Command) -> list[Rune]:
         case ((Phase.IDLE | Phase.RUNNING_TURN), BecomeReady()):
             return []
         case Phase.SPAWNING, Fail(error):
-            return [Failed(agent_id=state.agent_id, error=error, trigger="init_error")]
+            return [_failed(state, error, "init_error")]
         case Phase.FAILED, Fail():
             return []
-        case _, Terminate():
-            return _terminate(state, command)
+        case _, Terminate(reason, force):
+            return _terminate(state, reason, "user", force=force)
+        case _, Cancel(reason, actor):
+            return _terminate(state, reason, actor)
+        case _, Abandon(error):
+            return _abandon(state, error)
         case ((Phase.IDLE | Phase.RUNNING_TURN), Equip(material, system, tools)):
-            if material in state.materials:
+            if has_material(state, material):
                 return []
             return [Equipped(agent_id=state.agent_id, hash=material, system=system, tools=tools)]
         case _:
             raise refusal(NAME, state.phase, command)
 
 
-def _terminate(state: State, command: Terminate) -> list[Rune]:
+def has_material(state: State, material: str) -> bool:
+    """Return True if prompt material of this hash is stored, however often it changed since."""
+    return material in state.materials
+
+
+def _terminate(state: State, reason: str, actor: Actor, *, force: bool = False) -> list[Rune]:
     match state.phase:
         case Phase.SPAWNING:
             # It was never ready, so that there is nothing to terminate: it failed to become so.
-            error = f"terminated before it was ready: {command.reason}"
-            failed = Failed(
-                agent_id=state.agent_id,
-                error=error,
-                trigger=command.reason or "kill",
-                actor=command.actor,
-            )
-            return [failed]
-        case Phase.RUNNING_TURN if not command.force:
+            error = f"terminated before it was ready: {reason}"
+            return [_failed(state, error, reason or "kill", actor)]
+        case Phase.RUNNING_TURN if not force:
             msg = (
                 f"agent {state.agent_id} is running {state.turn_id}: "
                 "interrupt it first, or terminate by force"
@@ -183,18 +177,31 @@ def _terminate(state: State, command: Terminate) -> list[Rune]:
         case Phase.IDLE | Phase.RUNNING_TURN:
             by_force = state.phase is Phase.RUNNING_TURN
             return [
-                Terminated(
-                    agent_id=state.agent_id,
-                    reason=command.reason,
-                    stats=state.stats,
-                    trigger="kill(force)" if by_force else command.reason or "kill",
-                    actor=command.actor,
-                )
+                _terminated(state, reason, "kill(force)" if by_force else reason or "kill", actor)
             ]
         case Phase.FAILED | Phase.TERMINATED:
             return []
         case _:
             assert_never(state.phase)
+
+
+def _abandon(state: State, error: str) -> list[Rune]:
+    """Write the end of an agent whose actors kept crashing."""
+    if state.phase in {Phase.FAILED, Phase.TERMINATED}:
+        return []
+    if state.phase is Phase.SPAWNING:
+        return [_failed(state, error, "crash")]
+    return [_terminated(state, f"crashed: {error}", "crash")]
+
+
+def _failed(state: State, error: str, trigger: str, actor: Actor = "system") -> Failed:
+    return Failed(agent_id=state.agent_id, error=error, trigger=trigger, actor=actor)
+
+
+def _terminated(state: State, reason: str, trigger: str, actor: Actor = "system") -> Terminated:
+    return Terminated(
+        agent_id=state.agent_id, reason=reason, stats=state.stats, trigger=trigger, actor=actor
+    )
 
 
 def evolve(state: State, rune: Rune) -> State:
@@ -238,16 +245,16 @@ def counted(stats: T, end: turns.Completed | turns.Interrupted | turns.Error) ->
 
 
 def due(state: State) -> list[Effect]:
-    """Say what has to be done while the state is this one."""
+    """Return what has to be done while the state is this one."""
     match state.phase:
         case Phase.SPAWNING:
             return [Prepare()]
         case Phase.IDLE:
             over = state.spent and state.config.on_exhausted == "terminate"
-            return [Terminate(reason="budget_exhausted")] if over else []
+            return [Cancel(BUDGET_EXHAUSTED, "system")] if over else []
         case Phase.RUNNING_TURN:
             assert state.turn_id is not None
-            return [EnsureTurn(state.turn_id)]
+            return [EnsureChild(state.turn_id, turns.NAME)]
         case Phase.FAILED | Phase.TERMINATED:
             return []
         case _:
@@ -255,15 +262,15 @@ def due(state: State) -> list[Effect]:
 
 
 def route(state: State, rune: Rune) -> Routing:
-    """Say where a rune of this agent belongs: the session hears of its life.
+    """Return where a rune of this agent belongs: the session observes its life.
 
-    Its parent does not: a fold cannot tell whose end it sees, and would take it for its own.
+    The parent agent does not observe it: its fold could not tell the child's end from its own.
     """
-    return Routing(state.agent_id, () if isinstance(rune, Equipped) else ("session",))
+    return Routing(state.agent_id, () if isinstance(rune, Equipped) else (sessions.NAME,))
 
 
 def is_open(state: State) -> bool:
-    """Say whether it has to become ready. A turn that it runs is open by itself."""
+    """Return True if it has to become ready. A turn that it runs is open by itself."""
     return state.phase is Phase.SPAWNING
 
 

@@ -8,10 +8,12 @@ import msgspec
 
 from actors.budget.runes import Amounts, Limits
 from actors.entity import Moved
+from actors.turn.runes import RETRIES, OnCrash
+from actors.units import SECOND
 from runelog.rune import Rune
 
-SECOND: Final = 1_000_000_000
-"""Nanoseconds."""
+NAME: Final = "agent"
+"""The name of the kind."""
 
 
 class AgentConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -25,9 +27,9 @@ class AgentConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What it may spend, its children included."""
     on_exhausted: Literal["suspend", "terminate"] = "suspend"
     """What follows when its own budget is spent: the session waits for a hand, or it ends."""
-    retries: int = 3
+    retries: int = RETRIES
     """How often a model call of a turn is made again after a crash or a fault."""
-    on_crash: Literal["retry", "interrupt"] = "retry"
+    on_crash: OnCrash = "retry"
     """What becomes of a turn that was streaming when the process died."""
     turn_timeout: int = 30 * 60 * SECOND
     first_byte_timeout: int = 60 * SECOND

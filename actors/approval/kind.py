@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.approval import lifecycle as law
 from actors.approval import runes
-from actors.kind import Kind, in_a_line
+from actors.kind import Kind, in_a_line, never_open
 
 if TYPE_CHECKING:
     from actors.approval.lifecycle import State
@@ -30,7 +30,7 @@ def outcome(state: State) -> dict[str, Any]:
 KIND: Final = Kind(
     lifecycle=law.LIFECYCLE,
     route=law.route,
-    is_open=law.is_open,
+    is_open=never_open,
     deadline=law.deadline,
     context=law.context,
     prefix="apr",

@@ -194,11 +194,6 @@ def route(state: State, rune: Rune) -> Routing:
             raise AssertionError(msg)
 
 
-def is_open(_state: State) -> bool:
-    """Say that nothing is left to do: the call that waits for it is what a restart sees to."""
-    return False
-
-
 def deadline(_state: State) -> None:
     """Say that it need not be looked at: its asker has the same deadline, and withdraws it."""
 

@@ -14,18 +14,17 @@ if TYPE_CHECKING:
 
 PLACES: Final = 3
 """At so many places within a conversation it is read on from a cursor."""
-SESSION: Final = "session"
 
 
-def resumed(log: Log, conversation: str) -> Iterator[Found]:
-    """Read a conversation, and its session's stream, on from some of their cursors."""
+def resumed(log: Log, conversation: str, root: str) -> Iterator[Found]:
+    """Read a conversation, and the stream of its root, on from some of their cursors."""
     head = log.conversation(conversation).head
     for cursor in _cursors(head):
         got = [each.event_id for each in log.read(conversation, cursor, head)]
         yield from _compared(cursor, got, range(cursor + 1, head + 1))
-    whole = [each.event_id for each in log.stream(conversation, SESSION, 0, head)]
+    whole = [each.event_id for each in log.stream(conversation, root, 0, head)]
     for version in _cursors(len(whole)):
-        got = [each.event_id for each in log.stream(conversation, SESSION, version, head)]
+        got = [each.event_id for each in log.stream(conversation, root, version, head)]
         yield from _compared(whole[version - 1] if version else 0, got, whole[version:])
 
 

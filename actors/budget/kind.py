@@ -9,12 +9,13 @@ from actors.budget import runes
 from actors.budget.audits import Money
 from actors.budget.lifecycle import spoken_for
 from actors.budget.runes import WHATS
-from actors.kind import Kind, in_a_line
+from actors.kind import Kind, in_a_line, never_open
+from actors.units import COST, SECOND
 
 if TYPE_CHECKING:
     from actors.budget.lifecycle import Scope, State
 
-_UNITS: Final = {"wall": (1_000_000_000, "s"), "cost": (1_000_000, "")}
+_UNITS: Final = {"wall": (SECOND, "s"), "cost": (COST, "")}
 """How many of what is counted make one of what is shown, and its unit."""
 
 
@@ -57,7 +58,7 @@ def outcome(state: State) -> dict[str, Any]:
 KIND: Final = Kind(
     lifecycle=law.LIFECYCLE,
     route=law.route,
-    is_open=law.is_open,
+    is_open=never_open,
     internal=frozenset({law.Warn}),
     prefix="budget",
     single=True,

@@ -307,11 +307,6 @@ def route(_state: State, rune: Rune) -> Routing:
 UNOBSERVED: Final = Routing(NAME)
 
 
-def is_open(_state: State) -> bool:
-    """Return False: the entity that made a reservation settles it."""
-    return False
-
-
 LIFECYCLE: Final = Lifecycle(
     name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
 )

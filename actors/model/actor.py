@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
-from actors.commands import Cancel, TimeUp
+from actors.common_commands import Cancel, TimeUp
 from actors.model.lifecycle import BreakOff, CallProvider, Fail, Finish
 from actors.model.pending_request import PENDING_REQUESTS
 from actors.model.provider import price_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.kind import Kind, in_a_line
+from actors.kind import Kind, in_a_line, never_open
 from actors.model import lifecycle as law
 from actors.model import runes
 from actors.model.actor import ModelActor
@@ -29,7 +29,7 @@ def outcome(state: State) -> dict[str, Any] | None:
 KIND: Final = Kind(
     lifecycle=law.LIFECYCLE,
     route=law.route,
-    is_open=law.is_seen_to,
+    is_open=never_open,
     deadline=law.deadline,
     context=law.context,
     internal=law.INTERNAL,

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from actors.budget.runes import Amounts, Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model.runes import (
     CRASH,
@@ -308,11 +308,6 @@ def route(state: State, rune: Rune) -> Routing:
             return Routing("budget")
         case _:
             return Routing(state.model_call_id, (state.turn_id,))
-
-
-def is_seen_to(_state: State) -> bool:
-    """Say that a restart need not look for it: its turn is open as long as it is, and asks."""
-    return False
 
 
 def context(state: State) -> tuple[str | None, str | None]:

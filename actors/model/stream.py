@@ -20,8 +20,8 @@ from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.model.runes import AskedCall, AssistantDelta
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.redactor import DEFAULT
-from actors.scheduling.clock import SECOND
 from actors.shell.shared_caches import SharedCache
+from actors.units import SECOND
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 from runelog.errors import RunefoldError
 from runelog.rune import Change

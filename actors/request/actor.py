@@ -9,13 +9,13 @@ import msgspec
 from actors.children import AskedFor, Asker, ChildEnd
 from actors.operator_log import log as operator
 from actors.request.lifecycle import Deliver, Hear
-from actors.scheduling.clock import SECOND
 from actors.shell.mail import Reply
 from actors.shell.shell import Shell
+from actors.units import SECOND
 from runelog.errors import Refused, RunefoldError, UnknownConversation
 
 if TYPE_CHECKING:
-    from actors.command import Command
+    from actors.public_command import Command
     from actors.shell.conversation import ConversationContext
 
 FIRST_PAUSE: Final = 1 * SECOND

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from actors.commands import Abandon, Cancel, Recover
+from actors.common_commands import Abandon, Cancel, Recover
 from actors.entity import Routing
 from actors.request.runes import Answered, Sent, Status, Withdrawn
 from runelog.lifecycle import Lifecycle, Table, refusal

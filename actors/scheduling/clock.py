@@ -9,12 +9,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from actors.operator_log import log
+from actors.units import SECOND
 from runelog.forks import Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SECOND: Final = 1_000_000_000
 _FEW: Final = 64
 """Up to so many alarms, cancelled ones are not looked for."""
 _LOOK_AGAIN: Final = SECOND

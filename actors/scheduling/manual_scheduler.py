@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.errors import Unanswered
 from actors.operator_log import log
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
-from actors.agent.lifecycle import Terminate
-from actors.children import ChildGone, EnsureChild, ReportEnd, StopChild
-from actors.command import Forward, Order
+from actors.agent import runes as agents
+from actors.children import ReportEnd
 from actors.errors import Dead
 from actors.process.process import Answer
-from actors.session import lifecycle as ask
-from actors.session.lifecycle import is_stuck, message_entity
-from actors.session.members import member
-from actors.session.runes import InputRefused
+from actors.public_command import Forward, Order
+from actors.session.members import Spawn, member
+from actors.session.messages import Await, Ended, Interrupt, Look, Refusal, Send, Sent, ended
+from actors.session.queue import Accept, Begin, BeginTurn, InterruptTurn, Withdraw, message_entity
+from actors.session.runes import NAME, InputRefused
+from actors.session.suspension import is_stuck
 from actors.shell.root import Root
 from actors.shell.shell import Wake
-from actors.tool.requests import Answer as Verdict
-from actors.tool.requests import Approve
+from actors.tool.public_commands import Answer as Verdict
+from actors.tool.public_commands import Approve
 from actors.turn import runes as turns
 from actors.turn.actor import Stop
 from runelog.errors import LogFull, Refused
@@ -26,75 +27,15 @@ from runelog.errors import LogFull, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.entity import Actor
-    from actors.session.runes import Mode
+    from actors.session.lifecycle import Action
     from actors.shell.conversation import ConversationContext
-    from runelog.log import Log
     from runelog.rune import Rune
-
-
-class Send(NamedTuple):
-    """A message for an agent. With an id of the sender's own, a resend is harmless."""
-
-    message_id: str
-    content: str
-    mode: Mode = "queue"
-    to: str = ""
-    own_id: bool = False
-    asked_in: str = ""
-    """The turn in which another agent asks it, if one does."""
-
-
-class Await(NamedTuple):
-    """Answer when the turn that a message became has ended."""
-
-    message_id: str
-    halt: Interrupt | None = None
-    """What is to end it, said before: a session that began anew since then knows nothing of it."""
-
-
-class Look(NamedTuple):
-    """Answer with the state."""
-
-
-class Interrupt(NamedTuple):
-    """Stop the turns that run now; answered with the messages they were about."""
-
-    reason: str
-    turns: tuple[str, ...] = ()
-    """Only these; all of them if none is named."""
-    actor: Actor = "user"
-    """Who wants it: the runtime itself is `system`."""
-
-
-class Sent(NamedTuple):
-    """A message was accepted and is on disk."""
-
-    message_id: str
-    before: int
-    """An event before it: whoever follows from there misses nothing of its turn."""
-    end: Answer | None = None
-    """What will be answered when its turn has ended, as to `Await`; None if that is not known."""
-
-
-class Ended(NamedTuple):
-    """A turn has ended, and that is on disk."""
-
-    turn_id: str
-    rune: turns.Completed | turns.Interrupted | turns.Error
-
-
-class Refusal(NamedTuple):
-    """A message never became a turn."""
-
-    message_id: str
-    reason: str
 
 
 class SessionActor(Root):
     """A session."""
 
-    def __init__(self, ctx: ConversationContext, me: str = "session") -> None:
+    def __init__(self, ctx: ConversationContext, me: str = NAME) -> None:
         """Begin before replay."""
         super().__init__(ctx, me)
         self._waiting: dict[str, list[Answer]] = {}
@@ -130,7 +71,7 @@ class SessionActor(Root):
 
     def is_idle(self) -> bool:
         """Stay awake with a message that is not admitted, so that `Rested` can be recorded."""
-        held_up = any(isinstance(effect, ask.BeginTurn) for effect in self._under_way)
+        held_up = any(isinstance(effect, BeginTurn) for effect in self._under_way)
         return super().is_idle() and not held_up
 
     # -- messages -----------------------------------------------------------------------------
@@ -139,7 +80,7 @@ class SessionActor(Root):
         """Understand a message to an agent; whether it came before is asked of the log."""
         match message:
             case Send(message_id, content, mode, to, own_id, asked_in):
-                return ask.Accept(
+                return Accept(
                     message_id=message_id,
                     content=content,
                     now=self.ctx.services.clock.now(),
@@ -149,11 +90,9 @@ class SessionActor(Root):
                     begin=self.ctx.services.gate.admits(asked_in),
                     asked_in=asked_in,
                 )
-            case ask.Spawn(agent_id) if member(self.state.members, agent_id) is None:
+            case Spawn(agent_id) if member(self.state.members, agent_id) is None:
                 known = self._is_there(agent_id)
                 return replace(message, known=known)
-            case ChildGone(child, error) if member(self.state.members, child) is not None:
-                return ask.AgentGone(child, error)
             case Await() | Look() | Interrupt() | Wake():
                 return None
             case _:
@@ -212,7 +151,7 @@ class SessionActor(Root):
 
     def why_not(self, order: Forward) -> str:
         """Return why a command cannot be passed on: its agent is gone, or nothing may run."""
-        if order.kind == "agent" and member(self.state.members, order.entity) is None:
+        if order.kind == agents.NAME and member(self.state.members, order.entity) is None:
             return f"there is no agent {order.entity} any more in {self.ctx.conversation}"
         if is_stuck(self.state) and _lets_run(order.message):
             return (
@@ -222,7 +161,7 @@ class SessionActor(Root):
         return ""
 
     def believed(self, rune: Rune) -> None:
-        """Answer those who wait for a turn that has ended, once that is on disk."""
+        """Answer the callers that wait for a turn that has ended, once that is on disk."""
         match rune:
             case turns.Completed() | turns.Interrupted() | turns.Error():
                 self._halts.pop(rune.turn_id, None)
@@ -252,33 +191,18 @@ class SessionActor(Root):
 
     # -- effects ------------------------------------------------------------------------------
 
-    def perform(self, effect: ask.Effect) -> None:
+    def perform(self, effect: Action) -> None:
         """Do what is due."""
-        children = self.ctx.children
         match effect:
-            case ask.EnsureAgent(agent_id):
-                children.ensure("agent", agent_id, agent_id)
-            case ask.BeginTurn(_, message_id):
+            case BeginTurn(_, message_id):
                 waiting = self.state.waiting
                 asked = [each.asked_in for each in waiting if each.message_id == message_id]
                 if self.ctx.services.gate.admits(*asked):
-                    self.carry_out(ask.Begin(message_id, self.ctx.services.clock.now()))
-            case ask.InterruptTurn(turn_id, reason, actor):
+                    self.carry_out(Begin(message_id, self.ctx.services.clock.now()))
+            case InterruptTurn(turn_id, reason, actor):
                 self._stop_turn(turn_id, Stop(reason, actor))
-            case ask.TerminateAgent(agent_id, reason):
-                children.ensure("agent", agent_id, agent_id)
-                self.ctx.tell(agent_id, Terminate(reason))
-            case EnsureChild() | StopChild() | ReportEnd():
+            case ReportEnd():
                 super().perform(effect)
-            case (
-                ask.Activate()
-                | ask.Suspend()
-                | ask.Unsuspend()
-                | ask.RefuseInputs()
-                | ask.CloseBudget()
-                | ask.Finish()
-            ):
-                pass  # internal
             case _:
                 assert_never(effect)
 
@@ -293,30 +217,10 @@ class SessionActor(Root):
     def _stop_turn(self, turn_id: str, stop: Stop) -> None:
         agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)
         # What it has asked others and they have not taken up is not asked any more.
-        self.carry_out(ask.Withdraw(f"the turn that asks is stopped: {stop.reason}", turn_id))
+        self.carry_out(Withdraw(f"the turn that asks is stopped: {stop.reason}", turn_id))
         # The first reason counts, even if the turn's actor crashes over it and it is due no more.
-        self.ctx.children.ensure("turn", turn_id, agent)
+        self.ctx.children.ensure(turns.NAME, turn_id, agent)
         self.ctx.tell(turn_id, self._halts.setdefault(turn_id, stop))
-
-
-def ended(log: Log, conversation: str, message_id: str) -> Ended | Refusal | None:
-    """Return what became of a message, as the log has it; None if that is still to come."""
-    turn_id = ""
-    for envelope in log.stream(conversation, message_entity(message_id)):
-        match envelope.payload:
-            case turns.Started(turn_id=turn_id):
-                pass
-            case InputRefused(reason=reason):
-                return Refusal(message_id, reason)
-    if not turn_id:
-        return None
-    version = log.version(conversation, turn_id)
-    last = next(iter(log.stream(conversation, turn_id, after=version - 1)), None)
-    rune = None if last is None else last.payload
-    return Ended(turn_id, rune) if isinstance(rune, _ENDS) else None
-
-
-_ENDS = (turns.Completed, turns.Interrupted, turns.Error)
 
 
 def _lets_run(message: object) -> bool:

@@ -21,7 +21,7 @@ SUPERVISED: Final = "INV-AGENT-SUPERVISED"
 
 
 class Supervision(Audit):
-    """Whatever begins, begins under somebody who is there; and nobody goes because of a sibling.
+    """What begins does so under an entity that lives; and none ends because of a sibling.
 
     Looked at where a session was created: what is only a part of a log says nothing about it.
     """
@@ -29,10 +29,10 @@ class Supervision(Audit):
     holds = (SUPERVISED,)
 
     def __init__(self) -> None:
-        """Begin with nobody there."""
+        """Begin without any entity."""
         self._is_session = False
         self._parents: dict[str, str | None] = {}
-        """Who spawned an agent, of those that live."""
+        """The parent of each agent that lives."""
         self._living: set[str] = set()
         """Entities of any kind that own a rune and have not ended."""
         self._turns: dict[str, str] = {}
@@ -76,7 +76,7 @@ class Supervision(Audit):
         if name in self._parents:
             yield from self._say(at, f"{name} is spawned a second time")
         if parent is None and None in self._parents.values():
-            yield from self._say(at, f"{name} has nobody above it, and a root is there")
+            yield from self._say(at, f"{name} has no parent, and there is a root already")
         if parent is not None and parent not in self._parents:
             yield from self._say(at, f"{name} is spawned by {parent}, which is not there")
         self._parents[name] = parent
@@ -86,13 +86,13 @@ class Supervision(Audit):
             yield from self._say(at, f"{name} ends with {kind_of(rune)} and was not there")
             return
         parent = self._parents.pop(name)
-        closed = isinstance(rune, agents.Terminated) and rune.reason == PARENT_CLOSED
+        closed = isinstance(rune, agents.Terminated) and rune.reason == session.PARENT_CLOSED
         if closed and parent in self._parents and not self._is_orphan(parent):
             message = f"{name} goes because its parent closed, and {parent} is still there"
             yield from self._say(at, message)
 
     def _is_orphan(self, name: str | None) -> bool:
-        """Return True if somebody above is gone: then it goes too, perhaps a moment later."""
+        """Return True if an ancestor has ended: then it ends too, perhaps a moment later."""
         while name is not None:
             if name not in self._parents:
                 return True
@@ -102,6 +102,3 @@ class Supervision(Audit):
     def _say(self, at: int, message: str) -> Iterator[Found]:
         if self._is_session:
             yield Found(SUPERVISED, at, message)
-
-
-PARENT_CLOSED: Final = "parent closed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from actors import children
 from actors.kind import Kind, in_a_line
@@ -11,7 +11,7 @@ from actors.session import runes
 from actors.session.actor import SessionActor
 from actors.session.audits import Supervision
 from actors.session.lifecycle import is_at_work
-from actors.session.requests import COMMANDS
+from actors.session.public_commands import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ def waits_for_human(state: State, _waits: Waits) -> bool:
     return not is_at_work(state)
 
 
-def answers(state: State) -> Mapping[str, str]:
+def stands_for(state: State) -> Mapping[str, str]:
     """Return which turn answers a message, or has to end before another one does."""
     found = {each.message_id: each.turn_id for each in state.running}
     busy = {each.agent_id: each.turn_id for each in state.running}
@@ -43,7 +43,7 @@ def audience(_phase: StrEnum) -> str:
 def summary(state: State) -> str:
     """Return the phase, how many turns there were, and how many messages wait."""
     why = f"{state.phase.value}: {state.suspension}" if state.suspension else state.phase.value
-    turns = f"{state.turns} turn" if state.turns == 1 else f"{state.turns} turns"
+    turns = f"{state.stats.turns} turn" if state.stats.turns == 1 else f"{state.stats.turns} turns"
     return in_a_line(why, turns, f"{len(state.waiting)} waiting" if state.waiting else "")
 
 
@@ -59,30 +59,25 @@ def outcome(state: State) -> dict[str, Any]:
         "members": tuple(sorted(map(_member, state.members))),
         "waiting": len(state.waiting),
         "running": len(state.running),
-        "turns": state.turns,
-        # Behind the colon are the ids of those who crashed.
+        # Behind the colon are ids of entities that crashed.
         "suspension": state.suspension.partition(":")[0],
         "exhausted": None if state.exhausted is None else state.exhausted.what,
         "failures": state.failures,
         "approvals": len(state.approvals),
-        "stats": (stats.messages, stats.refused, stats.agents),
+        "stats": (stats.turns, stats.messages, stats.refused, stats.agents),
         "ends": (stats.completed, stats.interrupted, stats.failed),
     }
 
 
 def _member(member: Member) -> tuple[Any, ...]:
-    stats = member.stats
-    ends = (stats.turns, stats.completed, stats.interrupted, stats.failed)
-    return member.parent_id is None, member.model, member.ready, member.spent, *ends
+    return member.parent_id is None, member.model, member.ready, member.spent
 
 
 KIND: Final = Kind(
     lifecycle=law.LIFECYCLE,
     route=law.route,
     is_open=law.is_open,
-    internal=frozenset(
-        {law.Activate, law.Suspend, law.Unsuspend, law.RefuseInputs, law.CloseBudget, law.Finish}
-    ),
+    internal=frozenset(get_args(law.Internal)),
     prefix="session",
     single=True,
     streams=("msg",),
@@ -109,7 +104,7 @@ KIND: Final = Kind(
     actor=SessionActor,
     commands=COMMANDS,
     waits_for_human=waits_for_human,
-    answers=answers,
+    stands_for=stands_for,
     sealed_by=frozenset({runes.Closed}),
     invariants=(Supervision,),
     audience=audience,

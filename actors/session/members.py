@@ -1,17 +1,24 @@
-"""The agents of a session: which live, which agent spawned which, and which are left behind."""
+"""The agents of a session: how one is spawned, which live, and which lost their parent."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from actors.agent.runes import AgentConfig, Stats
-from actors.budget.lifecycle import check_limits
+from actors.agent import runes as agents
+from actors.agent.runes import AgentConfig
+from actors.budget import lifecycle as ledger
+from actors.budget import runes as budgets
 from runelog.errors import Refused
+from runelog.rune import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from actors.session.lifecycle import State
+    from runelog.rune import Rune
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -24,7 +31,55 @@ class Member(msgspec.Struct, frozen=True):
     ready: bool = False
     spent: bool = False
     """Its own budget refused a call, and it terminates for that."""
-    stats: Stats = Stats()
+
+
+class Spawn(msgspec.Struct, frozen=True):
+    """Create an agent."""
+
+    agent_id: str
+    role: str
+    model: str
+    parent_id: str | None = None
+    """The agent that spawns it; None is the root, or makes it the root if there is none."""
+    config: AgentConfig = AgentConfig()
+    known: bool = False
+    """The log has an agent of this id; unless it lives, it is gone for good."""
+
+
+def spawned(command: Spawn, parent: str | None, payer: str) -> list[Rune]:
+    """Return the birth of an agent with its account, whose amounts the `payer` bears too."""
+    check_id(command.agent_id, "agent id")
+    config = command.config
+    check_config(config)
+    return [
+        agents.Spawning(
+            agent_id=command.agent_id,
+            role=command.role,
+            model=command.model,
+            parent_id=parent,
+            config=config,
+        ),
+        budgets.Opened(scope=command.agent_id, limits=config.budget, parent=payer),
+    ]
+
+
+def parent_of_new(members: Sequence[Member], root: str, command: Spawn) -> str | None:
+    """Return the parent of an agent that is to be spawned, None for a root; or refuse it."""
+    if command.known:
+        msg = (
+            f"agent {command.agent_id} was here before and is gone: spawn one with an id of its own"
+        )
+        raise Refused(msg)
+    parent = command.parent_id or (root if member(members, root) else None)
+    if parent is not None and not is_staying(members, parent):
+        msg = f"there is no agent {parent} any more that could spawn {command.agent_id}"
+        raise Refused(msg)
+    return parent
+
+
+def is_staying(members: Sequence[Member], agent_id: str) -> bool:
+    """Return True if an agent lives and has not lost its parent."""
+    return member(members, agent_id) is not None and not is_orphan(members, agent_id)
 
 
 def member(members: Sequence[Member], agent_id: str | None) -> Member | None:
@@ -79,4 +134,9 @@ def check_config(config: AgentConfig) -> None:
     if config.retries < 0:
         msg = f"retries = {config.retries} cannot be counted: give 0 or more"
         raise Refused(msg)
-    check_limits(config.budget)
+    ledger.check_limits(config.budget)
+
+
+def with_member(state: State, new: Member | None) -> State:
+    """Return the state with an agent as it is now; unchanged if it does not live."""
+    return state if new is None else replace(state, members=changed(state.members, new))

@@ -1,13 +1,31 @@
-"""The messages of a session: those that wait, and those that run as turns."""
+"""The messages of a session: those that wait, and those that run as turns.
+
+Accepting is separate from running. A message that was accepted waits until its agent is free and
+then becomes a turn; one that steers goes first and has the running turn stopped.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import hashlib
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from actors.entity import Actor
+from actors.session.members import has_limited_time, is_orphan, member
+from actors.session.runes import InputAccepted, InputRefused, Mode
+from actors.turn import runes as turns
+from runelog.errors import Refused
+from runelog.rune import check_id
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from actors.session.lifecycle import State
+
+MOST_WAITING: Final = 1_000
+"""So many messages may wait; more are refused until some were taken up."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -29,6 +47,65 @@ class Running(msgspec.Struct, frozen=True):
     message_id: str
 
 
+# -- commands ----------------------------------------------------------------------------------
+
+
+class Accept(msgspec.Struct, frozen=True):
+    """Keep a message, and take it up at once if its agent is free."""
+
+    message_id: str
+    content: str
+    now: int
+    mode: Mode = "queue"
+    to: str = ""
+    """Target agent; empty for the session's default agent."""
+    known: bool = False
+    """The log has a message of this id, however old: it is sent again."""
+    begin: bool = True
+    """A runtime can run its turn; if not, it waits even for an agent that is free."""
+    asked_in: str = ""
+    """The turn in which another agent asks it, if one does."""
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """Take questions back that still wait: all that were asked in a turn, or one."""
+
+    reason: str
+    turn_id: str = ""
+    message_id: str = ""
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Make a turn of a message that waits; the answer to `BeginTurn`."""
+
+    message_id: str
+    now: int
+
+
+# -- effects -----------------------------------------------------------------------------------
+
+
+class BeginTurn(msgspec.Struct, frozen=True):
+    """A message can be taken up: ask for `Begin` with the time it is."""
+
+    agent_id: str
+    message_id: str
+
+
+class InterruptTurn(msgspec.Struct, frozen=True):
+    """The turn has to stop: also, with reason `steer`, for a message that takes it over.
+
+    Its actor is started first if it is not there.
+    """
+
+    turn_id: str
+    reason: str
+    actor: Actor = "user"
+
+
+# -- rules -------------------------------------------------------------------------------------
+
+
 def turn_of(running: Sequence[Running], agent_id: str) -> Running | None:
     """Return the turn that an agent is running."""
     for each in running:
@@ -41,3 +118,116 @@ def next_for(waiting: Sequence[Waiting], agent_id: str) -> Waiting | None:
     """Return the message that an agent takes up next: one that steers, or else the oldest."""
     mine = [each for each in waiting if each.to == agent_id]
     return next((each for each in mine if each.steer), mine[0] if mine else None)
+
+
+def can_begin(state: State, agent_id: str) -> bool:
+    """Return True if an agent is free to take a message up."""
+    found = member(state.members, agent_id)
+    return (
+        found is not None
+        and found.ready
+        and not found.spent
+        and turn_of(state.running, agent_id) is None
+        and not is_orphan(state.members, agent_id)
+    )
+
+
+def is_known(state: State, message_id: str) -> bool:
+    """Return True if a message waits or runs; older ones are found by the log's index."""
+    return message_id in [each.message_id for each in state.waiting] or (
+        message_id in [each.message_id for each in state.running]
+    )
+
+
+def accepted(state: State, command: Accept, to: str) -> InputAccepted:
+    """Return the rune that keeps a message for an agent, or refuse it."""
+    check_id(command.message_id, "message id")
+    if member(state.members, to) is None:
+        msg = f"there is no agent {to} any more: spawn one, or send to another"
+        raise Refused(msg)
+    if len(state.waiting) >= MOST_WAITING:
+        msg = f"{MOST_WAITING} messages wait already: send it again once some were taken up"
+        raise Refused(msg)
+    return InputAccepted(
+        message_id=command.message_id,
+        content=command.content,
+        mode=command.mode,
+        to=to,
+        asked_in=command.asked_in,
+    )
+
+
+def begun(state: State, message_id: str, now: int) -> list[turns.Started]:
+    """Return the beginning of a message's turn; none if the message is not next at its agent.
+
+    What was due a moment ago may have been overtaken, by a message that steers for instance.
+    """
+    for message in state.waiting:
+        if message.message_id == message_id:
+            agent, following = message.to, next_for(state.waiting, message.to)
+            is_next = can_begin(state, agent) and following == message
+            return [_started(state, message, now)] if is_next else []
+    return []
+
+
+def _started(state: State, message: Waiting, now: int) -> turns.Started:
+    agent = member(state.members, message.to)
+    assert agent is not None
+    limits_time = state.config.budget.wall is not None
+    return turns.Started(
+        turn_id=f"turn_{state.stats.turns + 1}",
+        agent_id=agent.agent_id,
+        input=message.content,
+        message_id=message.message_id,
+        deadline=now + agent.config.turn_timeout,
+        model=agent.model,
+        retries=agent.config.retries,
+        on_crash=agent.config.on_crash,
+        timed=limits_time or has_limited_time(state.members, agent.agent_id),
+        asked_in=message.asked_in,
+        trigger="steer" if message.steer else "message",
+    )
+
+
+def withdrawn(state: State, command: Withdraw) -> list[InputRefused]:
+    """Return the refusals of questions that are taken back."""
+    turn_id, message_id = command.turn_id, command.message_id
+    return [
+        InputRefused(message_id=each.message_id, reason=command.reason)
+        for each in state.waiting
+        if each.asked_in and (each.asked_in == turn_id or each.message_id == message_id)
+    ]
+
+
+def stops(state: State, reason: str) -> list[InterruptTurn]:
+    """Return the interrupts of all turns that run."""
+    return [InterruptTurn(turn.turn_id, reason) for turn in state.running]
+
+
+def steers(state: State) -> list[InterruptTurn]:
+    """Return the interrupts of turns that a message takes over."""
+    return [
+        InterruptTurn(turn.turn_id, "steer")
+        for turn in state.running
+        if (message := next_for(state.waiting, turn.agent_id)) is not None and message.steer
+    ]
+
+
+def beginnings(state: State) -> list[BeginTurn]:
+    """Return the messages that can be taken up now."""
+    return [
+        BeginTurn(each.agent_id, message.message_id)
+        for each in state.members
+        if can_begin(state, each.agent_id)
+        and (message := next_for(state.waiting, each.agent_id)) is not None
+    ]
+
+
+@functools.lru_cache(maxsize=64)
+def message_entity(message_id: str) -> str:
+    """Return the stream in which the log's index finds a message, whatever its age.
+
+    >>> message_entity("first")
+    'msg_a2a8c2514ffc1da3'
+    """
+    return "msg_" + hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,10 @@ from actors.budget.runes import Limits, What
 from actors.entity import Moved
 from runelog.rune import Rune
 
+NAME: Final = "session"
+"""The name of the kind, and the id of the one session of a conversation."""
+PARENT_CLOSED: Final = "parent_closed"
+"""The reason for which an agent, or its turn, ends because its parent agent has ended."""
 Mode: TypeAlias = Literal["queue", "steer"]
 """Whether a message waits for the running turn to end, or takes it over."""
 
@@ -36,7 +40,7 @@ class Stats(agents.Stats, frozen=True, gc=False, omit_defaults=True):
     messages: int = 0
     """Accepted."""
     refused: int = 0
-    """Accepted, and refused later because nobody was left to take them."""
+    """Accepted, and refused later because their agent was gone."""
     agents: int = 0
 
 
@@ -77,7 +81,8 @@ class InputAccepted(Rune, frozen=True, gc=False, tag="session.input_accepted"):
 class InputRefused(Rune, frozen=True, gc=False, tag="session.input_refused"):
     """An accepted message never becomes a turn.
 
-    Its agent is gone, or the session closes; or it is a question that nobody waits for any more.
+    Its agent is gone, or the session closes; or it is a question whose asker does not wait for it
+    any more.
     """
 
     message_id: str
@@ -97,14 +102,14 @@ class Resumed(Moved, frozen=True, gc=False, tag="session.resumed"):
 
 
 class Suspended(Moved, frozen=True, gc=False, tag="session.suspended"):
-    """No turn begins until somebody has seen to the reason."""
+    """No turn begins until a human has seen to the reason."""
 
     reason: str
     budget_info: BudgetInfo | None = None
 
 
 class Unsuspended(Moved, frozen=True, gc=False, tag="session.unsuspended"):
-    """Somebody has seen to it: failures are counted from nought again."""
+    """The reason was seen to: failures are counted from nought again."""
 
     reason: str = ""
 

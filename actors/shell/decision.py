@@ -175,7 +175,7 @@ class Decision:
         # Checked first because mostly nothing is due.
         if kind.internal and (due := kind.lifecycle.due(other.state)):
             stamp = self._ctx.stamp if kind.lifecycle.enforced else None
-            self._lay_out(kind.cascaded(other.name, other.state, (), due, stamp)[1])
+            self._lay_out(kind.fold_with_internal(other.name, other.state, (), due, stamp)[1])
 
     # -- index entries ------------------------------------------------------------------------
 

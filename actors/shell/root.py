@@ -13,20 +13,18 @@ import msgspec
 from actors.children import (
     Adopt,
     AskedFor,
-    Bear,
     ChildEnd,
     ChildGone,
-    EnsureChild,
+    CreateChild,
     NoteReport,
     ReportEnd,
-    StopChild,
     owed,
 )
-from actors.command import Forward, Order
-from actors.commands import Abandon, Cancel
-from actors.scheduling.clock import SECOND
+from actors.common_commands import Abandon, Cancel
+from actors.public_command import Forward, Order
 from actors.shell.mail import Reply
 from actors.shell.shell import Shell
+from actors.units import SECOND
 from runelog.errors import Refused, UnknownConversation
 
 if TYPE_CHECKING:
@@ -151,31 +149,28 @@ class Root(Shell):
 
     def carry_out(self, command: object) -> Refused | None:
         """Decide, and make it so; the birth of a child is decided by the child's own law."""
-        return self._bear(command) if isinstance(command, Bear) else super().carry_out(command)
+        return (
+            self._create_child(command)
+            if isinstance(command, CreateChild)
+            else super().carry_out(command)
+        )
 
     def is_done(self) -> bool:
         """Stay until the conversation is passivated."""
         return False
 
-    def perform(self, effect: Any) -> None:  # noqa: ANN401 -- a subclass has more
-        """See to a child."""
-        children = self.ctx.children
-        match effect:
-            case EnsureChild(kind=kind) | StopChild(kind=kind) if (
-                kind not in self.ctx.kinds.by_name
-            ):
-                pass  # it waits for the code of its app
-            case EnsureChild(child, kind):
-                children.ensure(kind, child, child)
-            case StopChild(child, kind, reason):
-                children.ensure(kind, child, child)
-                self.ctx.tell(child, Cancel(reason, "system"))
-            case ReportEnd():
-                self._report(effect)
-            case _:
-                super().perform(effect)
+    def home_of(self, child: str) -> str:
+        """Return the child itself: each has a supervisor of its own."""
+        return child
 
-    def _bear(self, order: Bear) -> Refused | None:
+    def perform(self, effect: Any) -> None:  # noqa: ANN401 -- a subclass has more
+        """Tell the conversation that asked for a child of its end."""
+        if isinstance(effect, ReportEnd):
+            self._report(effect)
+        else:
+            super().perform(effect)
+
+    def _create_child(self, order: CreateChild) -> Refused | None:
         """Append the birth of a child with its entry in the table, or return the refusal."""
         ctx, kind = self.ctx, self.ctx.kinds.by_name.get(order.kind)
         if kind is None or not ctx.kinds.is_child(kind):
@@ -191,7 +186,7 @@ class Root(Shell):
                 if not runes or type(runes[0]) not in kind.births:
                     name = type(order.command).__name__
                     return Refused(f"{kind.name}: {name} does not begin one; use another command")
-                kind.laid_out(order.child, initial, runes, births)
+                kind.fold_routed(order.child, initial, runes, births)
             adopt = Adopt(
                 order.child,
                 kind.name,
@@ -206,16 +201,16 @@ class Root(Shell):
 
     # -- children that other conversations ask for ----------------------------------------------
 
-    def _ask_for(self, asked: AskedFor) -> Bear | None:
+    def _ask_for(self, asked: AskedFor) -> CreateChild | None:
         """Return the command that begins the child; tell one that is withdrawn to stop."""
         kind, child, command, asker, withdrawn = asked
         if not withdrawn:
-            return Bear(kind, child, command, asker)
+            return CreateChild(kind, child, command, asker)
         if not self.ctx.exists(child):
             msg = f"{child} was withdrawn before it began: {withdrawn}"
             raise Refused(msg)
         if self._child_end(kind, child) is None:
-            self.ctx.children.ensure(kind, child, child)
+            self.ensure(kind, child)
             self.ctx.tell(child, Cancel(withdrawn, "user"))
         return None
 
@@ -236,7 +231,7 @@ class Root(Shell):
         end = self._child_end(effect.kind, effect.child)
         assert end is not None, effect
         self.ctx.sync()
-        told = Forward(REQUEST, asker.request_id, "", end)
+        told = Forward(REQUEST, asker.request_id, end)
         reply = Reply(lambda said: self.ref.notify(Echo(effect, said)))
         self.ctx.services.mail.send(asker.conversation, told, reply)
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from actors.children import Ended
-from actors.command import Facts, Order
-from actors.commands import Recover, TimeUp
+from actors.children import Ended, EnsureChild, StopChild
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.entity import Routing
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
+from actors.public_command import DecisionInput, Order
 from actors.shell.conversation import PassiveEntity
 from actors.shell.decision import Decision
 from actors.shell.transition_log import TransitionLog, forget_logged, warn_time_short
@@ -89,12 +89,12 @@ class Shell(Process):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- of whichever law
         """Return the command that a message means; None if it only asks to look what is due."""
         if isinstance(message, Order):
-            facts = Facts(self.ctx, self.me, self.state, message, offline=False)
-            return message.command.meant(facts)
+            facts = DecisionInput(self.ctx, self.me, self.state, message, offline=False)
+            return message.command.law_command(facts)
         return None if isinstance(message, Wake) else message
 
     def perform(self, effect: Any) -> None:  # noqa: ANN401 -- as above
-        """Do what is due. It is not asked for again while it stays due."""
+        """Do what is due beside seeing to children; not asked for again while it stays due."""
         raise NotImplementedError
 
     def ahead(self) -> list[Rune]:
@@ -109,7 +109,7 @@ class Shell(Process):
 
         Operators are warned then. It is asked for with each new deadline, and so has to be quick.
         """
-        return None
+        return self.kind.near(self.state)
 
     def answered(self) -> object:
         """Return the answer for the caller of a command that was carried out."""
@@ -300,7 +300,7 @@ class Shell(Process):
             except Refused as refusal:
                 return refusal
             placed: list[Placed] = []
-            after = kind.laid_out(entity, before, runes, placed)
+            after = kind.fold_routed(entity, before, runes, placed)
             placed += self._ended(kind, entity, before, after)
             if self._commit((), also=placed):
                 return None
@@ -338,12 +338,12 @@ class Shell(Process):
         """
         before, ctx, kind = self.state, self.ctx, self.kind
         stamp = ctx.stamp if kind.lifecycle.enforced else None
-        state, placed, due = kind.cascaded(self.me, before, runes, due, stamp)
+        state, placed, due = kind.fold_with_internal(self.me, before, runes, due, stamp)
         if also:
             for at, rune in also:
                 if self.me == at.owner or self.me in at.observers:
                     state = kind.lifecycle.apply(state, rune)
-            state, more, due = kind.cascaded(self.me, state, (), None, stamp)
+            state, more, due = kind.fold_with_internal(self.me, state, (), None, stamp)
             placed = [*placed, *also, *more]
         if not placed:
             return True
@@ -421,10 +421,34 @@ class Shell(Process):
                 under_way.add(effect)
                 if type(effect) in external:
                     self.ctx.sync()
-                self.perform(effect)
+                if isinstance(effect, EnsureChild | StopChild):
+                    self._see_to_child(effect)
+                else:
+                    self.perform(effect)
                 if self.state is not before:
                     return True
         return False
+
+    # -- children -----------------------------------------------------------------------------
+
+    def home_of(self, child: str) -> str:
+        """Return the entity under whose supervisor a child lives: the agent, or this one."""
+        del child
+        return self._agent or self.me
+
+    def ensure(self, kind: str, child: str) -> None:
+        """Have a child's actor started, if it is not there."""
+        self.ctx.children.ensure(kind, child, self.home_of(child))
+
+    def _see_to_child(self, effect: EnsureChild | StopChild) -> None:
+        if effect.kind not in self.ctx.kinds.by_name:
+            # It waits for the code of its app.
+            return
+        self.ensure(effect.kind, effect.child)
+        if isinstance(effect, StopChild):
+            self.ctx.tell(effect.child, Cancel(effect.reason, "system"))
+
+    # -- the end ------------------------------------------------------------------------------
 
     def is_done(self) -> bool:
         """Return True if nothing is left to do or to answer, so that this actor may end."""

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from actors import children
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
+from actors.common_commands import Abandon
 from actors.entity import Routing
 from actors.system.runes import Opened
 from runelog.lifecycle import Lifecycle, Table
@@ -46,7 +47,12 @@ class State(msgspec.Struct, frozen=True):
 
 
 Command: TypeAlias = (
-    children.Adopt | children.NoteReport | children.NoteRestart | children.Reopen | children.Rest
+    children.Adopt
+    | children.NoteReport
+    | children.NoteRestart
+    | children.Reopen
+    | children.Rest
+    | Abandon
 )
 
 
@@ -60,7 +66,7 @@ def decide(state: State, command: Command) -> list[Rune]:
             return [Opened(conversation), budgets.Opened(scope=NAME), *started]
         case children.NoteReport():
             return children.reported(state.children, command)
-        case children.NoteRestart() | children.Reopen() | children.Rest():
+        case children.NoteRestart() | children.Reopen() | children.Rest() | Abandon():
             # Operators were told. Nothing here is suspended for it.
             return []
         case _:
@@ -79,12 +85,12 @@ def evolve(state: State, rune: Rune) -> State:
 
 
 def due(state: State) -> list[children.Effect]:
-    """Say what has to be done while the state is this one: every child is there."""
+    """Return what has to be done while the state is this one: every child is there."""
     return [*children.ensured(state.children), *children.owed(state.children)]
 
 
 def route(_state: State, rune: Rune) -> Routing:
-    """Say where a rune that the root decides belongs."""
+    """Return where a rune that the root decides belongs."""
     return budget.route(budget.State(), rune) if isinstance(rune, budgets.Opened) else Routing(NAME)
 
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.operator_log import log as operator
-from actors.scheduling.clock import SECOND
 from actors.shell.shell import NEAR, Shell
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import (
     Abandon,
-    Begin,
-    Effect,
+    Action,
     Fail,
     Finish,
     Go,
@@ -33,6 +31,7 @@ from actors.tool.progress import ProgressReporter
 from actors.tool.runes import Result
 from actors.tool.running_calls import RunningCall
 from actors.tool.spec import asked, fitted
+from actors.units import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,10 +145,6 @@ class ToolActor(Shell):
             return TimeUp(now=max(self.ctx.services.clock.now(), by or 0))
         return end
 
-    def near(self) -> int | None:
-        """Return when most of the time has passed that a human, the tool or its probe has."""
-        return near(self.state)
-
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; what a run says is heard once it is decided on."""
         answer = super().on_receive(message)
@@ -179,15 +174,13 @@ class ToolActor(Shell):
                 reason=rune.error,
             )
 
-    def perform(self, effect: Effect) -> None:
+    def perform(self, effect: Action) -> None:
         """Do what is due, on a thread of its own: a tool may block, and a probe as well."""
         match effect:
             case RunTool(attempt=attempt):
                 self._run(lambda tool, call: self._ran(_outcome(tool, call), attempt), attempt)
             case Probe(attempt=attempt):
                 self._run(lambda tool, call: self._probed(tool, call, attempt), None)
-            case Begin():
-                pass  # internal
             case _:
                 assert_never(effect)
 

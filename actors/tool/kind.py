@@ -10,7 +10,7 @@ from actors.tool import runes
 from actors.tool.actor import ToolActor, near
 from actors.tool.audits import Tools
 from actors.tool.lifecycle import Phase
-from actors.tool.requests import COMMANDS
+from actors.tool.public_commands import COMMANDS
 
 if TYPE_CHECKING:
     from actors.kind import Waits

@@ -28,12 +28,11 @@ from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget import lifecycle as ledger
 from actors.budget.runes import BUDGET_EXHAUSTED, Exhausted, Reserved, Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.entity import Routing
 from actors.tool.runes import (
     APPROVAL_TIMEOUT,
     IN_DOUBT,
-    SECOND,
     TIMEOUT,
     ApprovalRequested,
     Approved,
@@ -47,6 +46,7 @@ from actors.tool.runes import (
     Started,
     Status,
 )
+from actors.units import SECOND
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, refusal
 
@@ -281,7 +281,9 @@ class Probe(msgspec.Struct, frozen=True):
     attempt: int
 
 
-Effect: TypeAlias = Begin | RunTool | Probe
+Action: TypeAlias = RunTool | Probe
+"""What the actor of a call does."""
+Effect: TypeAlias = Begin | Action
 
 
 # -- decide ------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from actors.scheduling.clock import SECOND
 from actors.tool import runes as tool
 from actors.tool.outcome import MAX_ERROR_BYTES, in_words
 from actors.tool.output import clip, plain
 from actors.tool.policy import Verdict, judge
 from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
+from actors.units import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.budget.runes import Amounts, Exhausted
 from actors.entity import Moved
+from actors.units import SECOND
 from runelog.rune import Rune
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny", "unknown_tool", "bad_arguments"]
@@ -19,8 +20,6 @@ Status: TypeAlias = Literal["success", "error", "timeout", "cancelled", "denied"
 IN_DOUBT = "in_doubt"
 """What leads to a step of a call that began before a crash and whose outcome nobody recorded."""
 
-SECOND = 1_000_000_000
-"""In nanoseconds."""
 TIMEOUT = 120 * SECOND
 """How long a tool may take unless it says otherwise."""
 APPROVAL_TIMEOUT = 24 * 3600 * SECOND

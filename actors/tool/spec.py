@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import msgspec
 
 from actors.redaction.redactor import DEFAULT
+from actors.tool import runes
 from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed, in_words
 from actors.tool.output import clip, plain
 from actors.tool.schema import MAX_DEPTH
 from actors.tool.weight import outweighs
+from actors.units import SECOND
 from runelog.codec import check_depth
 from runelog.errors import Refused
 
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
 
     Probe: TypeAlias = Callable[[str, Mapping[str, Any]], Happened | None]
 
-TIMEOUT: Final = 120.0
+TIMEOUT: Final = runes.TIMEOUT / SECOND
 """Seconds a tool may take unless it says otherwise."""
-APPROVAL_TIMEOUT: Final = 24 * 3600.0
+APPROVAL_TIMEOUT: Final = runes.APPROVAL_TIMEOUT / SECOND
 """Seconds a human has for an answer unless the tool says otherwise."""
 MAX_OUTPUT_BYTES: Final = 256 << 10
 MOST_RETURNED: Final = 4 << 20

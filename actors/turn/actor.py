@@ -9,32 +9,25 @@ from msgspec.structs import replace
 
 from actors.agent.actor import TOOLSETS
 from actors.agent.history import HISTORIES, RUNES, History
-from actors.commands import Cancel, TimeUp
+from actors.common_commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
 from actors.model.tokens import tokens_of
-from actors.scheduling.clock import SECOND
 from actors.shell.shell import NEAR, Shell
 from actors.shell.transition_log import log_birth
 from actors.tool.lifecycle import Go
 from actors.tool.planning import Caller
 from actors.turn.lifecycle import (
+    Action,
     Ask,
     AskModel,
-    CloseRound,
-    Effect,
     End,
-    EnsureModel,
-    EnsureTool,
     Fail,
-    GoOn,
-    HoldUp,
     Interrupt,
     Phase,
     ReceiveCalls,
     Release,
-    RestartStream,
     TakeCalls,
     before_it,
     time_limit,
@@ -42,6 +35,7 @@ from actors.turn.lifecycle import (
 )
 from actors.turn.model_output import calls_asked_for, forget, text_of
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
+from actors.units import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,7 +162,7 @@ class TurnActor(Shell):
         kind = "model" if self.state.phase is Phase.STREAMING else "tool"
         for entity in (going := under_way(self.state)):
             # After a restart we may be asked to stop before they are there.
-            self.ctx.children.ensure(kind, entity, self.state.agent_id)
+            self.ensure(kind, entity)
             self.ctx.tell(entity, wish)
         return bool(going)
 
@@ -193,7 +187,7 @@ class TurnActor(Shell):
 
     # -- effects ------------------------------------------------------------------------------
 
-    def perform(self, effect: Effect) -> None:  # noqa: C901, PLR0912 -- a case for each effect
+    def perform(self, effect: Action) -> None:
         """Do what is due."""
         match effect:
             case AskModel() | ReceiveCalls() if (
@@ -204,12 +198,8 @@ class TurnActor(Shell):
                 clock.at(clock.now() + round(FIRST_PAUSE * SECOND), lambda: self.again(effect))
             case AskModel():
                 self._ask(effect)
-            case EnsureModel(model_call_id):
-                self.ctx.children.ensure("model", model_call_id, self.state.agent_id)
             case ReceiveCalls():
                 self._receive(effect)
-            case EnsureTool(call_id):
-                self.ctx.children.ensure("tool", call_id, self.state.agent_id)
             case Release(call_id):
                 self._release(call_id)
             case End(call, how):
@@ -222,8 +212,6 @@ class TurnActor(Shell):
                 self._cancel(Cancel(reason, "system"))
             case Tick():
                 pass  # it passes by itself, and the deadline says when it has
-            case CloseRound() | RestartStream() | HoldUp() | GoOn():
-                pass  # internal
             case _:
                 assert_never(effect)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from actors.kind import Kind, in_a_line
 from actors.turn import lifecycle as law
@@ -54,7 +54,7 @@ KIND: Final = Kind(
     is_open=law.is_open,
     deadline=law.deadline,
     context=law.context,
-    internal=frozenset({law.CloseRound, law.RestartStream, law.HoldUp, law.GoOn}),
+    internal=frozenset(get_args(law.Internal)),
     external=frozenset({Tick, StopClock}),
     prefix="turn",
     parents=("session",),

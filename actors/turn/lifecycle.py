@@ -33,13 +33,17 @@ from msgspec.structs import replace
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
 from actors.budget.runes import BUDGET_EXHAUSTED
-from actors.commands import Recover, TimeUp
+from actors.children import EnsureChild
+from actors.common_commands import Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
+from actors.model.lifecycle import NAME as MODEL
 from actors.model.lifecycle import TIMEOUT
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
+from actors.tool.lifecycle import NAME as TOOL
 from actors.turn.runes import (
+    NAME,
     RETRIES,
     Completed,
     Error,
@@ -72,7 +76,6 @@ from runelog.rune import Rune, kind_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NAME: Final = "turn"
 MAX_CALLS: Final = 128
 """How many tools a model may ask for in one round. Beyond that it is not working, it is stuck."""
 _TOO_LONG: Final = "the turn took longer than it may"
@@ -299,20 +302,10 @@ class RestartStream(msgspec.Struct, frozen=True):
     """The model call failed and may be made again, which has to be recorded."""
 
 
+Internal: TypeAlias = HoldUp | GoOn | CloseRound | RestartStream
+"""Effects that are decided in the append that made them due."""
 Command: TypeAlias = (
-    Ask
-    | TakeCalls
-    | Complete
-    | Interrupt
-    | Fail
-    | Run
-    | Stand
-    | HoldUp
-    | GoOn
-    | CloseRound
-    | RestartStream
-    | Recover
-    | TimeUp
+    Ask | TakeCalls | Complete | Interrupt | Fail | Run | Stand | Internal | Recover | TimeUp
 )
 
 
@@ -327,22 +320,10 @@ class AskModel(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class EnsureModel(msgspec.Struct, frozen=True):
-    """The model call is under way: its actor has to be there."""
-
-    model_call_id: str
-
-
 class ReceiveCalls(msgspec.Struct, frozen=True):
     """The model asks for tools: each needs a ruling. Comes back as `TakeCalls`."""
 
     model_call_id: str
-
-
-class EnsureTool(msgspec.Struct, frozen=True):
-    """The tool call is under way: its actor has to be there."""
-
-    call_id: str
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -358,22 +339,9 @@ class End(msgspec.Struct, frozen=True):
     how: Complete | Interrupt | Fail
 
 
-Effect: TypeAlias = (
-    AskModel
-    | EnsureModel
-    | ReceiveCalls
-    | EnsureTool
-    | Release
-    | End
-    | StartClock
-    | Tick
-    | StopClock
-    | Halt
-    | HoldUp
-    | GoOn
-    | CloseRound
-    | RestartStream
-)
+Action: TypeAlias = AskModel | ReceiveCalls | Release | End | StartClock | Tick | StopClock | Halt
+"""What the actor of a turn does."""
+Effect: TypeAlias = Action | EnsureChild | Internal
 
 
 # -- decide ------------------------------------------------------------------------------------
@@ -721,7 +689,7 @@ def _awaited(state: State) -> list[Effect]:
     is not safe with any other.
     """
     waiting = [call for call in state.calls if call.status is None]
-    effects: list[Effect] = [EnsureTool(call.call_id) for call in waiting]
+    effects: list[Effect] = [EnsureChild(call.call_id, TOOL) for call in waiting]
     if all(call.hold for call in waiting):
         effects.append(Release(waiting[0].call_id))
     return effects
@@ -735,12 +703,12 @@ def _next(state: State) -> Effect | None:
         if not state.model_call_id:
             found = AskModel(expected(state), state.round, state.attempt)
         elif state.answer is None:
-            found = EnsureModel(state.model_call_id)
+            found = EnsureChild(state.model_call_id, MODEL)
         else:
             found = _after(state, state.answer)
     elif phase is Phase.TOOL_EXECUTING and not under_way(state):
         found = _stop(state, state.stopped, state.stopped_by) if state.stopped else CloseRound()
-    goes_on = found is None or isinstance(found, EnsureModel)
+    goes_on = found is None or isinstance(found, EnsureChild)
     if state.broke and not goes_on and found != End(state.model_call_id, Complete()):
         return _given_up(state, BUDGET_EXHAUSTED, "its budget has no time left")
     return found

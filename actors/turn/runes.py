@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,8 @@ from actors.entity import Moved
 from actors.tool.runes import Status
 from runelog.rune import Rune
 
+NAME: Final = "turn"
+"""The name of the kind."""
 OnCrash: TypeAlias = Literal["retry", "interrupt"]
 """What becomes of a turn whose model call was cut off by a crash."""
 

@@ -11,7 +11,7 @@ import typer
 import runefold
 from actors.catalogue import KINDS
 from actors.kind import Kinds
-from actors.session.requests import Send
+from actors.session.public_commands import Send
 from runefold.cli import (
     backup,
     crash,

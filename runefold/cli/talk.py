@@ -8,8 +8,8 @@ import typer
 
 from actors.catalogue import CODEC
 from actors.errors import Unanswered
-from actors.session.actor import Ended, Refusal, ended
-from actors.session.requests import Send
+from actors.session.messages import Ended, Refusal, ended
+from actors.session.public_commands import Send
 from runefold.cli.failures import Exit
 from runefold.cli.options import find, reading
 from runefold.cli.reach import is_run, watched

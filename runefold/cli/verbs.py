@@ -20,7 +20,7 @@ import msgspec
 import typer
 from msgspec import inspect as kinds
 
-from actors.command import noun
+from actors.public_command import noun
 from runefold.cli.options import App, Directory, Json, Session
 from runefold.cli.reach import deliver, say_later
 from runefold.cli.screen import Screen
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from actors.command import Command
     from actors.kind import Kind, Kinds
+    from actors.public_command import Command
 
 STDIN: Final = "-"
 _PLAIN: Final = {kinds.StrType: str, kinds.IntType: int, kinds.FloatType: float}
@@ -63,7 +63,7 @@ class Call:
             told = answer if isinstance(answer, dict) else {"answer": answer}
             screen.json({"session": self.session, **whose, **told, "running": runs})
         else:
-            line = self.command.told(self.entity or self.session, answer, later=not runs)
+            line = self.command.report(self.entity or self.session, answer, later=not runs)
             done, _, rest = line.partition(" ")
             screen.line((done, "green"), f" {safe(rest)}")
         if not runs:

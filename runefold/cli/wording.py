@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from actors.units import SECOND
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,7 +32,6 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _JOINERS: Final = frozenset("\u200c\u200d")
 """Without these, Persian words and many emoji fall apart; they join and do nothing else."""
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]+")
-_SECOND: Final = 1_000_000_000
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -126,7 +127,7 @@ def moment(time: int, digits: int = 0) -> str:
     >>> moment(1_700_000_000_123_456_789, 3)
     '2023-11-14T22:13:20.123Z'
     """
-    seconds, rest = divmod(time, _SECOND)
+    seconds, rest = divmod(time, SECOND)
     try:
         whole = _second(seconds)
     except OverflowError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from actors.command import Command, Commands
+    from actors.public_command import Command, Commands
 
 TIMEOUT: Final = 30.0
 """How many seconds an answer may take."""

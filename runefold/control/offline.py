@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from actors.approval.kind import KIND as APPROVAL
 from actors.catalogue import KINDS
-from actors.command import Facts, Order, noun
 from actors.machine import human_answer
+from actors.public_command import DecisionInput, Order, noun
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.threads import ThreadScheduler
 from actors.session.kind import KIND as SESSION
 from actors.shell.conversation import ConversationContext, Services
 from actors.shell.decision import Decision
 from actors.tool.policy import Policy
-from actors.tool.requests import Approve, Deny
+from actors.tool.public_commands import Approve, Deny
 from actors.tool.toolbox import Toolbox
 from runefold.chance import SystemChance
 from runefold.handles import Commander
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from actors.command import Command
     from actors.entity import Placed
     from actors.kind import Kind, Kinds
     from actors.ports import Clock
+    from actors.public_command import Command
     from actors.session.lifecycle import State
     from runelog.log import Log
 
@@ -97,10 +97,11 @@ class OfflineCommands(Commander):
             return self._answer_for(ctx, kind, command, entity)
         writer = OfflineWriter(ctx, kind, entity)
         order = Order(command, "", self._chance.id("cmd") if command.numbered else "")
-        meant = command.meant(Facts(ctx, entity, writer.state, order, offline=True))
-        if meant is not None:
-            writer.record(meant, at_once=command.offline == "at_once")
-        return command.answered(meant)
+        given = DecisionInput(ctx, entity, writer.state, order, offline=True)
+        recorded = command.law_command(given)
+        if recorded is not None:
+            writer.record(recorded, at_once=command.offline == "at_once")
+        return command.offline_answer(recorded)
 
     def _answer_for(
         self, ctx: ConversationContext, kind: Kind, command: Command, entity: str
@@ -183,9 +184,9 @@ class OfflineWriter:
             return
         placed: list[Placed] = []
         if at_once:
-            after, placed, _ = kind.cascaded(self._me, before, runes)
+            after, placed, _ = kind.fold_with_internal(self._me, before, runes)
         else:
-            after = kind.laid_out(self._me, before, runes, placed)
+            after = kind.fold_routed(self._me, before, runes, placed)
         # What the index says of it is not known: a replay does not tell.
         author = _Author(kind, self._me, self.version, None, self._event)
         decision = Decision(self._ctx, author, after, placed)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from actors.command import Commands
+    from actors.public_command import Commands
     from runefold.runtime import Runtime
 
     Carry = Callable[[wire.Request, str], Any]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from actors import errors as actor_errors
-from actors.command import ADDRESS
+from actors.public_command import ADDRESS
 from runelog import errors as log_errors
 from runelog.codec import check_depth
 from runelog.errors import Fault, Refused, RunefoldError, TooLarge
@@ -22,7 +22,7 @@ from runelog.errors import Fault, Refused, RunefoldError, TooLarge
 if TYPE_CHECKING:
     import socket
 
-    from actors.command import Command, Commands
+    from actors.public_command import Command, Commands
 
 NAME: Final = "control"
 """The socket's name in the log's directory."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from actors.catalogue import KINDS
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from actors.view import Move
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import step

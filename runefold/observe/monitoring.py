@@ -16,8 +16,8 @@ import msgspec
 
 from actors.budget import runes as budgets
 from actors.catalogue import KINDS
-from actors.scheduling.clock import SECOND
 from actors.session import runes as sessions
+from actors.units import SECOND
 from runefold import checks
 from runefold.observe.history import Path, born
 from runelog.errors import Refused

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from actors.catalogue import KINDS
+from actors.session.approvals import in_doubt
 from actors.session.kind import KIND
-from actors.session.lifecycle import Phase, in_doubt
+from actors.session.lifecycle import Phase
 from actors.tool.runes import Called
 from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actors.kind import Kinds
-    from actors.session.lifecycle import Pending
+    from actors.session.approvals import Pending
     from runelog.log import Log
     from runelog.rune import Conversation
 
@@ -92,7 +93,7 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
     return Listed(
         id=conversation.id,
         phase=state.phase.value,
-        turns=state.turns,
+        turns=state.stats.turns,
         running=len(state.running),
         waiting=len(state.waiting),
         last_time=conversation.last_time,

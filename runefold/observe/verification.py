@@ -65,7 +65,7 @@ def audited(
     try:
         runes = _counted(log.read(conversation), progress)
         yield from violations(runes, at_rest=at_rest, kinds=kinds)
-        for found in resumed(log, conversation):
+        for found in resumed(log, conversation, kinds.root(conversation).prefix):
             yield problem(conversation, found)
     except (RunefoldError, AssertionError) as error:
         yield Problem("INV-CRC-VALID", "fatal", conversation, str(error))

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.errors import Unanswered
-from actors.scheduling.clock import SECOND
 from actors.scheduling.manual_scheduler import ManualScheduler
+from actors.units import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -100,8 +100,8 @@ def test_a_cursor_that_leads_astray_is_found(
     for each in (log, sound):
         plant(each, created(), spawned(), begun(), over(), begun("turn_2"))
 
-    assert {found.invariant for found in resumed(log, CONV)} == {invariant}
-    assert list(resumed(sound, CONV)) == []
+    assert {found.invariant for found in resumed(log, CONV, "session")} == {invariant}
+    assert list(resumed(sound, CONV, "session")) == []
 
 
 class _Phase(StrEnum):

@@ -10,9 +10,11 @@ import pytest
 
 from actors.entity import Moved, Routing
 from actors.kind import Kind
+from actors.shell.shell import Shell
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import Lifecycle, fold, refusal
 from runelog.rune import Rune
+from tests.folding import cascade
 
 LAMP = "lamp"
 BULB = "bulb"
@@ -141,7 +143,7 @@ WHOLE = [Switched(actor="user"), Used(), Warmed(), Warmed(), Warmed(), Lit(), Us
 
 def test_what_is_due_internally_is_decided_at_once() -> None:
     """One command leads to all the runes that follow from it, in order, as one decision."""
-    state, runes = ENTITY.cascade(LAMP, State(), decide(State(), Press()))
+    state, runes = cascade(ENTITY, LAMP, State(), decide(State(), Press()))
 
     assert runes == WHOLE
     assert state == State(phase=Phase.ON, degrees=3)
@@ -149,11 +151,11 @@ def test_what_is_due_internally_is_decided_at_once() -> None:
 
 def test_nothing_decided_may_still_leave_something_due() -> None:
     """A newborn has no runes to add, and what is due internally then is decided all the same."""
-    born = ENTITY.folded(LAMP, State(), [Switched()])
-    state, runes = ENTITY.cascade(LAMP, born, [])
+    born = ENTITY.fold_routed(LAMP, State(), [Switched()], [])
+    state, runes = cascade(ENTITY, LAMP, born, [])
 
     assert runes == [*[Warmed()] * 3, Lit(), Used()]
-    assert ENTITY.cascade(LAMP, state, []) == (state, [])
+    assert cascade(ENTITY, LAMP, state, []) == (state, [])
 
 
 def test_a_cascade_folds_as_a_replay_does() -> None:
@@ -168,8 +170,8 @@ def test_a_cascade_folds_as_a_replay_does() -> None:
         is_open=bool,
         internal=frozenset({Warm, Light}),
     )
-    blind, _ = ENTITY.cascade(LAMP, State(), decide(State(), Press()))
-    state, runes = entity.cascade(LAMP, State(), decide(State(), Press()))
+    blind, _ = cascade(ENTITY, LAMP, State(), decide(State(), Press()))
+    state, runes = cascade(entity, LAMP, State(), decide(State(), Press()))
 
     assert state == watching == fold(LIFECYCLE, runes)
     assert blind == fold(LIFECYCLE, [rune for rune in runes if not isinstance(rune, Used)])
@@ -177,15 +179,15 @@ def test_a_cascade_folds_as_a_replay_does() -> None:
 
 def test_what_belongs_to_others_moves_nothing_here() -> None:
     """Folded on behalf of an entity whose stream they are not in, runes leave its state alone."""
-    assert ENTITY.folded("room", State(), []) == State()
-    assert ENTITY.folded(BULB, State(), [Switched()]) == State()
-    assert ENTITY.folded("room", State(), [Switched()]).phase is Phase.WARMING
+    assert ENTITY.fold_routed("room", State(), [], []) == State()
+    assert ENTITY.fold_routed(BULB, State(), [Switched()], []) == State()
+    assert ENTITY.fold_routed("room", State(), [Switched()], []).phase is Phase.WARMING
 
 
 def test_a_rune_that_cannot_be_folded_never_gets_further() -> None:
     """A decision against the table is found out before anything is appended."""
     with pytest.raises(IllegalTransition):
-        ENTITY.cascade(LAMP, State(), [Lit()])
+        cascade(ENTITY, LAMP, State(), [Lit()])
 
 
 def changed(**changes: object) -> Kind:
@@ -218,9 +220,9 @@ def test_a_law_that_goes_round_in_circles_is_a_bug() -> None:
     with pytest.raises(
         AssertionError, match="lamp: what is due internally does not come to an end"
     ):
-        for_ever.cascade(LAMP, State(), [Switched()])
+        cascade(for_ever, LAMP, State(), [Switched()])
     with pytest.raises(AssertionError, match="lamp: Warm is due and decides nothing"):
-        nothing.cascade(LAMP, State(), [Switched()])
+        cascade(nothing, LAMP, State(), [Switched()])
 
 
 def test_an_internal_decision_that_is_refused_is_raised() -> None:
@@ -228,7 +230,7 @@ def test_an_internal_decision_that_is_refused_is_raised() -> None:
     moody = changed(due=lambda state: [Light()] if state.phase is not Phase.WARMING else [])
 
     with pytest.raises(Refused, match="lamp is off: it cannot take Light now"):
-        moody.cascade(LAMP, State(), [])
+        cascade(moody, LAMP, State(), [])
 
 
 def test_an_entity_goes_by_the_name_of_its_law_and_has_no_deadline_unless_said() -> None:
@@ -253,3 +255,21 @@ def test_a_transition_says_what_caused_it() -> None:
     assert msgspec.json.decode(msgspec.json.encode(Switched(actor="user")), type=Switched) == (
         Switched(actor="user")
     )
+
+
+def test_kinds_may_share_a_class_of_actors() -> None:
+    """Each kind derives a class that knows it; the one that was given stays as it is."""
+
+    class Shared(Shell):
+        pass
+
+    def of(prefix: str) -> Kind:
+        return Kind(prefix=prefix, runes=(Switched,), lifecycle=LIFECYCLE, actor=Shared)
+
+    one, two = of("one"), of("two")
+
+    assert one.actor is not None
+    assert two.actor is not None
+    assert (one.actor.kind, two.actor.kind) == (one, two)
+    assert issubclass(one.actor, Shared)
+    assert "kind" not in vars(Shared)

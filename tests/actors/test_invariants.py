@@ -160,7 +160,7 @@ PLANTED: Final[dict[str, tuple[str, Sequence[Step]]]] = {
         "INV-AGENT-SUPERVISED",
         [
             *(created(), spawned(), spawned("agt_2", "agt_1"), spawned("agt_3", "agt_1")),
-            *(gone("agt_2", "crashed"), gone("agt_3", "parent closed")),
+            *(gone("agt_2", "crashed"), gone("agt_3", "parent_closed")),
         ],
     ),
     "a turn of an agent that is gone": (
@@ -241,7 +241,7 @@ def test_whoever_has_somebody_above_is_left_alone() -> None:
     """Agents under agents, turns under agents, calls under turns, and new roots for old ones."""
     steps = (
         *(created(), spawned(), spawned("agt_2", "agt_1")),
-        *(begun(), asked(), over(), gone(), gone("agt_2", "parent closed")),
+        *(begun(), asked(), over(), gone(), gone("agt_2", "parent_closed")),
         *(spawned("agt_3"), begun("turn_2", "agt_3"), over("turn_2")),
     )
 
@@ -252,8 +252,8 @@ def test_an_orphans_child_may_go_before_the_orphan() -> None:
     """All below an agent that is gone go because of it; one that still has a turn goes last."""
     family = (created(), spawned(), spawned("agt_2", "agt_1"), spawned("agt_3", "agt_2"))
 
-    assert "INV-AGENT-SUPERVISED" not in broken(*family, gone(), gone("agt_3", "parent closed"))
-    assert "INV-AGENT-SUPERVISED" in broken(*family, gone("agt_3", "parent closed"))
+    assert "INV-AGENT-SUPERVISED" not in broken(*family, gone(), gone("agt_3", "parent_closed"))
+    assert "INV-AGENT-SUPERVISED" in broken(*family, gone("agt_3", "parent_closed"))
 
 
 def test_a_program_that_may_use_the_network_says_so_in_vain() -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from actors.catalogue import COMMANDS
-from actors.command import noun
+from actors.public_command import noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.command import Command, Commands
     from actors.kind import Kind
+    from actors.public_command import Command, Commands
 
 _HEAD: Final = """\
 # Commands

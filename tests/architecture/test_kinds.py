@@ -19,7 +19,7 @@ LAW: Final = ("lifecycle", "state", "commands", "decide", "fold")
 """The modules that a law may be in."""
 KNOWS_AN_ID: Final = {
     ("actors/model/stream.py", "call"): "what a model asks for has its id before it is a call",
-    ("actors/session/lifecycle.py", "turn"): "a session numbers the turns that it gives birth to",
+    ("actors/session/queue.py", "turn"): "a session numbers the turns that it begins",
     (
         "actors/tool/lifecycle.py",
         "apr",
@@ -43,7 +43,7 @@ BELOW: Final = {
     ("tool", "approval"): "a call decides for its approval",
     ("session", "budget"): "a session opens, raises and closes accounts",
     ("system", "budget"): "the system opens the account of what belongs to no session",
-    ("session", "agent"): "a session gives birth to agents, and ends them",
+    ("session", "agent"): "a session sums up turns as an agent does",
 }
 """Whose law a kind's folder may import beside its own, and why."""
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.catalogue import KINDS
 from actors.errors import Dead, Unanswered
 from actors.model.providers.scripted import Scripted, call
-from actors.scheduling.clock import SECOND
 from actors.tool.adapters.function import tool
+from actors.units import SECOND
 from runefold.agents import AgentTool
 from runefold.spec import AgentSpec, Budget
 from runefold.testing.simulation.drawing import draw

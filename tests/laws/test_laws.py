@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.catalogue import KINDS
-from actors.commands import TimeUp
+from actors.common_commands import TimeUp
 from actors.kind import LONGEST_SUMMARY
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import fold
 from runelog.rune import kind_of
+from tests.folding import cascade
 from tests.laws.logs import played
 from tests.laws.samples import samples
 from tests.laws.states import by_phase, each_kind, owner, states
@@ -74,7 +75,7 @@ def test_what_is_decided_can_be_folded_and_is_decided_once(kind: Kind) -> None:
             me = owner(kind, state, runes)
             assert list(kind.lifecycle.decide(state, command)) == list(runes), "the same each time"
             if me is not None:
-                after, _ = kind.cascade(me, state, runes)
+                after, _ = cascade(kind, me, state, runes)
                 again = decided(kind, after, command)
                 assert not again or (kind.name, type(command).__name__) in AGAIN, (command, again)
         assert encoded(state) == before, command
@@ -89,7 +90,7 @@ def test_exceptions_are_still_needed() -> None:
             runes = decided(kind, question.state, question.command)
             if type(question.command).__name__ == what and runes:
                 me = owner(kind, question.state, runes)
-                after, _ = kind.cascade(me or "", question.state, runes)
+                after, _ = cascade(kind, me or "", question.state, runes)
                 if decided(kind, after, question.command):
                     needed.add((name, what))
 
@@ -180,7 +181,7 @@ def test_what_is_due_at_once_is_allowed_and_comes_to_an_end(kind: Kind) -> None:
             assert law.decide(state, effect), effect
         me = owner(kind, state, ())
         if me is not None:
-            after, _ = kind.cascade(me, state, ())
+            after, _ = cascade(kind, me, state, ())
             assert not [each for each in law.due(after) if type(each) in kind.internal]
 
 
@@ -214,7 +215,7 @@ def _led_by_time(kind: Kind) -> set[tuple[str, str]]:
     for state in states(kind):
         by = kind.deadline(state)
         if by is not None and (runes := decided(kind, state, TimeUp(by))):
-            after, _ = kind.cascade(owner(kind, state, runes) or "", state, runes)
+            after, _ = cascade(kind, owner(kind, state, runes) or "", state, runes)
             found.add((state.phase.value, after.phase.value))
     return found
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 import msgspec
 
 from actors.catalogue import KINDS as OURS
-from actors.command import Command, Count, Reason, about
 from actors.kind import Kind
+from actors.public_command import Command, Count, Reason, about
 from runefold.runtime import Runtime
 from runelog.lifecycle import Lifecycle, Table, refusal
 from runelog.rune import Rune
@@ -17,7 +17,7 @@ from runelog.rune import Rune
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from actors.command import Owner
+    from actors.public_command import CommandTarget
 
 NAME: Final = "parcel"
 
@@ -75,9 +75,9 @@ class Weigh(Command, frozen=True):
     offline: ClassVar[Literal["no"]] = "no"
     way_out: ClassVar[str] = "open the shop"
 
-    def carry_out(self, owner: Owner) -> dict[str, str]:
+    def execute(self, target: CommandTarget) -> dict[str, str]:
         """Answer without asking the parcel."""
-        return {"weighed": owner.entity, "in": owner.conversation}
+        return {"weighed": target.entity, "in": target.conversation}
 
 
 def decide(state: State, command: ShipOut) -> list[Rune]:

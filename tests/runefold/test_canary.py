@@ -13,12 +13,11 @@ import pytest
 
 from actors.model.provider import Done, Failure, Text, ToolCall
 from actors.redaction.escapes import decoded
-from actors.session.commands import Close, Pause
-from actors.session.requests import Send
+from actors.session.public_commands import Close, Pause, Send
 from actors.tool.adapters.function import tool
 from actors.tool.context import progress
 from actors.tool.policy import Policy
-from actors.tool.requests import Deny
+from actors.tool.public_commands import Deny
 from actors.tool.secrets import Secret
 from runefold.control.offline import OfflineCommands
 from runefold.runtime import Runtime

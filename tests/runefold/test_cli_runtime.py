@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.catalogue import CODEC, KINDS
-from actors.session.commands import Pause
+from actors.session.public_commands import Pause
 from actors.tool.policy import Clause, Policy
 from runefold.cli.reach import deliver
 from runefold.control.client import Remote

@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 from actors.catalogue import COMMANDS
-from actors.command import Command, Commands, Forward, Order, Owner
-from actors.session.commands import Pause
-from actors.session.requests import Send
+from actors.public_command import Command, Commands, CommandTarget, Forward, Order
+from actors.session.public_commands import Pause, Send
 from runefold.control import wire
 from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands
@@ -30,7 +29,9 @@ from tests.runefold.control_app import SESSION, options, spec
 from tests.runefold.parcels import ALL, KINDS, KNOWN, PARCEL, Packed, ShipOut, Weigh
 
 if TYPE_CHECKING:
-    from actors.kind import Kind
+    from actors.kind import Kind, Kinds
+    from actors.redaction.redactor import Redactor
+    from runelog.log import Log
 
 APP: Final = ["--app", "tests.runefold.parcels:KINDS"]
 TOP: Final = {"session", "tool"}
@@ -122,19 +123,32 @@ def test_a_command_is_ordered_from_its_entity_or_does_more(
     asked: list[Any] = []
 
     class Deaf:
-        def ask(self, conversation: str, message: object) -> None:
+        log: Log
+        redactor: Redactor
+        kinds: Kinds
+
+        def session(self, conversation: str) -> object:
+            raise NotImplementedError
+
+        def ask(self, conversation: str, message: object, *_how: object) -> None:
             asked.append((conversation, message))
+
+        def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+            raise NotImplementedError
+
+        def archive(self, conversation: str) -> None:
+            raise NotImplementedError
 
         def new_id(self, prefix: str) -> str:
             return f"{prefix}_1"
 
-    if command.carry_out is not Command.carry_out:
+    if command.execute is not Command.execute:
         return
     wanted = example(command)
-    wanted.carry_out(Owner(Deaf(), kind, "conv_a", "it", "process 7", None))
+    wanted.execute(CommandTarget(Deaf(), kind, "conv_a", "it", "process 7", None))
     order = Order(wanted, "process 7", "cmd_1" if command.numbered else "")
 
-    assert asked == [("conv_a", order if kind.single else Forward(kind.name, "it", "", order))]
+    assert asked == [("conv_a", order if kind.single else Forward(kind.name, "it", order))]
 
 
 @EACH

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.session.commands import Close, Pause, Resume
-from actors.session.requests import Replenish, Send, Unsuspend
-from actors.tool.requests import Answer, Deny
+from actors.session.public_commands import Close, Pause, Replenish, Resume, Send, Unsuspend
+from actors.tool.public_commands import Answer, Deny
 from runefold.control import peers, socket_path, wire
 from runefold.control.client import NobodyThere, Remote
 from runefold.runtime import Runtime

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from actors.catalogue import COMMANDS
 from actors.errors import Unanswered
-from actors.session.requests import Send
+from actors.session.public_commands import Send
 from runefold.control import server, socket_path, wire
 from runefold.control.client import NobodyThere, Remote
 from runefold.runtime import Runtime

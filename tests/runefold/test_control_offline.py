@@ -10,10 +10,9 @@ import pytest
 from actors.agent.runes import Ready
 from actors.errors import Unanswered
 from actors.model.providers.scripted import Scripted, call
-from actors.session.commands import Close
-from actors.session.requests import Send
+from actors.session.public_commands import Close, Send
 from actors.tool.adapters.function import tool
-from actors.tool.requests import Answer, Approve, Deny
+from actors.tool.public_commands import Answer, Approve, Deny
 from runefold.control.offline import OfflineCommands
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
@@ -154,7 +153,7 @@ def test_a_message_that_has_come_to_its_end_is_not_taken_up_again() -> None:
 
     assert again == {"message_id": "first"}
     assert written == []
-    assert session.state.turns == 1
+    assert session.state.stats.turns == 1
 
 
 def test_a_message_that_was_refused_is_not_taken_up_again() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.session.commands import Pause, Resume
+from actors.session.public_commands import Pause, Resume
 from runefold import AgentSpec, CommandTool, Refused, Runelog, Runtime
 from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands

@@ -7,9 +7,9 @@ from typing import Final, NoReturn
 import pytest
 
 from actors.model.providers.scripted import call, pause
-from actors.scheduling.clock import SECOND
 from actors.session.runes import Rested
 from actors.tool.adapters.function import tool
+from actors.units import SECOND
 from runelog.errors import LogFailed
 from runelog.rune import Change
 from tests.runefold.talks import NAME, talk

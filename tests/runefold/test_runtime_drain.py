@@ -10,9 +10,9 @@ import pytest
 from actors.catalogue import CODEC
 from actors.errors import Dead
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.scheduling.clock import SECOND
 from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
+from actors.units import SECOND
 from runefold import draining
 from runefold.agents import AgentTool
 from runefold.runtime import Runtime

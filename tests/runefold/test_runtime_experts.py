@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from actors.model.providers.scripted import call
-from actors.session.actor import Send
+from actors.session.messages import Send
 from actors.tool.context import Call
 from runefold.agents import AgentTool, HandOver, waiting
 from runefold.spec import AgentSpec
@@ -332,4 +332,4 @@ def test_a_role_that_nobody_has_or_several_is_told_with_those_there_are() -> Non
     assert "clerk is more than one agent: name it by its id; there are: helper (agt_" in several
     assert f"clerk ({one})" in several
     assert exact == "success: clerk takes over"
-    assert there.session.state.front == other
+    assert there.session.state.default_agent == other

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.session.requests import Send
+from actors.session.public_commands import Send
 from runefold import (
     AgentSpec,
     Change,

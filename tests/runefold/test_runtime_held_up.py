@@ -8,10 +8,10 @@ import pytest
 
 from actors.budget import lifecycle as ledger
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.scheduling.clock import SECOND
 from actors.tool.adapters.function import tool
 from actors.tool.lifecycle import Report
 from actors.tool.runes import Called
+from actors.units import SECOND
 from runefold.agents import AgentTool
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec, Budget

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.model.providers.scripted import call, pause
-from actors.session.actor import Interrupt
+from actors.session.messages import Interrupt
 from actors.tool.outcome import Outcome
 from actors.tool.runes import Result
 from actors.tool.spec import ToolSpec

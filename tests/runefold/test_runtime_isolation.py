@@ -13,7 +13,7 @@ from actors.catalogue import COMMANDS
 from actors.model.providers.scripted import Scripted, call
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool
-from actors.tool.requests import Approve, Deny
+from actors.tool.public_commands import Approve, Deny
 from actors.tool.runes import Approved, Denied, Result
 from actors.tool.spec import BadTool
 from runefold import AgentSpec, Runtime

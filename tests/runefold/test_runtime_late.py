@@ -6,10 +6,11 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.model.providers.scripted import Scripted, call
-from actors.scheduling.clock import SECOND, ManualClock
+from actors.scheduling.clock import ManualClock
 from actors.scheduling.threads import ThreadScheduler
 from actors.tool.outcome import Outcome
 from actors.tool.spec import ToolSpec
+from actors.units import SECOND
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 

@@ -186,6 +186,31 @@ def test_actors_that_die_once_in_each_process_suspend_the_session(actor: str) ->
     assert there.session.send("go", message_id="m1").result(600).output == "one two"
 
 
+def test_an_agent_whose_actors_keep_crashing_is_ended_by_its_own_law() -> None:
+    """The session has the agent's law decide: its last rune has its sums, and its turn is stopped.
+
+    A restart of the process changes nothing about that: the end is in the log.
+    """
+    there = talk([["fine"], ["one ", pause(50), "two"]])
+    there.session.send("hello").result(10)
+    turn = there.session.send("go")
+    there.stage.advance(1)
+    agent = there.session.state.root
+    for _ in range(LIVES):
+        if not there.runes("agent.terminated"):
+            kill(there, agent)
+    there.stage.advance(10)
+    [end] = there.runes("agent.terminated")
+    before = (turn.result(10).status, there.session.state.suspension)
+    next_life(there, None)
+
+    assert end.reason.startswith("crashed: its actors kept crashing")  # type: ignore[attr-defined]  # by its kind
+    assert (end.stats.turns, end.stats.completed) == (2, 1)  # type: ignore[attr-defined]  # as above
+    assert before == ("interrupted", "root_agent_terminated")
+    assert there.session.state.members == ()
+    assert len(there.runes("agent.terminated")) == 1
+
+
 def test_actors_that_die_while_turns_complete_suspend_nothing() -> None:
     """Each turn that comes to a good end shows that it is no loop."""
     there = office()

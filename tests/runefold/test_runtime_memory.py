@@ -212,4 +212,4 @@ def test_a_message_id_counts_once_however_long_ago_it_was_used() -> None:
     stage.run()
 
     assert first.id == awake.id == asleep.id == "turn_1"
-    assert session.state.turns == 31
+    assert session.state.stats.turns == 31

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from actors.model.providers.scripted import pause
-from actors.session.actor import Interrupt
+from actors.session.messages import Interrupt
 from runefold import AgentSpec, RunefoldError
 from runefold.draining import drain
 from runelog.errors import LogFull

@@ -13,7 +13,7 @@ from actors.model.providers.scripted import call, pause
 from actors.operator_log import log as operator
 from actors.redaction.patterns import BadPattern
 from actors.redaction.redactor import mark
-from actors.session.requests import Send
+from actors.session.public_commands import Send
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool
 from actors.tool.context import progress

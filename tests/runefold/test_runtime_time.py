@@ -10,9 +10,9 @@ from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
 from actors.invariants import violations
 from actors.model.providers.scripted import Scripted, call, pause
-from actors.scheduling.clock import SECOND
 from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
+from actors.units import SECOND
 from runefold.agents import AgentTool
 from runefold.spec import AgentSpec, Budget
 from runelog.replay import replay

@@ -9,8 +9,8 @@ import pytest
 
 from actors.catalogue import CODEC
 from actors.errors import Unanswered
-from actors.scheduling.clock import SECOND
 from actors.session.lifecycle import Phase
+from actors.units import SECOND
 from runefold import AgentSpec, Runtime, tool
 from runefold.providers import Scripted, call
 from runefold.testing.stage import Stage

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.errors import Unanswered
 from actors.model import runes as models
 from actors.scheduling.manual_scheduler import ManualScheduler
-from actors.session.actor import ended
-from actors.session.lifecycle import LIFECYCLE, message_entity
+from actors.session.lifecycle import LIFECYCLE
+from actors.session.messages import ended
+from actors.session.queue import message_entity
 from actors.turn import runes as turns
 from runefold.spec import AgentSpec, Budget
 from runelog.errors import UnknownConversation

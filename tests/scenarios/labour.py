@@ -13,10 +13,10 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.agent.lifecycle import Terminate
-from actors.command import Forward
+from actors.agent.public_commands import Terminate
+from actors.public_command import Forward
 from actors.scheduling.manual_scheduler import ManualScheduler
-from actors.session.actor import Interrupt, Send
+from actors.session.messages import Interrupt, Send
 from actors.tool.adapters.command import CommandTool
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId, Cancellation, cancelled, progress, stop_if_cancelled
@@ -61,8 +61,8 @@ def pass_by(tree: Tree, call: Call) -> Iterator[None]:
             case "steered":
                 tree.ask(name, Send(STEER, "hello", "steer", own_id=True))
             case "dismissed":
-                end = Terminate("killed", force=True, actor="user")
-                tree.ask(name, Forward("agent", agent, agent, end))
+                end = Terminate("killed", force=True)
+                tree.ask(name, Forward("agent", agent, end))
 
 
 class Attended(Bound):

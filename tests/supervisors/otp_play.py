@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.errors import Dead, StartFailed
 from actors.process.process import KILLED, NORMAL, SHUTDOWN, Answer, Exit, Process, Reason
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from supervisors.child_spec import ChildSpec, Flags
 from supervisors.errors import BadSpec, ChildNotStarted, NotDone
 from supervisors.messages import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from supervisors.child_spec import Backoff, Flags
 from supervisors.messages import Look, State
 from tests.supervisors.cast import Fails, Fixed, Manual, Worker

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.scheduling.clock import SECOND
 from actors.tool.adapters.function import tool
 from actors.turn.runes import Started
+from actors.units import SECOND
 from runefold.providers import Scripted, call
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage

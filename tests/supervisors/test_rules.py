@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.process.process import NORMAL, SHUTDOWN
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from supervisors.child_spec import Flags
 from supervisors.intensity import Intensity
 from supervisors.messages import ChildView, Look, RestartChild, TerminateChild

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from actors.scheduling import clock as clocks
-from actors.scheduling.clock import SECOND, SystemClock
+from actors.scheduling.clock import SystemClock
+from actors.units import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable

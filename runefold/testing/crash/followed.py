@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from actors.errors import Unanswered
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from runefold.testing.stage import FragileLog
 from runelog.rune import Gap
 

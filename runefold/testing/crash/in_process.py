@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from actors.errors import Crashed, Dead, Unanswered
-from actors.scheduling.clock import SECOND
+from actors.units import SECOND
 from runefold import open_hook
 from runefold.testing.crash import endings, judge, outcome, run_once
 from runefold.testing.crash.faults import Faults

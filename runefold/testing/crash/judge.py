@@ -13,7 +13,7 @@ import msgspec
 
 from actors.model import runes as models
 from actors.session import runes as sessions
-from actors.session.actor import Ended, ended
+from actors.session.messages import Ended, ended
 from actors.tool import runes as tools
 from runefold.testing.crash.faults import INSTEAD, RAISED, WORDS
 from runefold.testing.crash.journal import Committed, Hit, Opened, Synced, Told, Wrong

@@ -245,7 +245,7 @@ def _session(state: State, *, came_to_something: bool) -> dict[str, Any]:
         "members": sorted(map(_member, state.members)),
         "waiting": [nameless(each.message_id) for each in state.waiting],
         "running": [nameless(each.message_id) for each in state.running],
-        "turns": state.turns,
+        "turns": state.stats.turns,
         "suspension": nameless(state.suspension),
         "exhausted": "" if state.exhausted is None else state.exhausted.what,
         "failures": state.failures,
@@ -262,9 +262,7 @@ def _session(state: State, *, came_to_something: bool) -> dict[str, Any]:
 
 
 def _member(member: Member) -> list[Any]:
-    stats = member.stats
-    ends = [stats.turns, stats.completed, stats.interrupted, stats.failed]
-    return [member.parent_id is None, member.ready, member.spent, *ends]
+    return [member.parent_id is None, member.ready, member.spent]
 
 
 def _calls(

@@ -11,7 +11,7 @@ from actors.process.process import ASK_TIMEOUT
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.threads import ThreadScheduler
 from actors.session import lifecycle as ask
-from actors.session.actor import Await, Ended, Send
+from actors.session.messages import Await, Ended, Send
 from actors.shell.shell import Shell
 from runefold.open_hook import known_kinds
 from runefold.runtime import Runtime

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from actors.errors import Overloaded
-from actors.scheduling.clock import SECOND, ManualClock
+from actors.scheduling.clock import ManualClock
 from actors.scheduling.manual_scheduler import ManualScheduler
+from actors.units import SECOND
 from runefold.testing.stage import PowerCut
 
 if TYPE_CHECKING:

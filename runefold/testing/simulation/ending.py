@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from actors.invariants import violations
-from actors.scheduling.clock import SECOND
 from actors.session.lifecycle import Phase
+from actors.units import SECOND
 from runefold.testing.simulation.gadgets import agent
 from runefold.testing.simulation.truths import open_work
 from runelog.errors import Refused, RunefoldError

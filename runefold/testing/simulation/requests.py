@@ -58,7 +58,7 @@ class Requests:
                 self._accepted[name, message] = rune
                 self._waiting.setdefault(name, []).append(rune)
                 if not rune.asked_in:
-                    self._as_sent(name, "" if session is None else session.front, rune)
+                    self._as_sent(name, "" if session is None else session.default_agent, rune)
             case sessions.InputRefused(message_id=message):
                 self._left(name, message)
             case turns.Started(message_id=message):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.invariants import Auditor
-from actors.scheduling.clock import SECOND
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.policy import Policy
+from actors.units import SECOND
 from runefold.runtime import Runtime
 from runefold.testing.simulation import behind, telling
 from runefold.testing.simulation.choices import Choices

@@ -14,16 +14,18 @@ from actors.agent.lifecycle import (
     LIFECYCLE,
     MATERIALS,
     BecomeReady,
-    EnsureTurn,
     Equip,
     Fail,
     Phase,
     Prepare,
-    Terminate,
+    has_material,
 )
+from actors.agent.public_commands import Terminate
 from actors.agent.runes import AgentConfig, Stats
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
+from actors.children import EnsureChild
+from actors.common_commands import Abandon, Cancel
 from actors.entity import Moved, Routing
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
@@ -86,6 +88,8 @@ COMMANDS: tuple[Command, ...] = (
     Fail("no model"),
     Terminate("kill"),
     Terminate("kill", force=True),
+    Cancel("session closed", "system"),
+    Abandon("boom"),
     Equip("h", "be kind"),
 )
 
@@ -127,7 +131,7 @@ def test_it_becomes_ready_once_it_was_prepared() -> None:
 
 def test_a_running_turn_has_to_have_its_actor() -> None:
     """However it came to run, live or after a restart."""
-    assert Given(LIFECYCLE, *RUNNING).due == [EnsureTurn("turn_7")]
+    assert Given(LIFECYCLE, *RUNNING).due == [EnsureChild("turn_7", "turn")]
 
 
 def test_terminating_tells_what_it_did() -> None:
@@ -143,7 +147,7 @@ def test_terminating_tells_what_it_did() -> None:
     )
     stats = Stats(turns=3, completed=1, interrupted=1, failed=1, usage=Amounts(tokens=5))
 
-    assert agent.when(Terminate("kill", actor="user")) == [
+    assert agent.when(Terminate("kill")) == [
         runes.Terminated(agent_id=ME, reason="kill", stats=stats, trigger="kill", actor="user")
     ]
 
@@ -164,7 +168,7 @@ def test_a_running_agent_terminates_only_by_force() -> None:
 
 def test_an_agent_that_was_never_ready_fails_when_it_is_terminated() -> None:
     """There is no other way out of spawning."""
-    [end] = Given(LIFECYCLE, *SPAWNING).when(Terminate("session closed"))
+    [end] = Given(LIFECYCLE, *SPAWNING).when(Cancel("session closed", "system"))
 
     assert end == runes.Failed(
         agent_id=ME,
@@ -195,8 +199,8 @@ def test_a_spent_agent_terminates_if_it_is_configured_so(on_exhausted: str, *, e
     idle = running.having(turns.Error(error_type="budget"))
     saved = idle.having(budgets.Replenished(scope=ME, amounts=Amounts(tokens=1)))
 
-    assert running.due == [EnsureTurn("turn_7")]
-    assert idle.due == ([Terminate("budget_exhausted")] if ends else [])
+    assert running.due == [EnsureChild("turn_7", "turn")]
+    assert idle.due == ([Cancel("budget_exhausted", "system")] if ends else [])
     assert saved.due == []
 
 
@@ -222,6 +226,20 @@ def test_prompt_material_is_kept_once() -> None:
     ]
     assert first.when(Equip("h1", "be kind")) == []
     assert len(first.state.materials) == MATERIALS
+
+
+def test_material_that_is_used_again_is_not_stored_again() -> None:
+    """After an app went back to an older set of tools, nothing has to be stored with each message.
+
+    The actor goes by the same rule as the law, so that it asks for no decision that comes to
+    nothing.
+    """
+    agent = Given(LIFECYCLE, *IDLE).after(Equip("old", "")).after(Equip("new", ""))
+
+    assert has_material(agent.state, "old")
+    assert has_material(agent.state, "new")
+    assert not has_material(agent.state, "other")
+    assert agent.when(Equip("old", "")) == []
 
 
 def test_the_session_hears_of_its_life_and_not_of_its_prompt() -> None:
@@ -265,9 +283,9 @@ def answer(effect: Effect) -> Command | None:
     match effect:
         case Prepare():
             return BecomeReady()
-        case Terminate():
+        case Cancel():
             return effect
-        case EnsureTurn():
+        case EnsureChild():
             return None
 
 

@@ -17,6 +17,7 @@ from actors.entity import Routing
 from runefold.testing.spec import Given
 from runelog.errors import Refused
 from runelog.lifecycle import fold, state_hash
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,7 +105,7 @@ class Ledger:
 
     def when(self, step: Step) -> list[Rune]:
         """Return what a step leads to."""
-        return KIND.cascade("budget", self.state, decided(self.state, step))[1]
+        return cascade(KIND, "budget", self.state, decided(self.state, step))[1]
 
     def after(self, step: Step) -> Ledger:
         """Return the budget after a step."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from actors.budget.runes import Amounts, Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.entity import Actor, Moved, Routing
 from actors.model.kind import KIND
 from actors.model.lifecycle import (

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.command import Order
+from actors.public_command import Order
 from actors.redaction.keys import PROVIDER_KEYS
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.patterns import BadPattern
 from actors.redaction.redactor import DEFAULT, Redactor, mark
-from actors.session.commands import Pause
+from actors.session.public_commands import Pause
 from actors.tool.lifecycle import Fail
 
 PATTERNS: Final = (r"sk-[a-z]{3,}", r"[a-c]+\d", r"\bab+c", r"(?:xy|z)+!", r"1{2}-(?P<n>[^-\s]{2})")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.scheduling.clock import SECOND, ManualClock, SystemClock
+from actors.scheduling.clock import ManualClock, SystemClock
+from actors.units import SECOND
 from runelog.errors import Forked
 from tests.actors.players import PATIENCE, Sign, raising
 from tests.crash.guard import survived

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.errors import Unanswered
-from actors.scheduling.clock import SECOND, ManualClock
+from actors.scheduling.clock import ManualClock
 from actors.scheduling.manual_scheduler import ManualScheduler
+from actors.units import SECOND
 from tests.actors.players import PATIENCE, Scribe, Sign, raising
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import pytest
 
 from actors.errors import Overloaded
 from actors.process.answer import Answer
-from actors.scheduling.clock import SECOND, ManualClock, SystemClock
+from actors.scheduling.clock import ManualClock, SystemClock
 from actors.scheduling.threads import BURST, MAX_LANES, ThreadScheduler
+from actors.units import SECOND
 from tests.actors.players import PATIENCE, Scribe, Sign, rest
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.agent.lifecycle import BecomeReady
-from actors.session import lifecycle as ask
+from actors.session import members, queue
 from actors.turn import runes as turns
 from runelog.rune import kind_of
 from tests.actors.session.world import ROOT, World
@@ -29,13 +29,13 @@ def send(
 ) -> list[str]:
     """Send a message and return the kinds of the runes it led to."""
     content = f"about {message_id}"
-    command = ask.Accept(message_id, content, world.now, mode=mode, to=to, asked_in=asked_in)
+    command = queue.Accept(message_id, content, world.now, mode=mode, to=to, asked_in=asked_in)
     return [kind_of(rune) for rune in world.tell("session", command)]
 
 
 def spawn(world: World, agent_id: str = CHILD, parent: str | None = ROOT) -> None:
     """Spawn a child and let it become ready."""
-    world.tell("session", ask.Spawn(agent_id, "clerk", "echo", parent))
+    world.tell("session", members.Spawn(agent_id, "clerk", "echo", parent))
     world.tell(agent_id, BecomeReady())
 
 

@@ -7,12 +7,13 @@ import itertools
 import pytest
 
 from actors import children
-from actors.agent.lifecycle import Terminate
+from actors.agent.public_commands import Terminate
 from actors.agent.runes import AgentConfig, Failed, Terminated
 from actors.budget import runes as budgets
-from actors.session import commands as orders
-from actors.session import lifecycle as ask
-from actors.session import runes
+from actors.children import StopChild
+from actors.common_commands import Abandon
+from actors.session import members, queue, runes
+from actors.session import public_commands as orders
 from actors.session.lifecycle import Phase, State
 from actors.session.members import Member, is_orphan, orphans
 from runelog.errors import Refused
@@ -30,11 +31,11 @@ def test_a_root_that_is_gone_suspends_until_there_is_another() -> None:
 
     assert world.session.suspension == "root_agent_terminated"
     with pytest.raises(Refused, match="spawn one first"):
-        world.tell("session", ask.Unsuspend())
+        world.tell("session", orders.Unsuspend())
     with pytest.raises(Refused, match="no agent"):
         send(world, "m1")
-    world.tell("session", ask.Spawn("agt_new", "root", "echo"))
-    world.tell("session", ask.Unsuspend())
+    world.tell("session", members.Spawn("agt_new", "root", "echo"))
+    world.tell("session", orders.Unsuspend())
     send(world, "m1")
     world.settle()
     assert inputs(world) == ["m1"]
@@ -48,7 +49,7 @@ def test_the_turn_of_an_agent_that_was_killed_still_ends() -> None:
     world.tell(ROOT, Terminate("kill", force=True))
 
     assert world.is_in(Phase.SUSPENDED)
-    assert world.due == [ask.InterruptTurn("turn_1", "agent_terminated", "system")]
+    assert world.due == [queue.InterruptTurn("turn_1", "agent_terminated", "system")]
     assert ROOT in world.session.gone
     world.settle()
     assert world.session.running == ()
@@ -66,13 +67,13 @@ def test_children_follow_their_parent() -> None:
     world.tell(CHILD, Terminate("kill"))
 
     assert world.due[:2] == [
-        ask.InterruptTurn("turn_1", "parent_closed", "system"),
-        ask.TerminateAgent("agt_youngest", "parent closed"),
+        queue.InterruptTurn("turn_1", "parent_closed", "system"),
+        StopChild("agt_youngest", "agent", "parent_closed"),
     ]
     world.end(world.session.running[0])
-    assert not any(isinstance(effect, ask.BeginTurn) for effect in world.due)
+    assert not any(isinstance(effect, queue.BeginTurn) for effect in world.due)
     with pytest.raises(Refused, match="could spawn"):
-        world.tell("session", ask.Spawn("agt_late", "clerk", "echo", "agt_grandchild"))
+        world.tell("session", members.Spawn("agt_late", "clerk", "echo", "agt_grandchild"))
     world.settle()
     assert [each.agent_id for each in world.session.members] == [ROOT]
     assert world.is_in(Phase.ACTIVE)
@@ -93,15 +94,15 @@ def test_an_agent_whose_supervisor_gave_it_up_is_buried_by_the_session() -> None
     spawn(world)
     send(world, "m1", to=CHILD)
     world.end(world.session.running[0])
-    world.tell("session", ask.Spawn("agt_young", "clerk", "echo"))
-    [ended, *_] = world.tell("session", ask.AgentGone(CHILD, "boom"))
-    [failed, *_] = world.tell("session", ask.AgentGone("agt_young", "boom"))
+    world.tell("session", members.Spawn("agt_young", "clerk", "echo"))
+    [ended, *_] = world.tell(CHILD, Abandon("boom"))
+    [failed, *_] = world.tell("agt_young", Abandon("boom"))
 
     assert isinstance(ended, Terminated)
     assert ended.reason == "crashed: boom"
     assert (ended.stats.turns, ended.stats.completed) == (1, 1)
-    assert failed == Failed(agent_id="agt_young", error="boom")
-    assert world.tell("session", ask.AgentGone(CHILD, "boom")) == []
+    assert failed == Failed(agent_id="agt_young", error="boom", trigger="crash")
+    assert world.tell(CHILD, Abandon("boom")) == []
 
 
 def test_a_conversation_can_be_handed_over() -> None:
@@ -114,7 +115,7 @@ def test_a_conversation_can_be_handed_over() -> None:
     assert handed == runes.HandedOver(sender=ROOT, to=CHILD)
     assert world.session.running[0].agent_id == CHILD
     world.tell(CHILD, Terminate("kill", force=True))
-    assert world.session.front == ROOT
+    assert world.session.default_agent == ROOT
     with pytest.raises(Refused, match="take over"):
         world.tell("session", orders.HandOver(CHILD))
 
@@ -149,16 +150,16 @@ def test_closing_ends_turns_then_agents_then_the_session() -> None:
     """Every message has its answer, and the last rune has the sums."""
     world = ready()
     spawn(world)
-    world.tell("session", ask.Spawn("agt_young", "clerk", "echo"))
+    world.tell("session", members.Spawn("agt_young", "clerk", "echo"))
     send(world, "m1")
     send(world, "m2")
     closing = [kind_of(rune) for rune in world.tell("session", orders.Close("done"))]
 
     assert closing == ["session.closing", "session.input_refused"]
     assert world.due == [
-        ask.InterruptTurn("turn_1", "closing"),
-        ask.TerminateAgent(CHILD, "session closed"),
-        ask.TerminateAgent("agt_young", "session closed"),
+        queue.InterruptTurn("turn_1", "closing"),
+        StopChild(CHILD, "agent", "session closed"),
+        StopChild("agt_young", "agent", "session closed"),
     ]
     world.settle()
     assert world.log[-1] == runes.Closed(
@@ -176,7 +177,7 @@ def test_a_session_is_not_closed_before_the_turns_of_killed_agents_ended() -> No
 
     assert world.session.members == ()
     assert world.is_in(Phase.CLOSING)
-    assert world.due == [ask.InterruptTurn("turn_1", "closing")]
+    assert world.due == [queue.InterruptTurn("turn_1", "closing")]
     world.settle()
     assert world.is_in(Phase.CLOSED)
 

@@ -8,13 +8,17 @@ import msgspec
 import pytest
 
 from actors import children
-from actors.agent.lifecycle import BecomeReady, Terminate
+from actors.agent.lifecycle import BecomeReady
+from actors.agent.public_commands import Terminate
 from actors.agent.runes import AgentConfig
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
-from actors.session import commands as orders
+from actors.children import EnsureChild
+from actors.common_commands import Abandon
+from actors.public_command import Numbered
 from actors.session import lifecycle as ask
-from actors.session import runes
+from actors.session import members, queue, runes
+from actors.session import public_commands as orders
 from actors.session.lifecycle import Phase, State, is_at_work, is_open
 from actors.turn import runes as turns
 from runelog.errors import Refused
@@ -36,8 +40,8 @@ def test_a_pause_lets_turns_finish_or_interrupts_them() -> None:
         world.tell("session", orders.Pause(finish=finish))
 
         assert world.due == [
-            *([] if finish else [ask.InterruptTurn("turn_1", "pause")]),
-            ask.EnsureAgent(ROOT),
+            *([] if finish else [queue.InterruptTurn("turn_1", "pause")]),
+            EnsureChild(ROOT, "agent"),
         ]
         world.settle()
         assert inputs(world) == ["m1"]
@@ -80,7 +84,7 @@ def test_five_failed_turns_in_a_row_suspend_the_session() -> None:
     world.end(world.session.running[0], turns.Error)
     assert world.is_in(Phase.SUSPENDED)
     assert world.session.suspension == "error_threshold"
-    world.tell("session", ask.Unsuspend())
+    world.tell("session", orders.Unsuspend())
     assert world.session.failures == 0
 
 
@@ -93,15 +97,15 @@ def test_three_unclean_opens_without_an_outcome_suspend_the_session() -> None:
     counted = world.tell("session", children.Reopen(2))
 
     assert counted == []
-    assert world.due == [ask.EnsureAgent(ROOT)]
+    assert world.due == [EnsureChild(ROOT, "agent")]
     assert [kind_of(rune) for rune in world.tell("session", children.Reopen(3))] == [
         "session.reopened",
         "session.suspended",
     ]
     assert world.due == []
     assert not is_open(world.session)
-    world.tell("session", ask.Unsuspend())
-    assert world.due == [ask.EnsureAgent(ROOT)]
+    world.tell("session", orders.Unsuspend())
+    assert world.due == [EnsureChild(ROOT, "agent")]
 
 
 def test_an_outcome_begins_the_count_of_opens_anew() -> None:
@@ -155,6 +159,15 @@ def test_an_end_in_order_is_recorded_only_while_there_is_a_session() -> None:
     assert world.law("session").lifecycle.decide(State(), children.Rest()) == []
 
 
+def test_a_session_that_cannot_be_kept_alive_is_suspended_for_that() -> None:
+    """Whichever process gives it up has its law decide; a second one adds nothing."""
+    world = ready()
+    [suspended] = world.tell("session", Abandon("RuntimeError('boom')"))
+
+    assert suspended == runes.Suspended(reason="error_threshold: RuntimeError('boom')")
+    assert world.tell("session", Abandon("again")) == []
+
+
 def test_five_restarts_since_a_turn_last_completed_suspend_the_session() -> None:
     """A turn that completes begins the count anew; one that ends in another way does not."""
     world = ready()
@@ -175,9 +188,9 @@ def test_five_restarts_since_a_turn_last_completed_suspend_the_session() -> None
     assert world.session.suspension == "error_threshold: 5 restarts, the last of turn_6"
     assert world.due == []
     assert not is_open(world.session)
-    world.tell("session", ask.Unsuspend())
+    world.tell("session", orders.Unsuspend())
     assert world.session.restarts == 0
-    assert world.due == [ask.EnsureAgent(ROOT)]
+    assert world.due == [EnsureChild(ROOT, "agent")]
 
 
 def _restarted(world: World, at: int) -> list[Rune]:
@@ -246,11 +259,11 @@ def test_an_exhausted_budget_suspends_until_it_is_replenished() -> None:
     info = runes.BudgetInfo(scope=ROOT, what="tokens", used=10, limit=10)
 
     assert world.log[-1] == runes.Suspended(reason="budget_exhausted", budget_info=info)
-    world.tell("session", ask.Replenish("r1", CHILD, Amounts(tokens=5)))
+    world.tell("session", Numbered(orders.Replenish(CHILD, tokens=5), "r1"))
     assert world.is_in(Phase.SUSPENDED)
-    world.tell("session", ask.Replenish("r2", ROOT, Amounts(tokens=5)))
+    world.tell("session", Numbered(orders.Replenish(ROOT, tokens=5), "r2"))
     assert world.is_in(Phase.ACTIVE)
-    assert world.tell("session", ask.Replenish("r2", ROOT, Amounts(tokens=5))) == []
+    assert world.tell("session", Numbered(orders.Replenish(ROOT, tokens=5), "r2")) == []
     world.settle()
     assert inputs(world) == ["m1", "m2"]
 
@@ -261,7 +274,7 @@ def test_replenishing_does_not_wake_a_session_without_a_root() -> None:
     send(world, "m1")
     world.end(world.session.running[0], turns.Error, world.exhaust("session"))
     world.tell(ROOT, Terminate("kill"))
-    world.tell("session", ask.Replenish("r1", "session", Amounts(tokens=5)))
+    world.tell("session", Numbered(orders.Replenish(tokens=5), "r1"))
 
     assert world.is_in(Phase.SUSPENDED)
 
@@ -283,14 +296,14 @@ def test_replenishing_what_is_not_there_is_refused() -> None:
 
     for scope, amount in (("agt_nobody", 1), ("session", -1)):
         with pytest.raises(Refused):
-            world.tell("session", ask.Replenish("r1", scope, Amounts(tokens=amount)))
+            world.tell("session", Numbered(orders.Replenish(scope, tokens=amount), "r1"))
 
 
 def test_a_spent_agent_that_terminates_leaves_the_session_going() -> None:
     """As configured for the agent; what waited for it is refused, and no turn begins for it."""
     world = ready()
     spend = AgentConfig(on_exhausted="terminate")
-    world.tell("session", ask.Spawn(CHILD, "clerk", "echo", ROOT, spend))
+    world.tell("session", members.Spawn(CHILD, "clerk", "echo", ROOT, spend))
     world.tell(CHILD, BecomeReady())
     send(world, "m1", to=CHILD)
     send(world, "m2", to=CHILD)
@@ -314,17 +327,17 @@ def test_no_turn_begins_for_an_agent_that_is_about_to_terminate() -> None:
     state = law.apply(state, turns.Error(error_type="budget", turn_id="turn_1"))
     saved = law.apply(state, budgets.Replenished(scope=ROOT, amounts=Amounts(tokens=1)))
 
-    assert law.due(alone) == law.due(state) == [ask.EnsureAgent(ROOT)]
-    assert ask.BeginTurn(ROOT, "m2") in law.due(saved)
+    assert law.due(alone) == law.due(state) == [EnsureChild(ROOT, "agent")]
+    assert queue.BeginTurn(ROOT, "m2") in law.due(saved)
 
 
 @pytest.mark.parametrize(
     ("first", "then", "way_out"),
     [
-        (orders.Pause(), ask.Suspend("why"), "resume it first"),
-        (orders.Pause(), ask.Unsuspend(), "resume it first"),
-        (ask.Suspend("why"), orders.Pause(), "unsuspend it first"),
-        (ask.Suspend("why"), orders.Resume(), "unsuspend it first"),
+        (orders.Pause(), orders.Suspend("why"), "resume it first"),
+        (orders.Pause(), orders.Unsuspend(), "resume it first"),
+        (orders.Suspend("why"), orders.Pause(), "unsuspend it first"),
+        (orders.Suspend("why"), orders.Resume(), "unsuspend it first"),
         (orders.Pause(), orders.Archive(), "close it first"),
         (orders.Close(), orders.Pause(), "create another one"),
     ],

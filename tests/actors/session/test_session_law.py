@@ -12,20 +12,22 @@ from actors.agent.runes import AgentConfig
 from actors.approval import runes as approvals
 from actors.budget import runes as budgets
 from actors.budget.runes import Amounts, Limits
+from actors.common_commands import Abandon
 from actors.entity import Routing
-from actors.session import commands as orders
+from actors.public_command import Numbered
 from actors.session import lifecycle as ask
-from actors.session import runes
+from actors.session import members, queue, runes
+from actors.session import public_commands as orders
+from actors.session.approvals import DOUBTS, in_doubt
 from actors.session.kind import KIND
 from actors.session.lifecycle import (
-    DOUBTS,
     LIFECYCLE,
     Phase,
     State,
-    in_doubt,
-    message_entity,
 )
+from actors.session.queue import message_entity
 from actors.session.runes import SessionConfig
+from actors.session.suspension import Activate, AutoSuspend, AutoUnsuspend
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
@@ -99,21 +101,23 @@ OTHERS: tuple[Rune, ...] = (
 """What happens in any phase, and moves it only where the table says."""
 
 COMMANDS: tuple[Command, ...] = (
-    ask.Create(CONVERSATION, ask.Spawn(ROOT, "root", "echo")),
-    ask.Accept("m1", "hello", 1),
-    ask.Withdraw("enough", message_id="m1"),
-    ask.Begin("m1", 1),
+    ask.Create(CONVERSATION, members.Spawn(ROOT, "root", "echo")),
+    queue.Accept("m1", "hello", 1),
+    queue.Withdraw("enough", message_id="m1"),
+    queue.Begin("m1", 1),
     ask.RefuseInputs(),
-    ask.Spawn("agt_child", "clerk", "echo"),
+    members.Spawn("agt_child", "clerk", "echo"),
     orders.HandOver(ROOT),
-    ask.AgentGone(ROOT, "crash"),
+    Abandon("crash"),
     ask.CloseBudget(ROOT),
     orders.Pause(),
     orders.Resume(),
-    ask.Suspend("look"),
-    ask.Unsuspend(),
-    ask.Replenish("r1", "session", Amounts(cost=1)),
-    ask.Activate("agent_ready"),
+    orders.Suspend("look"),
+    orders.Unsuspend(),
+    AutoSuspend("look"),
+    AutoUnsuspend(),
+    Numbered(orders.Replenish(cost=1), "r1"),
+    Activate("agent_ready"),
     orders.Close(),
     ask.Finish(),
     orders.Archive(),
@@ -121,22 +125,32 @@ COMMANDS: tuple[Command, ...] = (
     children.NoteRestart("turn_1", "crash"),
 )
 
-ALWAYS: set[type[Command]] = {ask.Create, ask.Begin, ask.RefuseInputs, ask.CloseBudget}
-ALWAYS |= {ask.Withdraw}
-ALWAYS |= {children.Reopen, children.NoteRestart, orders.Close, ask.AgentGone}
-ALIVE: set[type[Command]] = {ask.Accept, ask.Spawn, orders.HandOver, ask.Replenish}
+ALWAYS: set[type[Command]] = {ask.Create, queue.Begin, ask.RefuseInputs, ask.CloseBudget}
+ALWAYS |= {queue.Withdraw}
+ALWAYS |= {children.Reopen, children.NoteRestart, orders.Close}
+ALIVE: set[type[Command]] = {queue.Accept, members.Spawn, orders.HandOver, Numbered}
 ALLOWED: dict[Phase, set[type[Command]]] = {
-    Phase.CREATED: {*ALIVE, ask.Activate},
+    Phase.CREATED: {*ALIVE, Activate},
     Phase.ACTIVE: {
         *ALIVE,
         orders.Pause,
         orders.Resume,
-        ask.Suspend,
-        ask.Unsuspend,
-        ask.Activate,
+        orders.Suspend,
+        orders.Unsuspend,
+        AutoSuspend,
+        AutoUnsuspend,
+        Abandon,
+        Activate,
     },
     Phase.PAUSED: {*ALIVE, orders.Pause, orders.Resume},
-    Phase.SUSPENDED: {*ALIVE, ask.Suspend, ask.Unsuspend},
+    Phase.SUSPENDED: {
+        *ALIVE,
+        orders.Suspend,
+        orders.Unsuspend,
+        AutoSuspend,
+        AutoUnsuspend,
+        Abandon,
+    },
     Phase.CLOSING: {ask.Finish},
     Phase.CLOSED: {ask.Finish, orders.Archive},
     Phase.ARCHIVED: {ask.Finish, orders.Archive},
@@ -173,15 +187,15 @@ def test_before_it_is_created_nothing_else_can_be_asked() -> None:
 
     assert nothing.due == []
     with pytest.raises(Refused):
-        nothing.when(ask.Accept("m1", "hello", 1))
+        nothing.when(queue.Accept("m1", "hello", 1))
     with pytest.raises(Refused):
-        nothing.when(ask.Spawn("agt_child", "clerk", "echo"))
+        nothing.when(members.Spawn("agt_child", "clerk", "echo"))
 
 
 def test_creating_begins_session_root_and_budgets_at_once() -> None:
     """The conversation, its root agent and what they may spend are one append."""
     config = SessionConfig(budget=Limits(tokens=9))
-    spawn = ask.Spawn(ROOT, "root", "echo", config=AgentConfig(budget=Limits(cost=5)))
+    spawn = members.Spawn(ROOT, "root", "echo", config=AgentConfig(budget=Limits(cost=5)))
 
     assert Given(LIFECYCLE).when(ask.Create(CONVERSATION, spawn, config)) == [
         runes.Created(conversation_id=CONVERSATION, config=config),
@@ -194,7 +208,7 @@ def test_creating_begins_session_root_and_budgets_at_once() -> None:
 def test_a_session_is_created_once() -> None:
     """Under another id it is another session, and not this one."""
     with pytest.raises(Refused):
-        Given(LIFECYCLE, *BORN).when(ask.Create("conv_other", ask.Spawn(ROOT, "root", "echo")))
+        Given(LIFECYCLE, *BORN).when(ask.Create("conv_other", members.Spawn(ROOT, "root", "echo")))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +225,7 @@ def test_a_session_is_created_once() -> None:
 def test_an_agent_that_could_never_work_is_refused(config: AgentConfig) -> None:
     """A span of time or a limit that leaves nothing is a mistake, and said so at once."""
     with pytest.raises(Refused, match="give"):
-        Given(LIFECYCLE, *ACTIVE).when(ask.Spawn("agt_child", "clerk", "echo", config=config))
+        Given(LIFECYCLE, *ACTIVE).when(members.Spawn("agt_child", "clerk", "echo", config=config))
 
 
 @pytest.mark.parametrize(
@@ -226,15 +240,15 @@ def test_an_agent_that_could_never_work_is_refused(config: AgentConfig) -> None:
 def test_a_session_that_could_never_work_is_refused(config: SessionConfig) -> None:
     """A threshold of nought would suspend it before it began."""
     with pytest.raises(Refused, match="give"):
-        Given(LIFECYCLE).when(ask.Create(CONVERSATION, ask.Spawn(ROOT, "root", "echo"), config))
+        Given(LIFECYCLE).when(ask.Create(CONVERSATION, members.Spawn(ROOT, "root", "echo"), config))
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        ask.Accept("not an id", "hello", 1),
-        ask.Spawn("not an id", "clerk", "echo"),
-        ask.Replenish("not an id", "session", Amounts(cost=1)),
+        queue.Accept("not an id", "hello", 1),
+        members.Spawn("not an id", "clerk", "echo"),
+        Numbered(orders.Replenish(cost=1), "not an id"),
     ],
     ids=lambda command: type(command).__name__,
 )

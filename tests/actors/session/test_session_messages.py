@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from actors.agent.lifecycle import BecomeReady, Fail, Terminate
-from actors.agent.runes import SECOND, AgentConfig
-from actors.session import commands as orders
-from actors.session import lifecycle as ask
-from actors.session import runes
-from actors.session.lifecycle import MOST_WAITING, Phase, is_open
+from actors.agent.lifecycle import BecomeReady, Fail
+from actors.agent.public_commands import Terminate
+from actors.agent.runes import AgentConfig
+from actors.children import EnsureChild
+from actors.session import public_commands as orders
+from actors.session import queue, runes
+from actors.session.lifecycle import Phase, is_open
+from actors.session.queue import MOST_WAITING
 from actors.turn import runes as turns
+from actors.units import SECOND
 from runelog.errors import Refused
 from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
 from tests.actors.session.world import ROOT, World
@@ -22,7 +25,7 @@ def test_a_session_becomes_active_when_its_root_is_ready() -> None:
     """Nobody has to say anything first."""
     world = World()
 
-    assert world.due == [ask.EnsureAgent(ROOT)]
+    assert world.due == [EnsureChild(ROOT, "agent")]
     world.tell(ROOT, BecomeReady())
     assert world.is_in(Phase.ACTIVE)
     assert world.log[-1] == runes.Activated(root_agent_id=ROOT, trigger="agent_ready")
@@ -33,9 +36,9 @@ def test_the_first_message_makes_it_active_too_and_waits_for_the_root() -> None:
     world = World()
 
     assert send(world, "m1") == ["session.activated", "session.input_accepted"]
-    assert world.due == [ask.EnsureAgent(ROOT)]
+    assert world.due == [EnsureChild(ROOT, "agent")]
     world.tell(ROOT, BecomeReady())
-    assert world.due == [ask.BeginTurn(ROOT, "m1"), ask.EnsureAgent(ROOT)]
+    assert world.due == [queue.BeginTurn(ROOT, "m1"), EnsureChild(ROOT, "agent")]
 
 
 def test_a_root_that_fails_before_anything_happened_suspends_the_session() -> None:
@@ -87,7 +90,7 @@ def test_a_message_sent_again_is_accepted_once() -> None:
     world = ready()
     send(world, "m1")
     send(world, "m2")
-    old = ask.Accept("m0", "hello", 1, known=True)
+    old = queue.Accept("m0", "hello", 1, known=True)
 
     assert send(world, "m1") == []
     assert send(world, "m2") == []
@@ -102,9 +105,9 @@ def test_a_steering_message_stops_the_turn_and_goes_first() -> None:
     for message_id in ("m1", "m2"):
         send(world, message_id)
 
-    assert not any(isinstance(effect, ask.InterruptTurn) for effect in world.due)
+    assert not any(isinstance(effect, queue.InterruptTurn) for effect in world.due)
     assert send(world, "s1", "steer") == ["session.input_accepted"]
-    assert ask.InterruptTurn("turn_1", "steer") in world.due
+    assert queue.InterruptTurn("turn_1", "steer") in world.due
     world.settle()
     assert inputs(world) == ["m1", "s1", "m2"]
     assert [rune.trigger for rune in world.log if isinstance(rune, turns.Started)] == [
@@ -122,8 +125,8 @@ def test_a_message_steers_only_its_own_agent() -> None:
     send(world, "m2", to=CHILD)
     send(world, "s1", "steer", to=CHILD)
 
-    assert [effect for effect in world.due if isinstance(effect, ask.InterruptTurn)] == [
-        ask.InterruptTurn("turn_2", "steer")
+    assert [effect for effect in world.due if isinstance(effect, queue.InterruptTurn)] == [
+        queue.InterruptTurn("turn_2", "steer")
     ]
 
 
@@ -156,8 +159,8 @@ def test_what_was_due_and_is_overtaken_leads_to_nothing() -> None:
     world.end(world.session.running[0])
     world.tell("session", orders.Pause())
 
-    assert world.tell("session", ask.Begin("m2", 1)) == []
-    assert world.tell("session", ask.Begin("m1", 1)) == []
+    assert world.tell("session", queue.Begin("m2", 1)) == []
+    assert world.tell("session", queue.Begin("m1", 1)) == []
     assert [each.message_id for each in world.session.waiting] == ["m2"]
 
 
@@ -169,7 +172,7 @@ def test_nobody_overtakes_between_two_turns() -> None:
     world.end(world.session.running[0])
 
     assert send(world, "m3") == ["session.input_accepted"]
-    assert world.tell("session", ask.Begin("m3", 1)) == []
+    assert world.tell("session", queue.Begin("m3", 1)) == []
     world.settle()
     assert inputs(world) == ["m1", "m2", "m3"]
 
@@ -178,7 +181,7 @@ def test_messages_wait_while_nothing_may_begin() -> None:
     """Paused or suspended, it accepts; resumed, it takes them up."""
     for hold, go in (
         (orders.Pause(), orders.Resume()),
-        (ask.Suspend("look"), ask.Unsuspend()),
+        (orders.Suspend("look"), orders.Unsuspend()),
     ):
         world = ready()
         world.tell("session", hold)
@@ -230,4 +233,4 @@ def test_a_queue_that_is_full_says_so() -> None:
         state = world.law("session").lifecycle.apply(state, send_to)
 
     with pytest.raises(Refused, match="wait already"):
-        world.law("session").lifecycle.decide(state, ask.Accept("last", "", 1))
+        world.law("session").lifecycle.decide(state, queue.Accept("last", "", 1))

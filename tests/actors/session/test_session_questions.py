@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors import children
-from actors.session import commands as orders
-from actors.session import lifecycle as ask
+from actors.session import public_commands as orders
+from actors.session import queue
 from actors.session.lifecycle import Phase, is_open
 from actors.session.runes import InputRefused, SessionConfig
 from actors.turn import runes as turns
@@ -18,7 +18,7 @@ from tests.actors.session.scenes import CHILD, inputs, ready, send, spawn
 if TYPE_CHECKING:
     from tests.actors.session.world import World
 
-HALTS = (orders.Pause(), ask.Suspend("enough"))
+HALTS = (orders.Pause(), orders.Suspend("enough"))
 
 
 def busy(config: SessionConfig | None = None) -> World:
@@ -42,14 +42,14 @@ def waiting(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("halt", HALTS)
-def test_one_that_waits_is_refused_by_a_halt(halt: orders.Pause | ask.Suspend) -> None:
+def test_one_that_waits_is_refused_by_a_halt(halt: orders.Pause | orders.Suspend) -> None:
     """Whoever asked it runs and is to come to its end; what users have sent waits."""
     world = busy()
     send(world, "q1", to=CHILD, asked_in="turn_1")
     send(world, "m3", to=CHILD)
     world.tell("session", halt)
     phase = world.session.phase.value
-    why = f"the session is {phase}, and nobody answers before it goes on"
+    why = f"the session is {phase}, and answers nothing before it goes on"
 
     assert refused(world) == {"q1": why}
     assert waiting(world) == ["m3"]
@@ -69,7 +69,7 @@ def test_one_that_waits_in_a_session_that_is_stuck_waits_on() -> None:
 
     assert world.is_in(Phase.SUSPENDED)
     assert waiting(world) == ["q1"]
-    world.tell("session", ask.Unsuspend())
+    world.tell("session", orders.Unsuspend())
     world.end(world.session.running[1])
     world.settle()
     assert "q1" in inputs(world)
@@ -97,11 +97,11 @@ def test_those_of_a_turn_can_be_withdrawn_or_one_alone() -> None:
         send(world, name, to=CHILD, asked_in="turn_1")
     send(world, "m3", to=CHILD)
 
-    world.tell("session", ask.Withdraw("too late", message_id="q2"))
+    world.tell("session", queue.Withdraw("too late", message_id="q2"))
     assert refused(world) == {"q2": "too late"}
     for name in ("m3", "q2", "gone"):
-        assert world.tell("session", ask.Withdraw("no", message_id=name)) == []
-    world.tell("session", ask.Withdraw("stopped", turn_id="turn_1"))
+        assert world.tell("session", queue.Withdraw("no", message_id=name)) == []
+    world.tell("session", queue.Withdraw("stopped", turn_id="turn_1"))
     assert refused(world) == {"q2": "too late", "q1": "stopped", "q3": "stopped"}
     assert waiting(world) == ["m3"]
-    assert world.tell("session", ask.Withdraw("stopped", turn_id="turn_1")) == []
+    assert world.tell("session", queue.Withdraw("stopped", turn_id="turn_1")) == []

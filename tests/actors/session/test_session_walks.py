@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import children
-from actors.agent.lifecycle import Terminate
+from actors.agent.public_commands import Terminate
 from actors.agent.runes import AgentConfig
-from actors.budget.runes import Amounts
 from actors.catalogue import KINDS
-from actors.session import commands as orders
-from actors.session import lifecycle as ask
+from actors.common_commands import Abandon
+from actors.public_command import Numbered
 from actors.session import lifecycle as session
+from actors.session import members, queue
+from actors.session import public_commands as orders
 from actors.session.lifecycle import Phase
 from actors.session.runes import SessionConfig
 from actors.turn import runes as turns
@@ -56,19 +57,18 @@ def pick(world: World, wish: Wish, number: int) -> Callable[[], object] | None:
     ends = (turns.Completed, turns.Interrupted, turns.Error)
     config = AgentConfig(on_exhausted="terminate" if other % 2 else "suspend")
     commands: dict[str, object] = {
-        "send": ask.Accept(f"m{number}", "hello", number, to=who if other else ""),
-        "steer": ask.Accept(f"m{number}", "stop", number, mode="steer", to=who),
+        "send": queue.Accept(f"m{number}", "hello", number, to=who if other else ""),
+        "steer": queue.Accept(f"m{number}", "stop", number, mode="steer", to=who),
         "pause": orders.Pause(finish=bool(other % 2)),
         "resume": orders.Resume(),
-        "spawn": ask.Spawn(who, "r", "m", (None, *EVERYBODY)[other % 5], config),
-        "replenish": ask.Replenish(f"r{number}", "session", Amounts(tokens=1)),
+        "spawn": members.Spawn(who, "r", "m", (None, *EVERYBODY)[other % 5], config),
+        "replenish": Numbered(orders.Replenish(tokens=1), f"r{number}"),
         "reopen": children.Reopen(number + 1, outcome=bool(other)),
         "rest": children.Rest(),
-        "gone": ask.AgentGone(victim, "crashed"),
         "hand_over": orders.HandOver(who),
-        "unsuspend": ask.Unsuspend(),
-        "suspend": ask.Suspend("look at this"),
-        "new_root": ask.Spawn(f"agt_r{number}", "root", "m"),
+        "unsuspend": orders.Unsuspend(),
+        "suspend": orders.Suspend("look at this"),
+        "new_root": members.Spawn(f"agt_r{number}", "root", "m"),
     }
     if what in commands:
         if what == "spawn" and who in world.states:
@@ -76,6 +76,8 @@ def pick(world: World, wish: Wish, number: int) -> Callable[[], object] | None:
         return lambda: world.tell("session", commands[what])
     if what == "kill" and victim in world.states:
         return lambda: world.tell(victim, Terminate("kill", force=bool(other % 2)))
+    if what == "gone" and victim in world.states:
+        return lambda: world.tell(victim, Abandon("crashed"))
     if what in {"do", "fail"} and due:
         return lambda: world.perform(due[one % len(due)], fail=what == "fail")
     if what == "end" and running:
@@ -125,11 +127,11 @@ def test_an_active_session_left_to_itself_takes_every_message_up(
 ) -> None:
     """Once nothing holds it back, each message becomes a turn or is refused, and all is quiet."""
     world = play(asked)
-    for command in (orders.Resume(), ask.Unsuspend(), ask.Spawn("agt_last", "root", "m")):
+    for command in (orders.Resume(), orders.Unsuspend(), members.Spawn("agt_last", "root", "m")):
         with contextlib.suppress(Refused):
             world.tell("session", command)
     with contextlib.suppress(Refused):
-        world.tell("session", ask.Unsuspend())
+        world.tell("session", orders.Unsuspend())
     world.settle()
 
     world.check()
@@ -169,6 +171,6 @@ def test_what_is_due_is_allowed_and_nothing_is_left_internally(
 
     assert not any(type(effect) in KINDS["session"].internal for effect in due)
     for effect in due:
-        if isinstance(effect, ask.BeginTurn):
-            [rune] = session.LIFECYCLE.decide(world.session, ask.Begin(effect.message_id, 1))
+        if isinstance(effect, queue.BeginTurn):
+            [rune] = session.LIFECYCLE.decide(world.session, queue.Begin(effect.message_id, 1))
             assert isinstance(rune, turns.Started)

@@ -9,18 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.agent import lifecycle as agent
-from actors.agent.lifecycle import BecomeReady, Fail, Terminate
+from actors.agent.lifecycle import BecomeReady, Fail
 from actors.agent.runes import AgentConfig
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
 from actors.catalogue import KINDS
+from actors.children import EnsureChild, StopChild
+from actors.common_commands import Cancel
 from actors.entity import Routing
 from actors.session import lifecycle as ask
 from actors.session import lifecycle as session
+from actors.session import members, queue
 from actors.session.lifecycle import State
 from actors.session.runes import InputAccepted, InputRefused, SessionConfig
 from actors.turn import runes as turns
 from runelog.lifecycle import fold, state_hash
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +50,7 @@ class World:
         self.log: list[Rune] = []
         self.appends: list[list[Rune]] = []
         self.now = 0
-        spawn = ask.Spawn(ROOT, "root", "echo", config=root or AgentConfig())
+        spawn = members.Spawn(ROOT, "root", "echo", config=root or AgentConfig())
         self.tell("session", ask.Create(CONVERSATION, spawn, config or SessionConfig()))
 
     @property
@@ -69,7 +73,7 @@ class World:
         """Have an entity carry a command out, and return all runes of the append."""
         law, state = self.law(name), self.states[name]
         runes = law.lifecycle.decide(state, command)
-        _, decided = law.cascade(name, state, list(runes))
+        _, decided = cascade(law, name, state, list(runes))
         self.commit([(law.route(state, rune), rune) for rune in decided])
         return decided
 
@@ -88,7 +92,7 @@ class World:
                     self.states[name] = lifecycle.apply(before, rune)
         for name in list(self.states):
             law = self.law(name)
-            _, more = law.cascade(name, self.states[name], [])
+            _, more = cascade(law, name, self.states[name], [])
             self.commit([(law.route(self.states[name], rune), rune) for rune in more])
 
     # -- turns, played by hand ----------------------------------------------------------------
@@ -116,15 +120,15 @@ class World:
         self.now += 1
         running = {turn.turn_id: turn for turn in self.session.running}
         match effect:
-            case ask.EnsureAgent(agent_id):
+            case EnsureChild(agent_id):
                 if self.states[agent_id].phase is agent.Phase.SPAWNING:
                     self.tell(agent_id, Fail("no model") if fail else BecomeReady())
-            case ask.BeginTurn(_, message_id):
-                self.tell("session", ask.Begin(message_id, self.now))
-            case ask.InterruptTurn(turn_id):
+            case queue.BeginTurn(_, message_id):
+                self.tell("session", queue.Begin(message_id, self.now))
+            case queue.InterruptTurn(turn_id):
                 self.end(running[turn_id], turns.Interrupted)
-            case ask.TerminateAgent(agent_id, reason):
-                self.tell(agent_id, Terminate(reason))
+            case StopChild(agent_id, reason=reason):
+                self.tell(agent_id, Cancel(reason, "system"))
             case _:
                 msg = f"{effect} is internal and should not be due any more"
                 raise AssertionError(msg)
@@ -132,12 +136,12 @@ class World:
     def settle(self) -> None:
         """Do everything that is due, and let turns complete, until nothing is left to do."""
         for _ in range(10_000):
-            todo = [each for each in self.due if not isinstance(each, ask.EnsureAgent)]
+            todo = [each for each in self.due if not isinstance(each, EnsureChild)]
             spawning = [
                 each
                 for each in self.due
-                if isinstance(each, ask.EnsureAgent)
-                and self.states[each.agent_id].phase is agent.Phase.SPAWNING
+                if isinstance(each, EnsureChild)
+                and self.states[each.child].phase is agent.Phase.SPAWNING
             ]
             if todo or spawning:
                 self.perform((todo + spawning)[0])

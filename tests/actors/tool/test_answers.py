@@ -8,7 +8,7 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.entity import Moved
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
@@ -54,6 +54,7 @@ from tests.actors.tool.calls import (
     given_call,
     question,
 )
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from actors.tool.lifecycle import Answer
@@ -85,7 +86,7 @@ def tool_approved(at: int = LATER) -> Approved:
 def test_what_is_approved_starts() -> None:
     """That it may and that it does are two runes in one append; its time counts from the answer."""
     call = given_call(*AWAITING)
-    _, runes = KIND.cascade(ID, call.state, call.when(APPROVE))
+    _, runes = cascade(KIND, ID, call.state, call.when(APPROVE))
 
     assert bare(runes) == [
         tool_approved(),
@@ -115,7 +116,7 @@ def test_what_is_approved_too_late_for_the_budget_does_not_start() -> None:
     """The human's word stands, the approval is withdrawn, and nothing was set aside."""
     call = given_call(*AWAITING)
     yes = approve(approval_id=APR, approver="ada", now=LATER, budget=EMPTY)
-    _, runes = KIND.cascade(ID, call.state, call.when(yes))
+    _, runes = cascade(KIND, ID, call.state, call.when(yes))
 
     assert bare(runes)[1:] == [YES, SPENT, Result(call_id=ID, status="error"), ABORTED]
 

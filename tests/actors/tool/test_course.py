@@ -9,7 +9,7 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
     LIFECYCLE,
@@ -54,6 +54,7 @@ from tests.actors.tool.calls import (
     given_call,
     question,
 )
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from runelog.rune import Rune
@@ -66,7 +67,7 @@ DONE = Result(call_id=ID, status="success", output=4)
 
 def born(call: Called) -> list[Rune]:
     """Return what becomes of a call at once, its birth aside."""
-    _, runes = KIND.cascade(ID, LIFECYCLE.initial, [call])
+    _, runes = cascade(KIND, ID, LIFECYCLE.initial, [call])
     return runes[1:]
 
 

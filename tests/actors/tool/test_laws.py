@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget.runes import Reserved, Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.common_commands import Cancel, Recover, TimeUp
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
     LIFECYCLE,
@@ -49,6 +49,7 @@ from tests.actors.tool.calls import (
     called,
     deny,
 )
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from runelog.rune import Rune
@@ -75,7 +76,7 @@ class World:
 
     def record(self, runes: list[Rune]) -> list[Rune]:
         """Append runes and what is then due internally, and fold them where they belong."""
-        self.state, found = KIND.cascade(ID, self.state, runes)
+        self.state, found = cascade(KIND, ID, self.state, runes)
         for rune in found:
             owner = KIND.route(self.state, rune).owner
             if type(rune) in APPROVAL_RUNES:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from actors.budget import lifecycle as ledger
 from actors.budget.runes import Amounts, Exhausted, Limits, Settled
+from actors.children import EnsureChild
 from actors.model import runes as model
 from actors.tool import runes as tool
 from actors.turn.kind import KIND
@@ -20,8 +21,6 @@ from actors.turn.lifecycle import (
     Complete,
     Effect,
     End,
-    EnsureModel,
-    EnsureTool,
     Fail,
     Interrupt,
     Phase,
@@ -34,6 +33,7 @@ from actors.turn.runes import Started, StreamRestarted, Summary, ToolCallsReceiv
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 from runelog.errors import Refused
 from runelog.lifecycle import fold
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -210,7 +210,7 @@ class World:
 
     def _add(self, runes: Iterable[Rune]) -> None:
         before = self.state
-        self.state, found = KIND.cascade(TURN, self.state, list(runes))
+        self.state, found = cascade(KIND, TURN, self.state, list(runes))
         self.decided += [rune for rune in found if not isinstance(rune, Started)]
         for rune in found:
             at = KIND.route(before, rune)
@@ -291,7 +291,7 @@ class World:
         match effect:
             case AskModel(_, round_, attempt):
                 assert self.tell(ask(round_, attempt, NO_TOKENS if choice % 10 == 0 else ROOM))
-            case EnsureModel():
+            case EnsureChild(kind="model"):
                 self.hear(_outcome(self.state, choice))
             case ReceiveCalls():
                 assert self.state.answer is not None
@@ -301,10 +301,10 @@ class World:
                     for n, call_id in enumerate(self.state.answer.asked)
                 ]
                 assert self.tell(TakeCalls(tuple(plans), ROOM))
-            case EnsureTool(call_id) if choice % 4 == 0:
+            case EnsureChild(call_id, "tool") if choice % 4 == 0:
                 asked = {call.call_id for call in self.state.calls if call.asked}
                 self.hear(agreed(call_id) if call_id in asked else question(call_id))
-            case EnsureTool(call_id):
+            case EnsureChild(call_id, "tool"):
                 status = STATUSES[choice % len(STATUSES)]
                 begun = [charged(call_id)] if status in {"success", "unknown", "timeout"} else []
                 self.hear(result(call_id, status, "timeout"), *begun)

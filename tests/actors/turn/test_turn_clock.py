@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Reserved, Settled
-from actors.commands import Recover, TimeUp
+from actors.children import EnsureChild
+from actors.common_commands import Recover, TimeUp
 from actors.entity import Routing
 from actors.model import runes as model
 from actors.turn.kind import KIND
@@ -16,8 +17,6 @@ from actors.turn.lifecycle import (
     LIFECYCLE,
     AskModel,
     Complete,
-    EnsureModel,
-    EnsureTool,
     Fail,
     Interrupt,
     TakeCalls,
@@ -159,12 +158,12 @@ def test_the_clock_stands_while_only_a_human_is_waited_for() -> None:
 
     assert one.due[0] == Tick("turn_1-w0")
     assert one.when(Stand(NOW + 5)) == []
-    assert both.due == [StopClock("turn_1-w0"), EnsureTool("a"), EnsureTool("b")]
+    assert both.due == [StopClock("turn_1-w0"), EnsureChild("a", "tool"), EnsureChild("b", "tool")]
     assert both.when(Stand(NOW + 5)) == [passed(5)]
-    assert stood.due == [EnsureTool("a"), EnsureTool("b")]
+    assert stood.due == [EnsureChild("a", "tool"), EnsureChild("b", "tool")]
     assert stood.when(Run(NOW + 9, SOME_TIME)) == []
     assert stood.having(agreed("b")).due[0] == StartClock(1)
-    assert stood.having(result("b", "denied")).due == [EnsureTool("a")]
+    assert stood.having(result("b", "denied")).due == [EnsureChild("a", "tool")]
 
 
 def test_who_ends_in_order_stops_the_clock_and_knows_the_time() -> None:
@@ -193,7 +192,7 @@ def test_without_time_what_is_under_way_is_cancelled_and_the_turn_ends() -> None
     stopped = broke.having(model.Cancelled("turn_1-r0-a0", BUDGET_EXHAUSTED))
 
     assert runes == [passed(SLICE), replace(LATE, key="turn_1-w1")]
-    assert broke.due == [Halt(BUDGET_EXHAUSTED), EnsureModel("turn_1-r0-a0")]
+    assert broke.due == [Halt(BUDGET_EXHAUSTED), EnsureChild("turn_1-r0-a0", "model")]
     assert broke.when(Run(NOW + SLICE, SOME_TIME)) == []
     assert stopped.due == [OUT_OF_TIME]
 

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from actors.commands import TimeUp
+from actors.children import EnsureChild
+from actors.common_commands import TimeUp
 from actors.entity import Routing
 from actors.turn.kind import KIND
-from actors.turn.lifecycle import LIFECYCLE, EnsureTool, GoOn, HoldUp, works
+from actors.turn.lifecycle import LIFECYCLE, GoOn, HoldUp, works
 from actors.turn.runes import HeldUp, ToolCallsReceived, WentOn
 from actors.turn.time_slices import StartClock, StopClock
 from runefold.testing.spec import Given
@@ -55,9 +56,9 @@ def test_whoever_asked_is_told_once_when_only_a_human_is_waited_for() -> None:
     waits = Given(LIFECYCLE, *CALLED, question("a"))
     told = waits.having(HELD_UP)
 
-    assert waits.due == [HoldUp(), EnsureTool("a")]
+    assert waits.due == [HoldUp(), EnsureChild("a", "tool")]
     assert waits.when(HoldUp()) == [HELD_UP]
-    assert told.due == [EnsureTool("a")]
+    assert told.due == [EnsureChild("a", "tool")]
     assert told.when(HoldUp()) == []
     assert told.having(agreed("a")).due[0] == GoOn()
     assert told.having(agreed("a")).when(GoOn()) == [WENT_ON]
@@ -126,7 +127,7 @@ def test_the_clock_of_whoever_asks_stands_too() -> None:
     assert works(one.state)
     assert both.due[0] == StopClock("turn_1-w0")
     assert both.having(passed(5), of("b", WentOn)).due[0] == StartClock(1)
-    assert turn.having(of("a"), result("b"), passed(5)).due == [EnsureTool("a")]
+    assert turn.having(of("a"), result("b"), passed(5)).due == [EnsureChild("a", "tool")]
 
 
 def test_one_that_was_asked_itself_passes_it_on() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from actors.budget.runes import Reserved, Settled
-from actors.commands import Recover, TimeUp
+from actors.common_commands import Recover, TimeUp
 from actors.entity import Moved
 from actors.model import runes as model
 from actors.turn.kind import KIND
@@ -55,6 +55,7 @@ from tests.actors.turn.scenes import (
     plan,
     result,
 )
+from tests.folding import cascade
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +181,7 @@ def test_what_is_due_internally_is_allowed(place: str) -> None:
     """An internal effect is a command that leads to something at once, and to an end of them."""
     turn = Given(LIFECYCLE, *PLACES[place])
     internal = [effect for effect in turn.due if type(effect) in KIND.internal]
-    state, _ = KIND.cascade("turn_1", turn.state, [])
+    state, _ = cascade(KIND, "turn_1", turn.state, [])
 
     for effect in internal:
         assert isinstance(effect, CloseRound | RestartStream)

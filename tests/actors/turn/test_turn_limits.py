@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from actors.commands import TimeUp
+from actors.common_commands import TimeUp
 from actors.model import runes as model
 from actors.model.runes import CRASH
 from actors.tool import runes as tool

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from actors.budget.runes import Amounts, Exhausted, Limits, Reserved
-from actors.commands import TimeUp
+from actors.children import EnsureChild
+from actors.common_commands import TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
 from actors.turn.kind import KIND
@@ -18,8 +19,6 @@ from actors.turn.lifecycle import (
     AskModel,
     CloseRound,
     Complete,
-    EnsureModel,
-    EnsureTool,
     Fail,
     GoOn,
     HoldUp,
@@ -86,7 +85,7 @@ FIRST = "turn_1-r0-a0"
 def test_a_turn_begins_by_asking_its_model() -> None:
     """What is due says which round and which attempt, and what the model call is to be called."""
     assert Given(LIFECYCLE, BORN).due == [AskModel(FIRST, 0, 0)]
-    assert Given(LIFECYCLE, *STREAMING).due == [EnsureModel(FIRST)]
+    assert Given(LIFECYCLE, *STREAMING).due == [EnsureChild(FIRST, "model")]
 
 
 def test_asking_reserves_in_the_same_append() -> None:
@@ -190,7 +189,7 @@ def test_safe_calls_run_at_once_and_the_others_one_by_one_after_them() -> None:
     """A call that is not safe in parallel is let go once nothing else of the round goes on."""
     plans = (plan("w1", hold=True), plan("r1"), plan("w2", hold=True), plan("r2"))
     turn = Given(LIFECYCLE, *executing(*plans))
-    ensured = {name: EnsureTool(name) for name in ("w1", "r1", "w2", "r2")}
+    ensured = {name: EnsureChild(name, "tool") for name in ("w1", "r1", "w2", "r2")}
 
     assert turn.due == list(ensured.values())
     assert turn.having(result("r2")).due == [ensured["w1"], ensured["r1"], ensured["w2"]]
@@ -203,7 +202,7 @@ def test_safe_calls_run_at_once_and_the_others_one_by_one_after_them() -> None:
 def test_a_call_on_hold_waits_also_for_one_that_waits_for_a_human(before: tool.Called) -> None:
     """What a human has yet to approve may still run, and must not run beside it."""
     turn = Given(LIFECYCLE, *executing(before, plan("b", hold=True)))
-    ensured = [EnsureTool("a"), EnsureTool("b")]
+    ensured = [EnsureChild("a", "tool"), EnsureChild("b", "tool")]
 
     assert turn.due == ensured
     assert turn.having(question("a")).due == ensured
@@ -225,7 +224,7 @@ def test_the_last_result_closes_the_round() -> None:
     results = (Summary("a", "denied"), Summary("b", "unknown"))
     closed = ToolsFinished(results, trigger="tools_finished")
 
-    assert turn.due == [EnsureTool("a")]
+    assert turn.due == [EnsureChild("a", "tool")]
     with pytest.raises(Refused):
         turn.when(CloseRound())
     turn = turn.having(result("a", "denied"))

@@ -91,9 +91,9 @@ class Drifted:
 
     @property
     def state(self) -> Any:  # noqa: ANN401 -- a session's
-        """Have one turn more than there was."""
+        """Count one failed turn more than there was."""
         state = self._real.state
-        return msgspec.structs.replace(state, turns=state.turns + 1)
+        return msgspec.structs.replace(state, failures=state.failures + 1)
 
 
 def scenario_drifting(runtime: Runtime) -> None:

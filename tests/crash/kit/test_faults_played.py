@@ -9,10 +9,11 @@ import pytest
 
 from actors.model.provider import Done, Failure, Pause, Request, Text, ToolCall
 from actors.scheduling import clock as clocks
-from actors.scheduling.clock import SECOND, ManualClock, SystemClock
+from actors.scheduling.clock import ManualClock, SystemClock
 from actors.tool.adapters.function import tool
 from actors.tool.context import Call
 from actors.tool.runes import Progress
+from actors.units import SECOND
 from runefold.testing.crash import in_process
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import RAISED, UNNOTICED, WORDS, Faults, MadeToFail

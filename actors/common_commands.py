@@ -30,4 +30,4 @@ class Cancel(msgspec.Struct, frozen=True):
 
     reason: str
     actor: Actor = "user"
-    """Who wants it: the runtime itself is `system`."""
+    """The cause: a user, or `system` for the runtime itself."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
-from actors.command import Command, Reason, Who, about
+from actors.public_command import Command, Reason, Who, about
 from actors.tool import lifecycle as law
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
-    from actors.command import Facts
+    from actors.public_command import DecisionInput
 
 
 class _Word(Command, frozen=True):
@@ -36,9 +36,9 @@ class Approve(_Word, frozen=True):
 
     done: ClassVar[str] = "approved"
 
-    def meant(self, facts: Facts) -> law.Answer:
+    def law_command(self, given: DecisionInput) -> law.Answer:
         """Say when it was said, and what the budget is by then."""
-        return _answer(facts, "approve", self.approver)
+        return _answer(given, "approve", self.approver)
 
 
 class Deny(_Word, frozen=True):
@@ -52,9 +52,9 @@ class Deny(_Word, frozen=True):
 
     reason: Annotated[Reason, about("Why; the model is told.", metavar="TEXT")] = ""
 
-    def meant(self, facts: Facts) -> law.Answer:
+    def law_command(self, given: DecisionInput) -> law.Answer:
         """Say when it was said, and by which process."""
-        return _answer(facts, "deny", self.approver, self.reason)
+        return _answer(given, "deny", self.approver, self.reason)
 
 
 class Answer(_Word, frozen=True):
@@ -83,35 +83,35 @@ class Answer(_Word, frozen=True):
             msg = "an output is only there if the call happened: leave --output out"
             raise Refused(msg)
 
-    def meant(self, facts: Facts) -> law.Answer:
+    def law_command(self, given: DecisionInput) -> law.Answer:
         """Refuse to run it again offline: it would be a run that no process sees end."""
-        if facts.offline and self.verdict == "rerun":
-            msg = f"nobody is there to run {facts.entity} again: open the runtime, and say so there"
+        if given.offline and self.verdict == "rerun":
+            msg = f"nobody is there to run {given.entity} again: open the runtime, and say so there"
             raise Refused(msg)
-        return _answer(facts, self.verdict, self.approver, output=self.output)
+        return _answer(given, self.verdict, self.approver, output=self.output)
 
-    def told(self, target: str, answer: object, *, later: bool) -> str:
+    def report(self, entity: str, answer: object, *, later: bool) -> str:
         """Report the verdict."""
         del answer, later
-        return f"answered {target}: {self.verdict.replace('_', '-')}"
+        return f"answered {entity}: {self.verdict.replace('_', '-')}"
 
 
 def _answer(
-    facts: Facts,
+    given: DecisionInput,
     verdict: law.Verdict,
     approver: str,
     reason: str = "",
     output: Any = None,  # noqa: ANN401 -- whatever the tool would have returned
 ) -> law.Answer:
     return law.Answer(
-        facts.state.approval_id,
+        given.state.approval_id,
         verdict,
         approver,
-        facts.now(),
-        facts.passive("budget"),
+        given.now(),
+        given.passive("budget"),
         reason,
         output,
-        facts.process,
+        given.process,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Name
 import msgspec
 from msgspec import Meta
 
-from actors.children import Bear
+from actors.children import CreateChild
 from runelog.errors import Refused
 from runelog.rune import check_id
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from actors.kind import Kind
+    from actors.ports import CommandRuntime
 
 ADDRESS: Final = ("do", "kind", "conversation", "entity")
 """What a message says beside the fields of a command."""
@@ -52,8 +53,8 @@ Who = Annotated[str, about("Who says so. [default: you]", option="--as", metavar
 _UNKNOWN: Final = "A machine of an app is known to a runtime opened with its kinds=[...]"
 
 
-class Facts:
-    """What a command is told where its entity decides on it: in its actor, or offline."""
+class DecisionInput:
+    """What a command can look up where its entity decides on it: in its actor, or offline."""
 
     def __init__(self, ctx: Any, entity: str, state: Any, order: Order, *, offline: bool) -> None:  # noqa: ANN401 -- this module is pure: the conversation is not
         """Take the entity as it is now."""
@@ -91,11 +92,10 @@ class Facts:
         return self._ctx.passive(entity).state
 
 
-class Owner(NamedTuple):
-    """The runtime that has the log open, as a command sees it on the thread that gives it."""
+class CommandTarget(NamedTuple):
+    """The entity that a command goes to, in the runtime that has the log open."""
 
-    runtime: Any
-    """A `runefold.Runtime`, with its log, its ids and what keeps secrets out."""
+    runtime: CommandRuntime
     kind: Kind
     conversation: str
     entity: str
@@ -106,11 +106,11 @@ class Owner(NamedTuple):
     def order(self, command: Command) -> None:
         """Have the entity decide on the command; return once that is on disk."""
         if command.begins:
-            self.ask(Bear(self.kind.name, self.entity, command))
+            self.ask(CreateChild(self.kind.name, self.entity, command))
             return
         request = self.runtime.new_id("cmd") if command.numbered else ""
         order = Order(command, self.process, request)
-        self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, "", order))
+        self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, order))
 
     def ask(self, message: object, *how: Any) -> Any:  # noqa: ANN401 -- as `Runtime.ask` takes and gives
         """Ask the session's actor."""
@@ -136,7 +136,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     begins: ClassVar[bool] = False
     """Whether it begins an entity, with an id of the user's choice or a new one."""
     numbered: ClassVar[bool] = False
-    """Asked again after a crash it must count once, and only an id can tell: it is given one."""
+    """Asked again after a crash it must count once, and only an id can tell: it is given one, and
+    the law decides on it as `Numbered`."""
 
     @classmethod
     def verb(cls) -> str:
@@ -146,27 +147,33 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self) -> None:
         """Refuse what the types of the fields allow and the command does not."""
 
-    def meant(self, facts: Facts) -> object:
-        """Return what the law decides on: this command, unless that needs facts from outside.
+    def law_command(self, given: DecisionInput) -> object:
+        """Return what the law decides on: this command, unless that needs what has to be looked up.
 
         None if there is nothing to decide.
         """
-        del facts
-        return self
+        return Numbered(self, given.request_id) if self.numbered else self
 
-    def carry_out(self, owner: Owner) -> Any:  # noqa: ANN401 -- whatever it is answered with
-        """Do it in the runtime that has the log open; return the answer, in plain values."""
-        owner.order(self)
-        return {"entity": owner.entity} if self.begins else None
+    def execute(self, target: CommandTarget) -> Any:  # noqa: ANN401 -- whatever it is answered with
+        """Execute it in the runtime that has the log open; return the answer, in plain values."""
+        target.order(self)
+        return {"entity": target.entity} if self.begins else None
 
-    def answered(self, meant: Any) -> Any:  # noqa: ANN401 -- as above
-        """Return the answer to what was recorded offline."""
-        del meant
+    def offline_answer(self, recorded: Any) -> Any:  # noqa: ANN401 -- as above
+        """Return the answer to what was recorded offline: the law's command, or None."""
+        del recorded
 
-    def told(self, target: str, answer: Any, *, later: bool) -> str:  # noqa: ANN401 -- as above
+    def report(self, entity: str, answer: Any, *, later: bool) -> str:  # noqa: ANN401 -- as above
         """Return one line that reports it; `later` if a runtime has yet to act on it."""
         del answer, later
-        return f"{self.done} {target}"
+        return f"{self.done} {entity}"
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    """A command with the id of the request, so that it counts once however often it is asked."""
+
+    command: Command
+    request_id: str
 
 
 class Order(NamedTuple):
@@ -182,7 +189,6 @@ class Forward(NamedTuple):
 
     kind: str
     entity: str
-    agent: str
     message: object
 
 
@@ -286,7 +292,7 @@ def _check_field(name: str, value: object, wanted: Any) -> None:  # noqa: ANN401
 
 
 def _wanted(kind: msgspec.inspect.Type) -> str:
-    """Say what a field takes."""
+    """Return what a field takes, in words."""
     match kind:
         case msgspec.inspect.Metadata(type=inner):
             return _wanted(inner)

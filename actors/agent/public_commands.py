@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from actors.agent import lifecycle as law
-from actors.command import Command, Reason, about
-
-if TYPE_CHECKING:
-    from actors.command import Facts
+from actors.public_command import Command, Reason, about
 
 
 class Terminate(Command, frozen=True):
@@ -22,11 +18,6 @@ class Terminate(Command, frozen=True):
 
     reason: Reason = "killed"
     force: Annotated[bool, about("Also while a turn is running, which is interrupted.")] = False
-
-    def meant(self, facts: Facts) -> law.Terminate:
-        """Record that a user asked for it."""
-        del facts
-        return law.Terminate(self.reason, self.force, "user")
 
 
 COMMANDS: Final[tuple[type[Command], ...]] = (Terminate,)
