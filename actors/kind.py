@@ -209,6 +209,11 @@ class Kind:
             self.actor.kind = self
 
     @property
+    def asks_humans(self) -> bool:
+        """Whether its law may have `AskHuman` due."""
+        return self.actor is not None and self.actor.asks_humans
+
+    @property
     def is_root(self) -> bool:
         """Whether a conversation begins with it."""
         return self.single and not self.parents

@@ -6,6 +6,7 @@ a message: its actors replay, settle what is in doubt, and do what is due.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from actors import children
@@ -13,18 +14,18 @@ from actors.operator_log import log as operator
 from actors.session import lifecycle as ask
 from actors.session.kind import KIND as SESSION
 from actors.session.runes import Reopened
+from actors.shell.snapshot_policy import replayed
+from actors.shell.unattended import Unattended, unattended
 from runelog.errors import RunefoldError
-from runelog.replay import replay
-from runelog.rune import Change, kind_of
+from runelog.rune import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from actors.kind import Kinds
-    from actors.session.lifecycle import State
     from actors.shell.conversation import Services
     from runelog.log import Log
-    from runelog.replay import Replayed
+    from runelog.rune import Envelope
     from supervisors.tree import Tree
 
 REOPENED = kind_of(Reopened)
@@ -75,37 +76,50 @@ class Recovery:
             return None
         return children.Reopen(epoch, self._has_outcome(conversation, entities))
 
-    def _session(self, conversation: str) -> Replayed[State]:
-        snapshots = self._log.snapshots
-        law = SESSION.lifecycle
-        return replay(self._log, conversation, law, entity=SESSION.prefix, snapshots=snapshots)
-
     def _has_outcome(self, conversation: str, entities: Collection[str]) -> bool:
         """Return True if something came of the work under way since the last such open."""
-        last = 0
-        for envelope in self._log.stream(conversation, SESSION.prefix):
-            if envelope.kind == REOPENED:
-                last = envelope.event_id
+        root = self._kinds.root(conversation)
+        if root is not SESSION:
+            return False
+        if not replayed(self._log, conversation, root, root.prefix).state.unclean:
+            # None is counted, so that none need be forgiven.
+            return False
+        # Nothing ended since the last open, so that it is not far behind.
+        own = newest_first(self._log, conversation, root.prefix)
+        last = next((each.event_id for each in own if each.kind == REOPENED), 0)
         return any(
-            envelope.event_id > last and envelope.kind in self._progress
+            self._came_further(conversation, entity, last)
             for entity in entities
-            if entity != SESSION.prefix
-            for envelope in self._log.stream(conversation, entity)
+            if entity != root.prefix
         )
+
+    def _came_further(self, conversation: str, entity: str, since: int) -> bool:
+        for envelope in newest_first(self._log, conversation, entity):
+            if envelope.event_id <= since:
+                return False
+            if envelope.kind in self._progress:
+                return True
+        return False
 
     def suspend(self, conversation: str, error: BaseException | None) -> None:
         """Record that a session cannot be kept alive, without an actor of its own."""
         try:
-            state, _, version = self._session(conversation)
+            ctx = unattended(conversation, self._log, self._services, self._kinds)
             # Cut last: half of a secret would not be known for one.
             told = self._services.redactor.text(repr(error))
-            suspend = ask.Suspend(f"error_threshold: {told}"[:500])
-            runes = self._services.decided(SESSION.lifecycle, state, suspend)
-            if runes:
-                change = Change(SESSION.prefix, version, runes, open=False)
-                self._log.append(conversation, [change])
+            suspend = ask.Suspend(f"{ask.ERRORS}: {told}"[:500])
+            Unattended(ctx, SESSION, SESSION.prefix).record(suspend)
         except Exception as worse:  # noqa: BLE001 -- nothing is left that could be done about it
             operator.error("session_not_suspended", conversation=conversation, reason=repr(worse))
+
+
+def newest_first(log: Log, conversation: str, entity: str) -> Iterator[Envelope]:
+    """Yield a stream from its end on, in pieces: what is looked for is mostly among the last."""
+    end, size = log.version(conversation, entity), 16
+    while end:
+        begin = max(end - size, 0)
+        yield from reversed([*islice(log.stream(conversation, entity, begin), end - begin)])
+        end, size = begin, size * 2
 
 
 def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds) -> list[str]:
@@ -120,7 +134,7 @@ def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds
     for entity in {*entities, *roots}:
         kind = kinds.of(entity)
         if kind is not None:
-            states[entity] = replay(log, conversation, kind.lifecycle, entity=entity).state
+            states[entity] = replayed(log, conversation, kind, entity).state
     answers = {
         about: entity
         for name, state in states.items()

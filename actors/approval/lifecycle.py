@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, Never, TypeAlias, assert_never
 import msgspec
 
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
+from actors.calls import Conclude
 from actors.entity import Routing
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
@@ -82,12 +83,6 @@ class Answer(msgspec.Struct, frozen=True):
     now: int
     reason: str = ""
     process: str = ""
-
-
-class Conclude(msgspec.Struct, frozen=True):
-    """The asker goes on, or wants no answer any more."""
-
-    reason: str = ""
 
 
 Command: TypeAlias = Answer | Conclude

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from actors.children import Ended
 from actors.command import Facts, Order
 from actors.commands import Recover, TimeUp
-from actors.entity import Routing
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.shell.conversation import PassiveEntity
@@ -54,6 +52,8 @@ class Shell(Process):
 
     kind: ClassVar[Kind]
     """Set by the kind that has this actor."""
+    asks_humans: ClassVar[bool] = False
+    """Whether its law may have `AskHuman` due."""
 
     def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before replay."""
@@ -300,8 +300,7 @@ class Shell(Process):
             except Refused as refusal:
                 return refusal
             placed: list[Placed] = []
-            after = kind.laid_out(entity, before, runes, placed)
-            placed += self._ended(kind, entity, before, after)
+            kind.laid_out(entity, before, runes, placed)
             if self._commit((), also=placed):
                 return None
         raise _live_lock(self.name)
@@ -318,13 +317,6 @@ class Shell(Process):
         finally:
             self.ctx.drop_passive(entity)
 
-    def _ended(self, kind: Kind, entity: str, before: Any, after: Any) -> list[Placed]:  # noqa: ANN401 -- any law's
-        """Return the rune that tells the root that a child has come to its end."""
-        ctx, law = self.ctx, kind.lifecycle
-        if not ctx.kinds.is_child(kind) or law.is_over(before) or not law.is_over(after):
-            return []
-        return [(Routing(ctx.root.prefix), Ended(entity, after.phase.value))]
-
     def _commit(
         self,
         runes: Sequence[Rune],
@@ -336,21 +328,12 @@ class Shell(Process):
         Without `runes`, it is what is `due` internally that is decided. `also` goes behind them:
         what is decided for entities that cannot.
         """
-        before, ctx, kind = self.state, self.ctx, self.kind
-        stamp = ctx.stamp if kind.lifecycle.enforced else None
-        state, placed, due = kind.cascaded(self.me, before, runes, due, stamp)
-        if also:
-            for at, rune in also:
-                if self.me == at.owner or self.me in at.observers:
-                    state = kind.lifecycle.apply(state, rune)
-            state, more, due = kind.cascaded(self.me, state, (), None, stamp)
-            placed = [*placed, *also, *more]
-        if not placed:
+        before, ctx = self.state, self.ctx
+        decision = Decision(ctx, self, runes, due, also)
+        changes = decision.changes
+        if not changes:
             return True
-        if not kind.lifecycle.table[state.phase]:
-            placed = [*placed, *self._ended(kind, self.me, before, state)]
-        decision = Decision(ctx, self, state, placed)
-        changes, own, index_entry = decision.changes, decision.own, decision.index_entry
+        own, index_entry = decision.own, decision.index_entry
         try:
             # A caller that waits for an answer is told if the log does not take it.
             first = ctx.append(changes, at_once=self._is_asked)
@@ -358,7 +341,7 @@ class Shell(Process):
             self._refold()
             return False
         self.state = after = decision.after
-        self._due = (state, due)
+        self._due = decision.due
         last = first + decision.count - 1
         if own:
             self.version += len(own)
