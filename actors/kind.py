@@ -72,6 +72,11 @@ def _nobody(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
     return {}
 
 
+def _no_limits(_state: Any) -> Mapping[str, float]:  # noqa: ANN401 -- as above
+    """Leave every time-out as it is."""
+    return {}
+
+
 def _whole(state: Any) -> Any:  # noqa: ANN401 -- as above
     """Compare the whole state."""
     return state
@@ -164,6 +169,10 @@ class Kind:
     awake. Given its state, and a way to ask the same of the entities that it waits for."""
     answers: Callable[[Any], Mapping[str, str]] = field(default=_nobody)
     """Which entity answers for an id that is none, such as that of a message."""
+    questions: Callable[[Any], Mapping[str, str]] = field(default=_nobody)
+    """Of a root: which entity asks for each approval that waits for a human, by its id."""
+    limits: Callable[[Any], Mapping[str, float]] = field(default=_no_limits)
+    """Of a root: seconds by `kind.phase`, where its conversation has time-outs of its own."""
     near: Callable[[Any], int | None] = field(default=_no_time)
     """When most of the time has passed that a human has, in nanoseconds: operators are warned."""
     progress: frozenset[type[Rune]] = frozenset()

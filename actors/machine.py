@@ -203,6 +203,7 @@ class Machine(Shell):
             reason=self.ctx.services.redactor.text(effect.reason),
             deadline=self.ctx.services.clock.now() + ANSWER_WITHIN if by is None else by,
             asker=self.me,
+            root=self.ctx.root.prefix,
         )
         runes = [asked, approvals.Awaiting(approval_id=approval_id)]
         state = approval.LIFECYCLE.apply(approval.State(), asked)

@@ -26,8 +26,9 @@ from runelog.rune import check_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from actors.approval.pending import Pending
     from actors.command import Command
-    from actors.session.lifecycle import Pending, State
+    from actors.session.lifecycle import State
     from runefold.handles import Handle
     from runefold.observe.history import History
     from runefold.runtime import Runtime

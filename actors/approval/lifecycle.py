@@ -71,6 +71,8 @@ class State(msgspec.Struct, frozen=True):
     """Whose model asked for the call."""
     asker: str = ""
     """The entity that goes on once it is answered, if that is not a call."""
+    root: str = "session"
+    """The root of the conversation."""
     outcome: str = ""
     """Why it was rejected or aborted; the human's own words go before anybody else's."""
 
@@ -144,7 +146,7 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     replace = msgspec.structs.replace
     match rune:
-        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id, asker):
+        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id, asker, root):
             return replace(
                 state,
                 approval_id=approval_id,
@@ -154,6 +156,7 @@ def evolve(state: State, rune: Rune) -> State:
                 deadline=deadline,
                 agent_id=agent_id,
                 asker=asker,
+                root=root,
             )
         case Approved(_, approver):
             return replace(state, approver=approver, deadline=None)
@@ -171,9 +174,9 @@ def due(_state: State) -> list[Effect]:
 
 
 def route(state: State, rune: Rune) -> Routing:
-    """Say where a rune of an approval belongs: the session lists what waits for a human."""
-    asker = rune.asker if isinstance(rune, Requested) else state.asker
-    observers = (asker, "session") if asker else ("session",)
+    """Say where a rune of an approval belongs: the root lists what waits for a human."""
+    asked = rune if isinstance(rune, Requested) else state
+    observers = (asked.asker, asked.root) if asked.asker else (asked.root,)
     match rune:
         case (
             Requested(approval_id)
@@ -204,5 +207,5 @@ def context(state: State) -> tuple[str | None, str | None]:
 
 
 LIFECYCLE: Final = Lifecycle(
-    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=3
 )

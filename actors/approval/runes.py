@@ -22,6 +22,8 @@ class Requested(Moved, frozen=True, tag="approval.requested"):
     """Whose model asked for the call."""
     asker: str = ""
     """The entity that goes on once it is answered; empty for a call, which decides that itself."""
+    root: str = "session"
+    """The root of the conversation, which lists what waits for a human."""
 
 
 class Awaiting(Moved, frozen=True, tag="approval.awaiting"):

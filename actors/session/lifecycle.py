@@ -27,7 +27,9 @@ from actors import children
 from actors.agent import lifecycle as agent
 from actors.agent import runes as agents
 from actors.agent.runes import AgentConfig
+from actors.approval import pending
 from actors.approval import runes as approvals
+from actors.approval.pending import Pending
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts
@@ -132,17 +134,6 @@ _OVER: Final = frozenset({Phase.CLOSED, Phase.ARCHIVED})
 
 
 # -- state -------------------------------------------------------------------------------------
-
-
-class Pending(msgspec.Struct, frozen=True):
-    """An approval that waits for a human."""
-
-    approval_id: str
-    call_id: str
-    reason: str
-    deadline: int
-    in_doubt: bool = False
-    """Whether it is about a call of which nobody knows what became of it."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -761,12 +752,13 @@ def evolve(state: State, rune: Rune) -> State:
             return _funded(state, rune)
         case budgets.Closed(scope):
             return replace(state, gone=tuple(each for each in state.gone if each != scope))
-        case approvals.Requested():
-            return _asked(state, rune)
-        case approvals.Approved(approval_id) | approvals.Rejected(approval_id):
-            return _asked_no_more(state, approval_id)
-        case approvals.Aborted(approval_id):
-            return _asked_no_more(state, approval_id)
+        case (
+            approvals.Requested()
+            | approvals.Approved()
+            | approvals.Rejected()
+            | approvals.Aborted()
+        ):
+            return replace(state, approvals=pending.evolve(state.approvals, rune))
         case Created(conversation_id, config):
             return replace(state, conversation_id=conversation_id, config=config)
         case Paused(finish=finish):
@@ -853,22 +845,6 @@ def _worked(state: State, rune: turns.ToolsFinished | tools.Result) -> State:
     if isinstance(rune, tools.Result) and rune.status == "unknown":
         state = replace(state, in_doubt=(*state.in_doubt, rune.call_id)[-DOUBTS:])
     return replace(state, unclean=0) if state.unclean else state
-
-
-def _asked(state: State, rune: approvals.Requested) -> State:
-    new = Pending(
-        approval_id=rune.approval_id,
-        call_id=rune.call_id,
-        reason=rune.reason,
-        deadline=rune.deadline,
-        in_doubt=rune.trigger == tools.IN_DOUBT,
-    )
-    return replace(state, approvals=(*state.approvals, new))
-
-
-def _asked_no_more(state: State, approval_id: str) -> State:
-    left = tuple(each for each in state.approvals if each.approval_id != approval_id)
-    return replace(state, approvals=left)
 
 
 def _with_member(state: State, new: Member | None) -> State:

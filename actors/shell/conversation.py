@@ -175,8 +175,6 @@ class ConversationContext:
         self._passive: dict[str, PassiveEntity] = {}
         self._members: dict[str, Member] = {}
         self._unstarted: dict[str, StartingState] = {}
-        self.limits: Mapping[str, float] = {}
-        """Seconds by `lifecycle.phase`, where a session sets time-outs of its own."""
         self.awaited: set[str] = set()
         """Entities whose actors are being started."""
         self._undelivered: dict[str, list[tuple[object, Any]]] = {}
@@ -255,7 +253,8 @@ class ConversationContext:
 
     def stamp(self, law: Lifecycle[Any, Any, Any, Any], state: object, rune: Rune) -> Rune:
         """Put the deadline into a rune that enters a phase with a time-out."""
-        return stamped(law, state, rune, self.services.clock.now(), self.limits)
+        limits = self.root.limits(self._root_state())
+        return stamped(law, state, rune, self.services.clock.now(), limits)
 
     @property
     def root(self) -> Kind:
@@ -271,9 +270,13 @@ class ConversationContext:
 
     def pending(self, asker: str) -> tuple[str, ...]:
         """Return the approvals that an entity has asked for and that wait for an answer."""
-        root = self._members.get(self.root.prefix)
-        waiting = getattr(root.state, "approvals", ()) if root is not None else ()
-        return tuple(each.approval_id for each in waiting if each.call_id == asker)
+        waiting = self.root.questions(self._root_state())
+        return tuple(approval_id for approval_id, by in waiting.items() if by == asker)
+
+    def _root_state(self) -> Any:  # noqa: ANN401 -- of whichever law
+        root = self.root
+        member = self._members.get(root.prefix)
+        return self.replayed(root, root.prefix).state if member is None else member.state
 
     def add_passive(self, entity: str, passive: PassiveEntity) -> None:
         """Keep the state of an entity without an actor of its own."""

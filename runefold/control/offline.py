@@ -127,7 +127,7 @@ class OfflineCommands(Commander):
     def _context(self, session: str) -> ConversationContext:
         check_id(session, "conversation id")
         self.log.conversation(session)
-        if not self.log.version(session, SESSION.name):
+        if not self.log.version(session, self._kinds.root(session).prefix):
             msg = f"{session} is no session"
             raise Refused(msg)
         services = Services(

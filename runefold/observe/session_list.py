@@ -19,8 +19,8 @@ from runelog.rune import SYSTEM, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.approval.pending import Pending
     from actors.kind import Kinds
-    from actors.session.lifecycle import Pending
     from runelog.log import Log
     from runelog.rune import Conversation
 
