@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 from actors.children import ChildGone, NoteRestart
 from actors.operator_log import log as operator
 from actors.process.process import Down, Process, Reason
-from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
+from supervisors.child_spec import Backoff, ChildSpec, ChildType, Flags
 from supervisors.messages import StartChild, StartDynamic
 from supervisors.strategy import AutoShutdown, Restart, Strategy
 from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.ports import Scheduler, Timer
     from actors.process.process import Exit, Ref
     from actors.shell.conversation import ConversationContext
@@ -136,7 +138,7 @@ class ConversationSupervisor:
                 agent,
                 lambda: self._agent(agent),
                 restart=Restart.TEMPORARY,
-                type=Kind.SUPERVISOR,
+                type=ChildType.SUPERVISOR,
             )
             self.supervisor.notify(StartChild(spec))
 
@@ -157,7 +159,7 @@ class ConversationSupervisor:
             on_restart=self._restarted,
         )
         self._agents[agent] = supervisor.ref
-        supervisor.watch(lambda down: self._given_up(agent, down))
+        supervisor.watch(self._on_lane(lambda down: self._given_up(agent, down)))
         for request in self._waiting.pop(agent, ()):
             supervisor.ref.notify(request)
         return supervisor
@@ -186,8 +188,19 @@ class ConversationSupervisor:
             # No other actor replaces one that could not even start.
             self.ctx.awaited.discard(entity)
 
-        shell.watch(ended)
+        shell.watch(self._on_lane(ended))
         return shell
+
+    def _on_lane(self, ended: Callable[[Down], None]) -> Callable[[Down], None]:
+        """Have the end of an actor seen to on the lane, also if another thread killed it."""
+
+        def told(down: Down) -> None:
+            if down.exit.reason is Reason.KILLED:
+                self.ctx.lane.run(lambda: ended(down))
+            else:
+                ended(down)
+
+        return told
 
     def _retire(self, agent: str) -> None:
         """Stop the supervisor of an agent that has ended, once none of its actors is left."""

@@ -20,7 +20,7 @@ from actors.scheduling.clock import SECOND
 from actors.shell.conversation import ConversationContext, Services
 from actors.shell.write_buffer import Overtaken
 from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
-from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
+from supervisors.child_spec import ChildSpec, ChildType, Flags, Shutdown
 from supervisors.conversation_supervisor import ConversationSupervisor, Gone
 from supervisors.errors import NotDone, Why
 from supervisors.messages import StartDynamic
@@ -77,7 +77,7 @@ class Tree:
                     "session",
                     self._make_supervisor,
                     restart=Restart.TEMPORARY,
-                    type=Kind.SUPERVISOR,
+                    type=ChildType.SUPERVISOR,
                 )
             ],
             Flags(strategy=Strategy.SIMPLE_ONE_FOR_ONE),
@@ -91,7 +91,7 @@ class Tree:
                     "sessions",
                     lambda: self._sessions,
                     restart=Restart.TEMPORARY,
-                    type=Kind.SUPERVISOR,
+                    type=ChildType.SUPERVISOR,
                     shutdown=Shutdown.INFINITY,
                 )
             ],

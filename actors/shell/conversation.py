@@ -46,7 +46,7 @@ class StartingState(NamedTuple):
     """The runes themselves, if the entity was just born in this process."""
 
 
-class Member(Protocol):
+class LiveActor(Protocol):
     """A live actor of the conversation, as the others see it."""
 
     def hear(self, event_id: int, rune: Rune) -> None:
@@ -72,7 +72,7 @@ class Member(Protocol):
         """Make it check what is due."""
         ...
 
-    def missed(self, entity: str) -> None:
+    def resend_to(self, entity: str) -> None:
         """Do again what is under way about an entity whose actor begins anew."""
         ...
 
@@ -173,7 +173,7 @@ class ConversationContext:
         self.close: Callable[[], None] = _nothing
         """Stops all actors and starts no more; set by the conversation's supervisor."""
         self._passive: dict[str, PassiveEntity] = {}
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, LiveActor] = {}
         self._unstarted: dict[str, StartingState] = {}
         self.awaited: set[str] = set()
         """Entities whose actors are being started."""
@@ -194,7 +194,7 @@ class ConversationContext:
 
     # -- actors and entities ------------------------------------------------------------------
 
-    def join(self, entity: str, member: Member) -> None:
+    def join(self, entity: str, member: LiveActor) -> None:
         """Register an actor: from now on it hears what its entity observes."""
         self._members[entity] = member
         self.awaited.discard(entity)
@@ -204,13 +204,13 @@ class ConversationContext:
             # Messages to the actor that it replaces may be lost: others send them again.
             for name, other in [*self._members.items()]:
                 if name != entity:
-                    other.missed(entity)
+                    other.resend_to(entity)
 
     def __contains__(self, entity: str) -> bool:
         """Return True if an entity has a live actor."""
         return entity in self._members
 
-    def leave(self, entity: str, member: Member) -> bool:
+    def leave(self, entity: str, member: LiveActor) -> bool:
         """Unregister an actor; return False if it was not registered, or was replaced already."""
         if self._members.get(entity) is not member:
             return False
@@ -242,10 +242,10 @@ class ConversationContext:
         return self._unstarted.pop(entity, None)
 
     def passive(self, entity: str) -> PassiveEntity:
-        """Return the present state of an entity without an actor of its own."""
+        """Return the present state of an entity without an actor, or whose actors kept crashing."""
         passive = self._passive.get(entity)
         if passive is None:
-            kind = self.kinds.passive(entity)
+            kind = self.kinds.of(entity)
             assert kind is not None, entity
             found = self.replayed(kind, entity)
             passive = self._passive[entity] = PassiveEntity(kind, found.state, found.version)

@@ -68,7 +68,7 @@ class Root(Shell):
         """Understand that a child could not be kept alive: its own law writes its end."""
         match message:
             case ChildGone(child, error):
-                self.stand_in(child, Abandon(error))
+                self.decide_for_dead(child, Abandon(error))
                 return None
             case Forward():
                 return None

@@ -7,7 +7,7 @@ understood as a command, and how an effect is performed.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,6 @@ from actors.command import Facts, Order
 from actors.commands import Recover, TimeUp
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
-from actors.shell.conversation import PassiveEntity
 from actors.shell.decision import Decision
 from actors.shell.transition_log import TransitionLog, forget_logged, warn_time_short
 from runelog.errors import Refused, WrongVersion
@@ -41,6 +40,12 @@ class Wake:
 
 
 WAKE = Wake()
+
+
+class RetryEffect(NamedTuple):
+    """Perform an effect again, if it is still due: a pause is over."""
+
+    effect: msgspec.Struct
 
 
 def _live_lock(name: str) -> AssertionError:
@@ -97,11 +102,11 @@ class Shell(Process):
         """Do what is due. It is not asked for again while it stays due."""
         raise NotImplementedError
 
-    def ahead(self) -> list[Rune]:
+    def runes_before(self) -> list[Rune]:
         """Return what has happened already and goes into the log before the next decision."""
         return []
 
-    def believed(self, rune: Rune) -> None:
+    def on_folded(self, rune: Rune) -> None:
         """Take notice of a rune that was folded here and now, not in a replay."""
 
     def near(self) -> int | None:
@@ -181,7 +186,9 @@ class Shell(Process):
             self._in_doubt = False
             self._settle_doubts()
         refusal: Refused | None = None
-        if message is not WAKE:
+        if isinstance(message, RetryEffect):
+            self._under_way.discard(message.effect)
+        elif message is not WAKE:
             if isinstance(message, TimeUp):
                 message = self._if_due(message)
             command = self.understand(message) if message is not None else None
@@ -223,14 +230,14 @@ class Shell(Process):
                 self.event = event_id
                 if tells:
                     self._log_transitions(before, (rune,))
-                self.believed(rune)
+                self.on_folded(rune)
 
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
-        """Call `believed` for runes that were just folded, and log their transitions."""
+        """Call `on_folded` for runes that were just folded, and log their transitions."""
         if is_info_enabled():
             self._log_transitions(before, runes)
         for rune in runes:
-            self.believed(rune)
+            self.on_folded(rune)
 
     def _log_transitions(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
         TransitionLog(self.ctx, self.kind, self.me).log_runes(
@@ -276,8 +283,8 @@ class Shell(Process):
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal
-            if runes and (ahead := self.ahead()):
-                runes = [*ahead, *runes]
+            if runes and (before := self.runes_before()):
+                runes = [*before, *runes]
             if self._commit(runes, also=births if runes else ()):
                 return None
         raise _live_lock(self.name)
@@ -305,13 +312,10 @@ class Shell(Process):
                 return None
         raise _live_lock(self.name)
 
-    def stand_in(self, entity: str, command: object) -> Refused | None:
-        """Have an entity's law decide although its actors cannot; return the refusal if it does."""
-        kind = self.ctx.kinds.of(entity)
-        if kind is None or not self.ctx.exists(entity):
+    def decide_for_dead(self, entity: str, command: object) -> Refused | None:
+        """Have the law of an entity decide whose actors kept crashing; return its refusal."""
+        if not self.ctx.exists(entity):
             return Refused(f"{self.ctx.conversation} has no entity {entity}")
-        found = self.ctx.replayed(kind, entity)
-        self.ctx.add_passive(entity, PassiveEntity(kind, found.state, found.version))
         try:
             return self.decide_for(entity, command)
         finally:
@@ -421,20 +425,19 @@ class Shell(Process):
         """Return the entities that run for it and only wait for a human; they can be resumed."""
         return ()
 
-    def missed(self, entity: str) -> None:
+    def resend_to(self, entity: str) -> None:
         """Do again what is under way about an entity whose actor begins anew.
 
         It may not know of it; if it does, it takes no harm.
         """
-        again = {effect for effect in self._under_way if entity in msgspec.structs.astuple(effect)}
-        if again:
-            self._under_way -= again
+        found = {effect for effect in self._under_way if entity in msgspec.structs.astuple(effect)}
+        if found:
+            self._under_way -= found
             self.wake()
 
-    def again(self, effect: msgspec.Struct) -> None:
-        """Forget that an effect is under way: if it is still due, it is performed again."""
-        self._under_way.discard(effect)
-        self.wake()
+    def retry_effect(self, effect: msgspec.Struct, pause: int) -> None:
+        """Perform an effect again after a pause, in nanoseconds, if it is still due then."""
+        self.later(self.ctx.services.clock.now() + pause, lambda _now: RetryEffect(effect))
 
     def _arm(self) -> None:
         state, when = self._until

@@ -166,6 +166,7 @@ def test_a_child_whose_actors_kept_crashing_takes_its_question_with_it() -> None
     scene.stage.runtime.ask(CONVERSATION, ChildGone(ME, "crashed"))
     scene.stage.run()
 
+    assert "session.child_restarted" not in scene.kinds()
     scene.assert_over("")
 
 

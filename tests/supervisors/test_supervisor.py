@@ -9,7 +9,7 @@ import pytest
 from actors.errors import Crashed, Dead, Overloaded, StartFailed
 from actors.process.process import KILLED, SHUTDOWN, Exit, Reason
 from runelog.errors import Refused
-from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
+from supervisors.child_spec import Backoff, ChildSpec, ChildType, Flags
 from supervisors.errors import BadSpec, ChildNotStarted, NameTaken, NotDone, Why
 from supervisors.messages import (
     CountChildren,
@@ -75,7 +75,7 @@ def test_a_subtree_that_failed_to_start_is_gone_before_it_is_tried_again(manual:
         return manual.supervisor(manual.spec("x"), second, name="s", registry=registry)
 
     flags = Flags(intensity=2)
-    top = manual.supervisor(ChildSpec("s", inner, type=Kind.SUPERVISOR), flags=flags).launch()
+    top = manual.supervisor(ChildSpec("s", inner, type=ChildType.SUPERVISOR), flags=flags).launch()
     broken[0] = True
     manual.ask(top, Look())[0].ref.kill()
     manual.scheduler.run()
