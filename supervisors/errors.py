@@ -69,7 +69,3 @@ class ChildNotStarted(StartFailed):
         """Name the child."""
         super().__init__(f"its child {child} could not start: {error}")
         self.child = child
-
-
-class NameTaken(Refused):
-    """Another live actor is registered under this id."""

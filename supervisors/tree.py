@@ -25,7 +25,6 @@ from supervisors.conversation_supervisor import ConversationSupervisor, Gone
 from supervisors.errors import NotDone, Why
 from supervisors.messages import StartDynamic
 from supervisors.passivation import IDLE_AFTER, Passivator
-from supervisors.registry import Registry
 from supervisors.strategy import Restart, Strategy
 from supervisors.supervisor import Supervisor
 
@@ -66,7 +65,6 @@ class Tree:
         self._closed = False
         services.mail.carried_by(self.post)
         self._passivator = Passivator(log, services, kinds, idle_after, self._wake_soon)
-        self.registry = Registry()
         scheduler, clock = services.scheduler, services.clock
         self._sessions = Supervisor(
             "sessions",
@@ -214,7 +212,7 @@ class Tree:
             with self._lock:
                 self._first_messages.setdefault(conversation, []).append((first_message, None))
         for _ in range(_TRIES):
-            self.registry.ensure(conversation, lambda: self._start(conversation))
+            self._start(conversation)
             found = self.running(conversation)
             if found is not None:
                 return found
