@@ -17,7 +17,7 @@ from actors.command import Commands
 from actors.entity import Routing
 from runelog.codec import Codec
 from runelog.errors import Refused
-from runelog.lifecycle import targets
+from runelog.lifecycle import step, targets
 from runelog.rune import is_id, kind_of
 
 if TYPE_CHECKING:
@@ -239,14 +239,22 @@ class Kind:
         return frozenset(rune for rune, to in found.items() if rune in own and to <= terminal)
 
     @property
-    def family(self) -> str:
-        """The part before the dot in the kinds of its own runes, its lifecycle's name as a rule."""
-        return kind_of(self.runes[0]).partition(".")[0]
-
-    @property
     def name(self) -> str:
         """The lifecycle's name."""
         return self.lifecycle.name
+
+    def moved(self, phase: StrEnum, rune: Rune) -> StrEnum | None:
+        """Return the phase that a rune leads to; None if it is none that moves such an entity.
+
+        Raise `IllegalTransition` if it is, and the phase does not allow it.
+        """
+        law, cls = self.lifecycle, type(rune)
+        if cls not in law.runes or cls in self.pieces:
+            return None
+        if cls not in law.table[phase] and cls in law.observed:
+            return None
+        found: StrEnum = step(law.table, phase, rune, of=law.name)
+        return found
 
     def cascade(
         self,

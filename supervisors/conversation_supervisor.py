@@ -13,12 +13,11 @@ agent and no other. A conversation whose session keeps crashing is stopped, and 
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from actors.children import ChildGone, NoteRestart
 from actors.operator_log import log as operator
-from actors.process.process import Down, Process, Reason
+from actors.process.process import Answer, Down, Process, Reason
 from supervisors.child_spec import Backoff, ChildSpec, ChildType, Flags
 from supervisors.messages import StartChild, StartDynamic
 from supervisors.strategy import AutoShutdown, Restart, Strategy
@@ -59,7 +58,8 @@ class ConversationSupervisor:
         self.session: Ref
         """The session's actor, or the last one if it is being restarted."""
         self.supervisor: Ref
-        self.gone: Gone
+        self.gone: Answer
+        """Answered when all actors have ended."""
         self.idle_check: Timer | None = None
         """The timer of the next check whether the conversation can be passivated."""
 
@@ -79,7 +79,7 @@ class ConversationSupervisor:
             chance=services.chance,
             on_restart=self._restarted,
         )
-        self.supervisor, self.gone = supervisor.ref, Gone(supervisor)
+        self.supervisor, self.gone = supervisor.ref, end_of(supervisor)
         return supervisor
 
     def stop(self) -> None:
@@ -247,18 +247,8 @@ MAX_REASON = 500
 """Characters of an error that are recorded."""
 
 
-class Gone:
-    """The end of an actor, to wait for."""
-
-    def __init__(self, process: Process) -> None:
-        """Wait for this one."""
-        self._event = threading.Event()
-        process.watch(lambda _: self._event.set())
-
-    def is_there(self) -> bool:
-        """Return True if it has come."""
-        return self._event.is_set()
-
-    def wait(self, timeout: float | None) -> bool:
-        """Wait until it has come; return True if it has."""
-        return self._event.wait(timeout)
+def end_of(process: Process) -> Answer:
+    """Return what is answered when an actor has ended."""
+    end = Answer()
+    process.watch(lambda _down: end.set())
+    return end

@@ -21,7 +21,7 @@ from actors.shell.conversation import ConversationContext, Services
 from actors.shell.write_buffer import Overtaken
 from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
 from supervisors.child_spec import ChildSpec, ChildType, Flags, Shutdown
-from supervisors.conversation_supervisor import ConversationSupervisor, Gone
+from supervisors.conversation_supervisor import ConversationSupervisor, end_of
 from supervisors.errors import NotDone, Why
 from supervisors.messages import StartDynamic
 from supervisors.passivation import IDLE_AFTER, Passivator
@@ -94,7 +94,7 @@ class Tree:
                 )
             ],
         )
-        self._over = Gone(self.top)
+        self._over = end_of(self.top)
         self.top.launch()
 
     def _make_supervisor(self, conversation: str) -> Process:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actors.errors import Dead
 from actors.operator_log import log as operator
+from actors.process.ref import log_dead_letter
 from actors.redaction.redactor import DEFAULT
 from actors.shell.admission import AdmissionGate
 from actors.shell.mail import Mail
@@ -221,7 +222,7 @@ class ConversationContext:
         """Fail the messages that wait for an entity's actor: it will not be started."""
         self.awaited.discard(entity)
         for message, reply_to in self._undelivered.pop(entity, ()):
-            operator.debug("dead_letter", actor=entity, what=type(message).__name__)
+            log_dead_letter(f"{self.conversation}/{entity}", message)
             if reply_to is not None:
                 reply_to.fail(Dead(f"{entity} could not be kept alive"))
 
@@ -234,7 +235,7 @@ class ConversationContext:
         if entity in self.awaited:
             self._undelivered.setdefault(entity, []).append((message, reply_to))
             return True
-        operator.debug("dead_letter", actor=entity, what=type(message).__name__)
+        log_dead_letter(f"{self.conversation}/{entity}", message)
         return False
 
     def take_unstarted(self, entity: str) -> StartingState | None:

@@ -9,7 +9,7 @@ from actors.children import Ended
 from actors.entity import Routing
 from actors.operator_log import is_info_enabled
 from actors.shell.conversation import PassiveEntity, StartingState
-from actors.shell.transition_log import TransitionLog
+from actors.shell.transition_log import log_runes
 from runelog.rune import Change
 
 if TYPE_CHECKING:
@@ -346,6 +346,4 @@ class Decision:
         if len(other.kind.lifecycle.table) == 1:
             return
         agent = other.kind.context(other.state)[0]
-        TransitionLog(self._ctx, other.kind, other.name).log_runes(
-            before.phase, other.runes, agent, last
-        )
+        log_runes(self._ctx, other.kind, other.name, before.phase, other.runes, agent, last)

@@ -16,7 +16,12 @@ from actors.commands import Recover, TimeUp
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.shell.decision import Decision
-from actors.shell.transition_log import TransitionLog, forget_logged, warn_time_short
+from actors.shell.transition_log import (
+    forget_logged,
+    log_replayed,
+    log_runes,
+    warn_time_short,
+)
 from runelog.errors import Refused, WrongVersion
 
 if TYPE_CHECKING:
@@ -133,7 +138,7 @@ class Shell(Process):
         if self.replayed:
             # The last actor of an entity that is over has logged all of it.
             if not self.kind.lifecycle.is_over(self.state):
-                TransitionLog(self.ctx, self.kind, self.me).log_missed(self._agent, self.event)
+                log_replayed(self.ctx, self.kind, self.me, self._agent, self.event)
         else:
             self._believe(self.kind.lifecycle.initial, runes)
             is_open = self.kind.is_open(self.state)
@@ -240,9 +245,7 @@ class Shell(Process):
             self.on_folded(rune)
 
     def _log_transitions(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
-        TransitionLog(self.ctx, self.kind, self.me).log_runes(
-            before.phase, runes, self._agent, self.event
-        )
+        log_runes(self.ctx, self.kind, self.me, before.phase, runes, self._agent, self.event)
 
     @property
     def _agent(self) -> str | None:
