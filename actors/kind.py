@@ -67,7 +67,7 @@ def _no_time(_state: Any) -> None:  # noqa: ANN401 -- as above
     """Have no time that could run short."""
 
 
-def _nobody(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
+def _no_entities(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
     """Answer for nothing."""
     return {}
 
@@ -167,9 +167,9 @@ class Kind:
     waits_for_human: Callable[[Any, Waits], bool] = field(default=_never)
     """Whether an entity with work left only waits for a human: no mishap, and no reason to stay
     awake. Given its state, and a way to ask the same of the entities that it waits for."""
-    answers: Callable[[Any], Mapping[str, str]] = field(default=_nobody)
+    answers: Callable[[Any], Mapping[str, str]] = field(default=_no_entities)
     """Which entity answers for an id that is none, such as that of a message."""
-    questions: Callable[[Any], Mapping[str, str]] = field(default=_nobody)
+    questions: Callable[[Any], Mapping[str, str]] = field(default=_no_entities)
     """Of a root: which entity asks for each approval that waits for a human, by its id."""
     limits: Callable[[Any], Mapping[str, float]] = field(default=_no_limits)
     """Of a root: seconds by `kind.phase`, where its conversation has time-outs of its own."""
@@ -266,10 +266,10 @@ class Kind:
 
         What was decided for others is folded only if `me` observes it, as in a replay.
         """
-        state, placed, _ = self.cascaded(me, state, runes)
+        state, placed, _ = self.fold_and_decide(me, state, runes)
         return state, [rune for _, rune in placed]
 
-    def cascaded(
+    def fold_and_decide(
         self,
         me: str,
         state: Any,  # noqa: ANN401 -- of whichever lifecycle
@@ -277,17 +277,17 @@ class Kind:
         due: Sequence[Any] | None = None,
         stamp: Stamp | None = None,
     ) -> tuple[Any, list[Placed], Sequence[Any]]:
-        """Do as `cascade`; say where each rune belongs and what is due in the end as well.
+        """Fold `runes`, then decide what is due internally, until nothing is.
 
-        Both are known on the way, and to find them out once more costs time. So does what is due
-        in `state`: a caller that knows it passes it, if there are no `runes`. `stamp` puts
+        Return the state, every rune with where it belongs, and what is due in the end. A caller
+        that knows what is `due` in `state` passes it, if there are no `runes`. `stamp` puts
         deadlines into runes that enter a phase with a time-out.
         """
         placed: list[Placed] = []
         lifecycle, internal = self.lifecycle, self.internal
         for _ in range(_PATIENCE):
             if runes:
-                state = self.laid_out(me, state, runes, placed, stamp)
+                state = self.fold_and_route(me, state, runes, placed, stamp)
                 due = None
             if due is None:
                 due = lifecycle.due(state)
@@ -310,9 +310,9 @@ class Kind:
         runes: Sequence[Rune],
     ) -> Any:  # noqa: ANN401 -- as above
         """Return the state after those of `runes` that are in this entity's own stream."""
-        return self.laid_out(me, state, runes, [])
+        return self.fold_and_route(me, state, runes, [])
 
-    def laid_out(
+    def fold_and_route(
         self,
         me: str,
         state: Any,  # noqa: ANN401 -- as above
@@ -320,7 +320,7 @@ class Kind:
         placed: list[Placed],
         stamp: Stamp | None = None,
     ) -> Any:  # noqa: ANN401 -- as above
-        """Do as `folded`, and add all of the runes to those that are `placed`."""
+        """Fold runes as in a replay; add each to `placed`, with where it belongs."""
         route, lifecycle = self.route, self.lifecycle
         for each in runes:
             rune = each

@@ -25,7 +25,7 @@ class BadSpec(Refused):
 
     @classmethod
     def of_supervisor(cls, field: str, detail: str, why: str) -> BadSpec:
-        """Say that it is the supervisor itself."""
+        """Name the supervisor itself."""
         return cls("supervisor", field, detail, why)
 
 

@@ -258,7 +258,7 @@ class Tree:
         If the session ends before it answers, it is asked again, unless `before` has the answer.
         However often it sleeps meanwhile, `timeout` is for all of it. If it has `promised` to
         answer, it is not asked as long as it lives. Unless it is to `wake` it, one that has gone
-        to sleep meanwhile is asked again when somebody else has woken it.
+        to sleep meanwhile is asked again when another caller has woken it.
         """
         clock, scheduler = self.services.clock, self.services.scheduler
         until = None if timeout is None else clock.now() + round(timeout * SECOND)

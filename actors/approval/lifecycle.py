@@ -74,7 +74,7 @@ class State(msgspec.Struct, frozen=True):
     root: str = "session"
     """The root of the conversation."""
     outcome: str = ""
-    """Why it was rejected or aborted; the human's own words go before anybody else's."""
+    """Why it was rejected or aborted; the human's own words come first."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -193,12 +193,12 @@ def route(state: State, rune: Rune) -> Routing:
 
 
 def is_open(_state: State) -> bool:
-    """Say that nothing is left to do: the call that waits for it is what a restart sees to."""
+    """Return False: a restart resumes its asker, which is open by itself."""
     return False
 
 
 def deadline(_state: State) -> None:
-    """Say that it need not be looked at: its asker has the same deadline, and withdraws it."""
+    """Return None: its asker has the same deadline, and withdraws it."""
 
 
 def context(state: State) -> tuple[str | None, str | None]:

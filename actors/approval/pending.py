@@ -22,7 +22,7 @@ class Pending(msgspec.Struct, frozen=True):
     reason: str
     deadline: int
     in_doubt: bool = False
-    """Whether it is about a call of which nobody knows what became of it."""
+    """Whether it is about a call whose outcome is not known."""
 
 
 def evolve(pending: tuple[Pending, ...], rune: Rune) -> tuple[Pending, ...]:

@@ -93,14 +93,14 @@ class Decision:
         stamp = ctx.stamp if kind.lifecycle.enforced else None
         placed: list[Placed] = []
         if cascade:
-            state, placed, due = kind.cascaded(me, author.state, runes, due, stamp)
+            state, placed, due = kind.fold_and_decide(me, author.state, runes, due, stamp)
         else:
-            state, due = kind.laid_out(me, author.state, runes, placed, stamp), ()
+            state, due = kind.fold_and_route(me, author.state, runes, placed, stamp), ()
         if also:
             for at, rune in also:
                 if me == at.owner or me in at.observers:
                     state = kind.lifecycle.apply(state, rune)
-            state, more, due = kind.cascaded(me, state, (), None, stamp)
+            state, more, due = kind.fold_and_decide(me, state, (), None, stamp)
             placed = [*placed, *also, *more]
         self.due = (state, due)
         """The state after the cascade, and what is due in it."""
@@ -222,7 +222,7 @@ class Decision:
         # Checked first because mostly nothing is due.
         if kind.internal and (due := kind.lifecycle.due(other.state)):
             stamp = self._ctx.stamp if kind.lifecycle.enforced else None
-            self._lay_out(kind.cascaded(other.name, other.state, (), due, stamp)[1])
+            self._lay_out(kind.fold_and_decide(other.name, other.state, (), due, stamp)[1])
         passive = other.passive
         before = kind.lifecycle.initial if passive is None else passive.state
         self._settle(kind, other.name, before, other.state)
@@ -252,7 +252,7 @@ class Decision:
         found = self._others.get(approval_id) or self._ctx.passive(approval_id)
         placed: list[Placed] = []
         runes = found.kind.lifecycle.decide(found.state, Conclude("no longer wanted"))
-        found.kind.laid_out(approval_id, found.state, runes, placed)
+        found.kind.fold_and_route(approval_id, found.state, runes, placed)
         self._lay_out(placed)
 
     # -- index entries ------------------------------------------------------------------------

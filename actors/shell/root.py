@@ -191,7 +191,7 @@ class Root(Shell):
                 if not runes or type(runes[0]) not in kind.births:
                     name = type(order.command).__name__
                     return Refused(f"{kind.name}: {name} does not begin one; use another command")
-                kind.laid_out(order.child, initial, runes, births)
+                kind.fold_and_route(order.child, initial, runes, births)
             adopt = Adopt(
                 order.child,
                 kind.name,

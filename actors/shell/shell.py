@@ -170,7 +170,7 @@ class Shell(Process):
         self.wake()
 
     def wake(self) -> None:
-        """Have it look what is due; once is enough."""
+        """Queue one check of what is due, unless one is queued already."""
         if not self._woken:
             self._woken = True
             self.deliver(WAKE, limited=False)
@@ -310,7 +310,7 @@ class Shell(Process):
             except Refused as refusal:
                 return refusal
             placed: list[Placed] = []
-            kind.laid_out(entity, before, runes, placed)
+            kind.fold_and_route(entity, before, runes, placed)
             if self._commit((), also=placed):
                 return None
         raise _live_lock(self.name)
