@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from actors.command import Command
-    from actors.kind import Kinds
+    from actors.kind import Kind, Kinds
     from actors.ports import Clock
     from actors.session.lifecycle import State
     from actors.shell.conversation import ConversationContext

@@ -205,6 +205,25 @@ def test_a_question_outlives_the_process(conversation: str) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize(("answer", "result"), [(Approve("ann"), "yes"), (Deny("ann"), "no")])
+def test_a_machine_is_answered_offline(conversation: str, answer: Command, result: str) -> None:
+    """The answer is recorded, and its law goes on with it when a runtime opens the log."""
+    scene = Scene(conversation)
+    scene.do(Begin("tea"), Ask())
+    offline = scene.away()
+    before = scene.kinds()
+    offline.do(conversation, answer, ME)
+    recorded = scene.kinds()[len(before) :]
+    with pytest.raises(Refused, match="favour_1 asks for no approval now"):
+        offline.do(conversation, answer, ME)
+    scene.back()
+
+    assert recorded == ["approval.approved" if result == "yes" else "approval.rejected"]
+    assert scene.state(ME).result == result
+    scene.assert_over(result)
+
+
+@BOTH
 def test_a_call_of_a_machine_is_approved_wherever_it_lives(conversation: str) -> None:
     """The root of its conversation lists it, be it a session or not."""
     scene = Scene(conversation)
