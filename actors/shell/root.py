@@ -49,12 +49,6 @@ class Echo(NamedTuple):
     """The error why it has not recorded it, or anything else if it has."""
 
 
-class Again(NamedTuple):
-    """The pause is over: tell the other conversation again."""
-
-    effect: ReportEnd
-
-
 class Root(Shell):
     """The first entity of a conversation, with the table of its children."""
 
@@ -76,9 +70,6 @@ class Root(Shell):
                 return self._ask_for(message)
             case Echo(effect, said):
                 return self._hear_of_report(effect, said)
-            case Again(effect):
-                self.again(effect)
-                return None
             case _:
                 return super().understand(message)
 
@@ -243,8 +234,7 @@ class Root(Shell):
     def _hear_of_report(self, effect: ReportEnd, said: object) -> NoteReport | None:
         """Take note that an end was recorded, or that there is nothing left to record it in."""
         if isinstance(said, Exception) and not isinstance(said, Refused | UnknownConversation):
-            when = self.ctx.services.clock.now() + REPORT_AGAIN
-            self.later(when, lambda _: Again(effect))
+            self.retry_effect(effect, REPORT_AGAIN)
             return None
         return NoteReport(effect.child)
 
