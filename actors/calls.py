@@ -62,6 +62,12 @@ class AskHuman(msgspec.Struct, frozen=True):
         return _id("apr", conversation, entity, self.key)
 
 
+class Conclude(msgspec.Struct, frozen=True):
+    """Tell an approval that its asker goes on, or wants no answer any more."""
+
+    reason: str = ""
+
+
 class Request(msgspec.Struct, frozen=True):
     """Ask another conversation to begin an entity. Due until `request.answered` is observed.
 

@@ -17,7 +17,7 @@ from actors.entity import Routing
 from actors.public_command import Commands
 from runelog.codec import Codec
 from runelog.errors import Refused
-from runelog.lifecycle import targets
+from runelog.lifecycle import step, targets
 from runelog.rune import is_id, kind_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,12 @@ def _no_time(_state: Any) -> None:  # noqa: ANN401 -- as above
 
 
 def _none(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
-    """Stand for no other id."""
+    """Name no entity."""
+    return {}
+
+
+def _no_limits(_state: Any) -> Mapping[str, float]:  # noqa: ANN401 -- as above
+    """Leave every time-out as it is."""
     return {}
 
 
@@ -177,6 +182,10 @@ class Kind:
     awake. Given its state, and a way to ask the same of the entities that it waits for."""
     stands_for: Callable[[Any], Mapping[str, str]] = field(default=_none)
     """Which entity answers for an id that is none, such as that of a message."""
+    questions: Callable[[Any], Mapping[str, str]] = field(default=_none)
+    """Of a root: which entity asks for each approval that waits for a human, by its id."""
+    limits: Callable[[Any], Mapping[str, float]] = field(default=_no_limits)
+    """Of a root: seconds by `kind.phase`, where its conversation has time-outs of its own."""
     progress: frozenset[type[Rune]] = frozenset()
     """Runes that show that something has come of an open, whatever crashed since."""
 
@@ -225,6 +234,11 @@ class Kind:
             object.__setattr__(self, "actor", own)
 
     @property
+    def asks_humans(self) -> bool:
+        """Whether its law may have `AskHuman` due."""
+        return self.actor is not None and self.actor.asks_humans
+
+    @property
     def is_root(self) -> bool:
         """Whether a conversation begins with it."""
         return self.single and not self.parents
@@ -241,16 +255,24 @@ class Kind:
         return frozenset(rune for rune, to in found.items() if rune in own and to <= terminal)
 
     @property
-    def family(self) -> str:
-        """The part before the dot in the kinds of its own runes, its lifecycle's name as a rule."""
-        return kind_of(self.runes[0]).partition(".")[0]
-
-    @property
     def name(self) -> str:
         """The lifecycle's name."""
         return self.lifecycle.name
 
-    def fold_with_internal(
+    def moved(self, phase: StrEnum, rune: Rune) -> StrEnum | None:
+        """Return the phase that a rune leads to; None if it is none that moves such an entity.
+
+        Raise `IllegalTransition` if it is, and the phase does not allow it.
+        """
+        law, cls = self.lifecycle, type(rune)
+        if cls not in law.runes or cls in self.pieces:
+            return None
+        if cls not in law.table[phase] and cls in law.observed:
+            return None
+        found: StrEnum = step(law.table, phase, rune, of=law.name)
+        return found
+
+    def fold_and_decide(
         self,
         me: str,
         state: Any,  # noqa: ANN401 -- of whichever lifecycle
@@ -258,18 +280,17 @@ class Kind:
         due: Sequence[Any] | None = None,
         stamp: Stamp | None = None,
     ) -> tuple[Any, list[Placed], Sequence[Any]]:
-        """Fold `runes` and everything internal that is then due.
+        """Fold `runes`, then decide what is due internally, until nothing is.
 
-        Returns the state, all runes with where each belongs, and what is due in the end: both are
-        known on the way, and to find them out once more costs time. So does what is due in `state`:
-        a caller that knows it passes it, if there are no `runes`. `stamp` puts deadlines into runes
-        that enter a phase with a time-out.
+        Return the state, every rune with where it belongs, and what is due in the end. A caller
+        that knows what is `due` in `state` passes it, if there are no `runes`. `stamp` puts
+        deadlines into runes that enter a phase with a time-out.
         """
         placed: list[Placed] = []
         lifecycle, internal = self.lifecycle, self.internal
         for _ in range(_MOST_INTERNAL):
             if runes:
-                state = self.fold_routed(me, state, runes, placed, stamp)
+                state = self.fold_and_route(me, state, runes, placed, stamp)
                 due = None
             if due is None:
                 due = lifecycle.due(state)
@@ -285,7 +306,7 @@ class Kind:
         msg = f"{self.name}: what is due internally does not come to an end"
         raise AssertionError(msg)
 
-    def fold_routed(
+    def fold_and_route(
         self,
         me: str,
         state: Any,  # noqa: ANN401 -- as above

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
 from actors.budget import lifecycle as ledger
-from actors.calls import AskHuman, CallTool, Request, StopCall, StopRequest
+from actors.calls import AskHuman, CallTool, Conclude, Request, StopCall, StopRequest
 from actors.common_commands import Cancel
 from actors.entity import Routing
 from actors.model.runes import AskedCall
@@ -57,6 +57,8 @@ def human_answer(command: Approve | Deny, now: int, process: str = "") -> approv
 
 class Machine(Shell):
     """An entity whose law may have `CallTool`, `StopCall` and `AskHuman` due."""
+
+    asks_humans = True
 
     def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before anything is asked."""
@@ -201,6 +203,7 @@ class Machine(Shell):
             reason=self.ctx.services.redactor.text(effect.reason),
             deadline=self.ctx.services.clock.now() + ANSWER_WITHIN if by is None else by,
             asker=self.me,
+            root=self.ctx.root.prefix,
         )
         runes = [asked, approvals.Awaiting(approval_id=approval_id)]
         state = approval.LIFECYCLE.apply(approval.State(), asked)
@@ -213,4 +216,4 @@ class Machine(Shell):
         wanted = {each.approval_id(*where) for each in due if isinstance(each, AskHuman)}
         for approval_id in sorted(self._questions - wanted):
             self._questions.discard(approval_id)
-            self.decide_for(approval_id, approval.Conclude("no longer wanted"))
+            self.decide_for(approval_id, Conclude("no longer wanted"))

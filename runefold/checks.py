@@ -11,6 +11,8 @@ from runelog.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from actors.kind import Kind, Kinds
+
 MOST: Final = 2**53
 """No amount is larger."""
 LARGEST: Final = 10**9
@@ -98,6 +100,44 @@ def labels(value: object) -> dict[str, str]:
         msg = f"labels is {shown(value)}: give each by its name, in a dict"
         raise Refused(msg)
     return {text(key, "a label's name"): text(each, "a label") for key, each in value.items()}
+
+
+def timeouts(value: object, kinds: Kinds) -> dict[str, float]:
+    """Return seconds by `kind.phase`, or refuse what the shell would not enforce.
+
+    >>> from actors.catalogue import KINDS
+    >>> timeouts({"order.checking": 600}, KINDS)
+    Traceback (most recent call last):
+    ...
+    runelog.errors.Refused: timeouts names 'order.checking': there is no kind 'order' here
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        msg = f"timeouts is {shown(value)}: give seconds by 'kind.phase', in a dict"
+        raise Refused(msg)
+    found: dict[str, float] = {}
+    for key, seconds_ in value.items():
+        name, _, phase = text(key, "a time-out's name").partition(".")
+        if why := _no_timeout(kinds.by_name.get(name), name, phase):
+            msg = f"timeouts names {shown(key)}: {why}"
+            raise Refused(msg)
+        found[key] = number(seconds_, f"timeouts[{shown(key)}]")
+    return found
+
+
+def _no_timeout(kind: Kind | None, name: str, phase: str) -> str:
+    """Return why no time-out can be given for a phase; nothing if it can."""
+    if kind is None:
+        return f"there is no kind {shown(name)} here"
+    law = kind.lifecycle
+    if phase not in {each.value for each in law.table}:
+        return f"{name} has no phase {shown(phase)}"
+    limited = [each.phase.value for each in law.timeouts] if law.enforced else []
+    if phase not in limited:
+        known = ", ".join(f"{name}.{each}" for each in limited)
+        return f"that phase has no time-out that can be set; give {known or 'another kind'}"
+    return ""
 
 
 def several(value: Any, what: str, of: str) -> Iterable[Any]:  # noqa: ANN401 -- anything

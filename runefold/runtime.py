@@ -191,11 +191,14 @@ class Runtime(Commander):
         labels: Mapping[str, str] | None = None,
         failed_turns: int = _DEFAULTS.failed_turns,
         unclean_opens: int = _DEFAULTS.unclean_opens,
+        timeouts: Mapping[str, float] | None = None,
     ) -> Session:
         """Begin a conversation with its root agent; return once it is on disk.
 
         It is suspended once so many turns in a row have failed, or it was opened so often after a
-        crash without coming any further.
+        crash without coming any further. `timeouts` are seconds by `kind.phase`, such as
+        `{"order.checking": 600}`, for machines of this session that are to have another time-out
+        than their law's.
         """
         self.home.check()
         self.check(spec)
@@ -208,6 +211,7 @@ class Runtime(Commander):
             budget=checked_budget(Budget() if budget is None else budget, "a session's").limits(),
             failed_turns=checks.count(failed_turns, "failed_turns", least=1),
             unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
+            timeouts=checks.timeouts(timeouts, self.kinds),
             labels=checks.labels(labels),
         )
         root = Spawn(self.new_id("agt"), spec.role, spec.model, None, spec.config())

@@ -26,8 +26,8 @@ from runelog.rune import check_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from actors.approval.pending import Pending
     from actors.public_command import Command
-    from actors.session.approvals import Pending
     from actors.session.lifecycle import State
     from runefold.handles import Handle
     from runefold.observe.history import History

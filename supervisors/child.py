@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from supervisors.child_spec import Kind
+from supervisors.child_spec import ChildType
 from supervisors.messages import ChildView, Counts, State
 from supervisors.strategy import Restart
 
@@ -80,7 +80,7 @@ class Child:
 def count(children: Iterable[Child], *, dynamic: bool) -> Counts:
     """Count children as OTP does: dynamic ones have one spec."""
     all_ = list(children)
-    supervisors = sum(child.spec.type == Kind.SUPERVISOR for child in all_)
+    supervisors = sum(child.spec.type == ChildType.SUPERVISOR for child in all_)
     active = sum(
         child.state is State.RUNNING and child.ref is not None and child.ref.is_alive()
         for child in all_

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from actors.operator_log import log
 from actors.process.process import MAILBOX, SHUTDOWN, Down, Exit, Process, Reason, Ref
 from actors.units import SECOND
-from runelog.errors import Refused
 from supervisors.child import Child
 from supervisors.child_spec import Flags, Shutdown, check_child, check_children
 from supervisors.errors import BadSpec, ChildNotStarted
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from actors.ports import Chance, Clock, Lane, Timer
     from supervisors.child_spec import ChildSpec
-    from supervisors.registry import Registry
 
 T = TypeVar("T")
 Plan: TypeAlias = Generator[set[Ref], None, T]
@@ -67,15 +65,14 @@ class ChildManager(Process):
         flags: Flags | None = None,
         *,
         chance: Chance | None = None,
-        registry: Registry | None = None,
         on_restart: Callable[[str, Exit, int], None] | None = None,
         mailbox: int = MAILBOX,
     ) -> None:
         """Begin before its start; `BadSpec` if the children do not make sense.
 
         `on_restart` is told of each restart that is counted: which child, how it ended or what its
-        start failed of, and how often that has been. `registry` learns of each child by the name
-        of its actor. `chance` is needed if a child's restarts have pauses.
+        start failed of, and how often that has been. `chance` is needed if a child's restarts have
+        pauses.
         """
         super().__init__(name, lane, mailbox=mailbox)
         specs = tuple(children)
@@ -91,7 +88,6 @@ class ChildManager(Process):
         """By id, or by key, in the order of their start."""
         self._living: dict[Ref, Child] = {}
         self._clock = clock
-        self._registry = registry
         self._on_restart = on_restart
         self._intensity = Intensity(self.flags.intensity, round(self.flags.period * SECOND))
         self._plan: Plan[None] | None = None
@@ -252,15 +248,7 @@ class ChildManager(Process):
         return None
 
     def _attach(self, process: Process) -> None:
-        """Watch a child, link its end to the supervisor's, and register its name."""
-        if self._registry is not None:
-            try:
-                # Before its start, so that what it is told meanwhile waits in its mailbox; before
-                # we watch it, so that its name is free by the time we hear of its end.
-                self._registry.register(process.name, process.ref)
-            except Refused:
-                process.kill()
-                raise
+        """Watch a child, and link its end to the supervisor's."""
         self._links.add_child(process.ref)
         process.watch(self._told)
 

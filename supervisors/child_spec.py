@@ -34,7 +34,7 @@ class Shutdown(StrEnum):
     """It takes the time it needs: right for supervisors, whose children have times of their own."""
 
 
-class Kind(StrEnum):
+class ChildType(StrEnum):
     """What a child is."""
 
     WORKER = "worker"
@@ -94,7 +94,7 @@ class ChildSpec:
     restart: Restart = Restart.PERMANENT
     shutdown: float | Shutdown | None = None
     """None: the usual seconds for a worker, no limit for a supervisor."""
-    type: Kind = Kind.WORKER
+    type: ChildType = ChildType.WORKER
     significant: bool = False
     backoff: Backoff | None = None
     """None: restarted at once, as often as the supervisor's limit allows."""
@@ -107,7 +107,7 @@ class ChildSpec:
         if not callable(self.start):
             raise BadSpec(whose, "start", "missing_start", "is nothing that can be called")
         _one_of(Restart, whose, "restart", self.restart, "invalid_restart_type")
-        _one_of(Kind, whose, "type", self.type, "invalid_child_type")
+        _one_of(ChildType, whose, "type", self.type, "invalid_child_type")
         if not isinstance(self.significant, bool):
             raise BadSpec(whose, "significant", "invalid_significant", "is neither true nor false")
         if isinstance(self.shutdown, str):
@@ -123,7 +123,7 @@ class ChildSpec:
     def patience(self) -> float | Shutdown:
         """How long it may take to end."""
         if self.shutdown is None:
-            return SHUTDOWN if self.type == Kind.WORKER else Shutdown.INFINITY
+            return SHUTDOWN if self.type == ChildType.WORKER else Shutdown.INFINITY
         return self.shutdown
 
 

@@ -13,18 +13,19 @@ agent and no other. A conversation whose session keeps crashing is stopped, and 
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from actors.children import ChildGone, NoteRestart
 from actors.operator_log import log as operator
-from actors.process.process import Down, Process, Reason
-from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
+from actors.process.process import Answer, Down, Process, Reason
+from supervisors.child_spec import Backoff, ChildSpec, ChildType, Flags
 from supervisors.messages import StartChild, StartDynamic
 from supervisors.strategy import AutoShutdown, Restart, Strategy
 from supervisors.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.ports import Scheduler, Timer
     from actors.process.process import Exit, Ref
     from actors.shell.conversation import ConversationContext
@@ -57,7 +58,8 @@ class ConversationSupervisor:
         self.session: Ref
         """The session's actor, or the last one if it is being restarted."""
         self.supervisor: Ref
-        self.gone: Gone
+        self.gone: Answer
+        """Answered when all actors have ended."""
         self.idle_check: Timer | None = None
         """The timer of the next check whether the conversation can be passivated."""
 
@@ -77,7 +79,7 @@ class ConversationSupervisor:
             chance=services.chance,
             on_restart=self._restarted,
         )
-        self.supervisor, self.gone = supervisor.ref, Gone(supervisor)
+        self.supervisor, self.gone = supervisor.ref, end_of(supervisor)
         return supervisor
 
     def stop(self) -> None:
@@ -136,7 +138,7 @@ class ConversationSupervisor:
                 agent,
                 lambda: self._agent(agent),
                 restart=Restart.TEMPORARY,
-                type=Kind.SUPERVISOR,
+                type=ChildType.SUPERVISOR,
             )
             self.supervisor.notify(StartChild(spec))
 
@@ -157,7 +159,7 @@ class ConversationSupervisor:
             on_restart=self._restarted,
         )
         self._agents[agent] = supervisor.ref
-        supervisor.watch(lambda down: self._given_up(agent, down))
+        supervisor.watch(self._on_lane(lambda down: self._given_up(agent, down)))
         for request in self._waiting.pop(agent, ()):
             supervisor.ref.notify(request)
         return supervisor
@@ -186,8 +188,19 @@ class ConversationSupervisor:
             # No other actor replaces one that could not even start.
             self.ctx.awaited.discard(entity)
 
-        shell.watch(ended)
+        shell.watch(self._on_lane(ended))
         return shell
+
+    def _on_lane(self, ended: Callable[[Down], None]) -> Callable[[Down], None]:
+        """Have the end of an actor seen to on the lane, also if another thread killed it."""
+
+        def told(down: Down) -> None:
+            if down.exit.reason is Reason.KILLED:
+                self.ctx.lane.run(lambda: ended(down))
+            else:
+                ended(down)
+
+        return told
 
     def _retire(self, agent: str) -> None:
         """Stop the supervisor of an agent that has ended, once none of its actors is left."""
@@ -234,18 +247,8 @@ MAX_REASON = 500
 """Characters of an error that are recorded."""
 
 
-class Gone:
-    """The end of an actor, to wait for."""
-
-    def __init__(self, process: Process) -> None:
-        """Wait for this one."""
-        self._event = threading.Event()
-        process.watch(lambda _: self._event.set())
-
-    def is_there(self) -> bool:
-        """Return True if it has come."""
-        return self._event.is_set()
-
-    def wait(self, timeout: float | None) -> bool:
-        """Wait until it has come; return True if it has."""
-        return self._event.wait(timeout)
+def end_of(process: Process) -> Answer:
+    """Return what is answered when an actor has ended."""
+    end = Answer()
+    process.watch(lambda _down: end.set())
+    return end

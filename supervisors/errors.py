@@ -25,7 +25,7 @@ class BadSpec(Refused):
 
     @classmethod
     def of_supervisor(cls, field: str, detail: str, why: str) -> BadSpec:
-        """Say that it is the supervisor itself."""
+        """Name the supervisor itself."""
         return cls("supervisor", field, detail, why)
 
 
@@ -69,7 +69,3 @@ class ChildNotStarted(StartFailed):
         """Name the child."""
         super().__init__(f"its child {child} could not start: {error}")
         self.child = child
-
-
-class NameTaken(Refused):
-    """Another live actor is registered under this id."""

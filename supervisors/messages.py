@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from actors.process.process import Ref
-    from supervisors.child_spec import ChildSpec, Kind
+    from supervisors.child_spec import ChildSpec, ChildType
 
 
 class StartChild(NamedTuple):
@@ -83,7 +83,7 @@ class ChildView(NamedTuple):
     """Its id; of a dynamic child, the key."""
     state: State
     ref: Ref | None
-    type: Kind
+    type: ChildType
     restarts: int
     """How often it was restarted because it ended."""
     asks: bool

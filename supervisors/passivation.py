@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from actors.operator_log import log as operator
+from actors.shell.snapshot_policy import replayed
 from actors.units import SECOND
 from runelog.errors import RunefoldError, UnknownConversation
-from runelog.replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,8 +102,7 @@ class Passivator:
         if work.deadline is None or kind is None:
             return None
         try:
-            law = kind.lifecycle
-            return kind.near(replay(self._log, work.conversation, law, entity=work.entity).state)
+            return kind.near(replayed(self._log, work.conversation, kind, work.entity).state)
         except RunefoldError:
             # An entity that cannot be read must not prevent the timer for the others.
             return None

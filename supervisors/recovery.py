@@ -6,22 +6,25 @@ a message: its actors replay, settle what is in doubt, and do what is due.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from actors import children
 from actors.common_commands import Abandon
 from actors.operator_log import log as operator
 from actors.session.runes import Reopened
+from actors.shell.snapshot_policy import replayed
+from actors.shell.unattended import Unattended, unattended
 from runelog.errors import RunefoldError
-from runelog.replay import replay
-from runelog.rune import Change, kind_of
+from runelog.rune import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from actors.kind import Kinds
     from actors.shell.conversation import Services
     from runelog.log import Log
+    from runelog.rune import Envelope
     from supervisors.tree import Tree
 
 REOPENED = kind_of(Reopened)
@@ -76,37 +79,47 @@ class Recovery:
 
     def _has_outcome(self, conversation: str, entities: Collection[str]) -> bool:
         """Return True if something came of the work under way since the last such open."""
-        last, root = 0, self._kinds.root(conversation).prefix
-        for envelope in self._log.stream(conversation, root):
-            if envelope.kind == REOPENED:
-                last = envelope.event_id
+        root = self._kinds.root(conversation)
+        state = replayed(self._log, conversation, root, root.prefix).state
+        if not getattr(state, "unclean", 0):
+            # None is counted, so that none need be forgiven.
+            return False
+        # Nothing ended since the last open, so that it is not far behind.
+        own = newest_first(self._log, conversation, root.prefix)
+        last = next((each.event_id for each in own if each.kind == REOPENED), 0)
         return any(
-            envelope.event_id > last and envelope.kind in self._progress
+            self._came_further(conversation, entity, last)
             for entity in entities
-            if entity != root
-            for envelope in self._log.stream(conversation, entity)
+            if entity != root.prefix
         )
+
+    def _came_further(self, conversation: str, entity: str, since: int) -> bool:
+        for envelope in newest_first(self._log, conversation, entity):
+            if envelope.event_id <= since:
+                return False
+            if envelope.kind in self._progress:
+                return True
+        return False
 
     def suspend(self, conversation: str, error: BaseException | None) -> None:
         """Record that a conversation cannot be kept alive, without an actor of its own."""
         try:
-            kind = self._kinds.root(conversation)
-            found = replay(
-                self._log,
-                conversation,
-                kind.lifecycle,
-                entity=kind.prefix,
-                snapshots=self._log.snapshots,
-            )
+            ctx = unattended(conversation, self._log, self._services, self._kinds)
             # Cut last: half of a secret would not be known for one.
             told = self._services.redactor.text(repr(error))
-            abandon = Abandon(told[:MAX_REASON])
-            runes = self._services.decided(kind.lifecycle, found.state, abandon)
-            if runes:
-                change = Change(kind.prefix, found.version, runes, open=False)
-                self._log.append(conversation, [change])
+            kind = self._kinds.root(conversation)
+            Unattended(ctx, kind, kind.prefix).record(Abandon(told[:MAX_REASON]))
         except Exception as worse:  # noqa: BLE001 -- nothing is left that could be done about it
             operator.error("session_not_suspended", conversation=conversation, reason=repr(worse))
+
+
+def newest_first(log: Log, conversation: str, entity: str) -> Iterator[Envelope]:
+    """Yield a stream from its end on, in pieces: what is looked for is mostly among the last."""
+    end, size = log.version(conversation, entity), 16
+    while end:
+        begin = max(end - size, 0)
+        yield from reversed([*islice(log.stream(conversation, entity, begin), end - begin)])
+        end, size = begin, size * 2
 
 
 def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds) -> list[str]:
@@ -121,7 +134,7 @@ def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds
     for entity in {*entities, *roots}:
         kind = kinds.of(entity)
         if kind is not None:
-            states[entity] = replay(log, conversation, kind.lifecycle, entity=entity).state
+            states[entity] = replayed(log, conversation, kind, entity).state
     answers = {
         about: entity
         for name, state in states.items()

@@ -72,7 +72,7 @@ class Supervisor(ChildManager):
     # -- messages -----------------------------------------------------------------------------
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
-        """Take the next message, or have it wait until what is under way is done."""
+        """Handle the next message now, or queue it until the present plan is done."""
         kind = type(message)
         if kind is Look:
             return [child.view() for child in self._children.values()]

@@ -20,12 +20,11 @@ from actors.shell.conversation import ConversationContext, Services
 from actors.shell.write_buffer import Overtaken
 from actors.units import SECOND
 from runelog.errors import Closed, LogFull, Refused, UnknownConversation, WrongVersion
-from supervisors.child_spec import ChildSpec, Flags, Kind, Shutdown
-from supervisors.conversation_supervisor import ConversationSupervisor, Gone
+from supervisors.child_spec import ChildSpec, ChildType, Flags, Shutdown
+from supervisors.conversation_supervisor import ConversationSupervisor, end_of
 from supervisors.errors import NotDone, Why
 from supervisors.messages import StartDynamic
 from supervisors.passivation import IDLE_AFTER, Passivator
-from supervisors.registry import Registry
 from supervisors.strategy import Restart, Strategy
 from supervisors.supervisor import Supervisor
 
@@ -66,7 +65,6 @@ class Tree:
         self._closed = False
         services.mail.carried_by(self.post)
         self._passivator = Passivator(log, services, kinds, idle_after, self._wake_soon)
-        self.registry = Registry()
         scheduler, clock = services.scheduler, services.clock
         self._sessions = Supervisor(
             "sessions",
@@ -77,7 +75,7 @@ class Tree:
                     "session",
                     self._make_supervisor,
                     restart=Restart.TEMPORARY,
-                    type=Kind.SUPERVISOR,
+                    type=ChildType.SUPERVISOR,
                 )
             ],
             Flags(strategy=Strategy.SIMPLE_ONE_FOR_ONE),
@@ -91,12 +89,12 @@ class Tree:
                     "sessions",
                     lambda: self._sessions,
                     restart=Restart.TEMPORARY,
-                    type=Kind.SUPERVISOR,
+                    type=ChildType.SUPERVISOR,
                     shutdown=Shutdown.INFINITY,
                 )
             ],
         )
-        self._over = Gone(self.top)
+        self._over = end_of(self.top)
         self.top.launch()
 
     def _make_supervisor(self, conversation: str) -> Process:
@@ -214,7 +212,7 @@ class Tree:
             with self._lock:
                 self._first_messages.setdefault(conversation, []).append((first_message, None))
         for _ in range(_TRIES):
-            self.registry.ensure(conversation, lambda: self._start(conversation))
+            self._start(conversation)
             found = self.running(conversation)
             if found is not None:
                 return found
@@ -260,7 +258,7 @@ class Tree:
         If the session ends before it answers, it is asked again, unless `before` has the answer.
         However often it sleeps meanwhile, `timeout` is for all of it. If it has `promised` to
         answer, it is not asked as long as it lives. Unless it is to `wake` it, one that has gone
-        to sleep meanwhile is asked again when somebody else has woken it.
+        to sleep meanwhile is asked again when another caller has woken it.
         """
         clock, scheduler = self.services.clock, self.services.scheduler
         until = None if timeout is None else clock.now() + round(timeout * SECOND)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.errors import Dead, Overloaded
 from actors.units import SECOND
-from supervisors.child_spec import Kind
+from supervisors.child_spec import ChildType
 from supervisors.messages import Look
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def view_tree(top: Ref, scheduler: Scheduler, clock: Clock, patience: float = PA
             for view in _views(said[ref])
             if view.ref is not None and view.asks
         ]
-    return _node(top.name, Kind.SUPERVISOR, "running", 0, top, said)
+    return _node(top.name, ChildType.SUPERVISOR, "running", 0, top, said)
 
 
 def _ask(ref: Ref) -> Answer | None:

@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 def cascade(kind: Kind, me: str, state: Any, runes: Sequence[Rune]) -> tuple[Any, list[Rune]]:  # noqa: ANN401 -- of whichever law
     """Fold `runes` and everything internal that is then due; return the state and all runes."""
-    after, placed, _ = kind.fold_with_internal(me, state, runes)
+    after, placed, _ = kind.fold_and_decide(me, state, runes)
     return after, [rune for _, rune in placed]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, Never, TypeAlias, assert_never
 import msgspec
 
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
+from actors.calls import Conclude
 from actors.entity import Routing
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
@@ -70,8 +71,10 @@ class State(msgspec.Struct, frozen=True):
     """Whose model asked for the call."""
     asker: str = ""
     """The entity that goes on once it is answered, if that is not a call."""
+    root: str = "session"
+    """The root of the conversation."""
     outcome: str = ""
-    """Why it was rejected or aborted; the human's own words go before anybody else's."""
+    """Why it was rejected or aborted; the human's own words come first."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -82,12 +85,6 @@ class Answer(msgspec.Struct, frozen=True):
     now: int
     reason: str = ""
     process: str = ""
-
-
-class Conclude(msgspec.Struct, frozen=True):
-    """The asker goes on, or wants no answer any more."""
-
-    reason: str = ""
 
 
 Command: TypeAlias = Answer | Conclude
@@ -149,7 +146,7 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     replace = msgspec.structs.replace
     match rune:
-        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id, asker):
+        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id, asker, root):
             return replace(
                 state,
                 approval_id=approval_id,
@@ -159,6 +156,7 @@ def evolve(state: State, rune: Rune) -> State:
                 deadline=deadline,
                 agent_id=agent_id,
                 asker=asker,
+                root=root,
             )
         case Approved(_, approver):
             return replace(state, approver=approver, deadline=None)
@@ -176,9 +174,9 @@ def due(_state: State) -> list[Effect]:
 
 
 def route(state: State, rune: Rune) -> Routing:
-    """Say where a rune of an approval belongs: the session lists what waits for a human."""
-    asker = rune.asker if isinstance(rune, Requested) else state.asker
-    observers = (asker, "session") if asker else ("session",)
+    """Say where a rune of an approval belongs: the root lists what waits for a human."""
+    asked = rune if isinstance(rune, Requested) else state
+    observers = (asked.asker, asked.root) if asked.asker else (asked.root,)
     match rune:
         case (
             Requested(approval_id)
@@ -195,7 +193,7 @@ def route(state: State, rune: Rune) -> Routing:
 
 
 def deadline(_state: State) -> None:
-    """Say that it need not be looked at: its asker has the same deadline, and withdraws it."""
+    """Return None: its asker has the same deadline, and withdraws it."""
 
 
 def context(state: State) -> tuple[str | None, str | None]:
@@ -204,5 +202,5 @@ def context(state: State) -> tuple[str | None, str | None]:
 
 
 LIFECYCLE: Final = Lifecycle(
-    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=3
 )

@@ -1,6 +1,6 @@
 """What happens to an approval.
 
-Every rune names its approval: whoever observes several of them must be able to tell them apart.
+Every rune names its approval: an observer of several must be able to tell them apart.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from actors.entity import Moved
 
 
 class Requested(Moved, frozen=True, tag="approval.requested"):
-    """Somebody has to be asked before a call may go on: its birth."""
+    """A human has to be asked before its asker may go on: its birth."""
 
     approval_id: str
     call_id: str
@@ -22,6 +22,8 @@ class Requested(Moved, frozen=True, tag="approval.requested"):
     """Whose model asked for the call."""
     asker: str = ""
     """The entity that goes on once it is answered; empty for a call, which decides that itself."""
+    root: str = "session"
+    """The root of the conversation, which lists what waits for a human."""
 
 
 class Awaiting(Moved, frozen=True, tag="approval.awaiting"):

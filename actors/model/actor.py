@@ -43,11 +43,11 @@ class ModelActor(Shell):
         self._rest = ""
         """The last words, on their way into the log together with how it ended."""
 
-    def ahead(self) -> list[Rune]:
+    def runes_before(self) -> list[Rune]:
         """Have the last words go into the log with what follows them."""
         return [AssistantDelta(text=self._rest)] if self._rest else []
 
-    def believed(self, rune: Rune) -> None:
+    def on_folded(self, rune: Rune) -> None:
         """Take notice that the last words are there."""
         if isinstance(rune, AssistantDelta):
             self._rest = ""

@@ -1,19 +1,18 @@
-"""A pykka actor with OTP manners. Only this module and `answer` import pykka.
+"""A pykka actor with OTP manners. Only this module imports pykka.
 
 What pykka lacks is added here, once: a start that fails where it was asked for, a crash that stays
 where it happened, mailboxes with an end, a stop that goes before queued work, an answer or an error
 to every question, and monitors. Actors have no thread of their own: each message is a job of the
-lane they run on, and pykka's registry of all actors in the process is left out.
+lane they run on. Pykka's references, futures and registry of all actors are left out.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pykka
-from pykka.messages import _ActorStop
 
 from actors.errors import Crashed, Overloaded, StartFailed
 from actors.operator_log import log
@@ -24,8 +23,6 @@ from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pykka._envelope import Envelope
 
     from actors.ports import Lane
 
@@ -46,32 +43,6 @@ __all__ = [
 
 MAILBOX: Final = 10_000
 """How many messages may wait before the sender is told `Overloaded`."""
-
-
-class _Inbox:
-    """What pykka's own references put messages into."""
-
-    __slots__ = ("process",)
-
-    def __init__(self) -> None:
-        self.process: Process
-
-    def put(self, envelope: Envelope[Any], /) -> None:
-        reply_to = envelope.reply_to
-        assert reply_to is None or isinstance(reply_to, Answer)
-        if isinstance(envelope.message, _ActorStop):
-            if reply_to is not None:
-                self.process.watch(lambda _down: reply_to.set())
-            self.process.stop()
-        else:
-            self.process.deliver(envelope.message, reply_to)
-
-    def get(self) -> Envelope[Any]:
-        msg = "messages are taken by the lane"
-        raise NotImplementedError(msg)
-
-    def empty(self) -> bool:
-        return not self.process.waiting
 
 
 class Process(pykka.Actor):
@@ -98,8 +69,7 @@ class Process(pykka.Actor):
     def __init__(self, name: str, lane: Lane, *, mailbox: int = MAILBOX) -> None:
         """Begin before its start; `launch` starts it."""
         # Not pykka's own: for each actor it draws a uuid and makes an event, an inbox and a
-        # reference, which is most of what a short-lived one costs. They are made here when somebody
-        # asks for them.
+        # reference, which is most of what a short-lived one costs.
         self.name = name
         self.lane = lane
         self.exit: Exit | None = None
@@ -116,47 +86,18 @@ class Process(pykka.Actor):
         self._launched = False
         self._started = False
 
-    @property
-    def actor_urn(self) -> str:  # type: ignore[override]  # nobody sets it
-        """What pykka calls it."""
-        return self.name
-
-    @property
-    def actor_inbox(self) -> _Inbox:  # type: ignore[override]  # made when asked for
-        """What pykka puts messages into."""
-        inbox = self._create_actor_inbox()
-        inbox.process = self
-        return inbox
-
-    @property
-    def actor_ref(self) -> pykka.ActorRef[Self]:
-        """What pykka knows an actor by."""
-        return pykka.ActorRef(self)
-
-    @property
-    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # made when asked for
-        """Whether it has ended, as pykka wants to know it."""
-        stopped = threading.Event()
-        self.watch(lambda _down: stopped.set())
-        return stopped
-
-    @classmethod
-    def start(cls, *args: Any, **kwargs: Any) -> pykka.ActorRef[Self]:  # noqa: ANN401 -- pykka's
-        """Make one and launch it, as with pykka; but no registry of the whole process has it."""
-        process = cls(*args, **kwargs)
-        process.launch()
-        return process.actor_ref
+    # What pykka would start an actor with: `launch` does that, on the actor's lane.
 
     @staticmethod
-    def _create_actor_inbox() -> _Inbox:
-        return _Inbox()
+    def _create_actor_inbox() -> NoReturn:
+        raise NotImplementedError
 
     @staticmethod
-    def _create_future() -> Answer:
-        return Answer()
+    def _create_future() -> NoReturn:
+        raise NotImplementedError
 
-    def _start_actor_loop(self) -> None:
-        self.launch()
+    def _start_actor_loop(self) -> NoReturn:
+        raise NotImplementedError
 
     def __str__(self) -> str:
         """Go by its name."""

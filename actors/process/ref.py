@@ -119,5 +119,10 @@ def dead_letter(name: str, message: object, reply_to: Answer | None) -> None:
     if reply_to is not None:
         reply_to.fail(Dead(f"{name} has ended: {type(message).__name__} was not handled"))
     else:
-        # Not `message`: the standard logger keeps that word for itself, and raises.
-        log.debug("dead_letter", actor=name, letter=type(message).__name__)
+        log_dead_letter(name, message)
+
+
+def log_dead_letter(name: str, message: object) -> None:
+    """Log a message that no actor will handle."""
+    # Not `message`: the standard logger keeps that word for itself, and raises.
+    log.debug("dead_letter", actor=name, letter=type(message).__name__)

@@ -31,12 +31,6 @@ class Echo(NamedTuple):
     """A `ChildEnd`, the error why it has not taken it, or anything else if it has."""
 
 
-class Again(NamedTuple):
-    """The pause is over: tell the other conversation again."""
-
-    effect: Deliver
-
-
 class RequestActor(Shell):
     """One request to another conversation."""
 
@@ -58,9 +52,6 @@ class RequestActor(Shell):
                 return self._not_taken(effect, error)
             case Echo(effect):
                 self._taken = effect
-                return None
-            case Again(effect):
-                self.again(effect)
                 return None
             case _:
                 return super().understand(message)
@@ -108,9 +99,8 @@ class RequestActor(Shell):
         return None
 
     def _pause_before(self, effect: Deliver) -> None:
-        when = self.ctx.services.clock.now() + self._pause
+        self.retry_effect(effect, self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        self.later(when, lambda _: Again(effect))
 
     def is_idle(self) -> bool:
         """Return True once the other conversation has it: that answers by itself, and wakes us."""

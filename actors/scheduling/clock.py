@@ -41,7 +41,7 @@ class Alarm:
         self.call: Callable[[], None] | None = call
 
     def cancel(self) -> None:
-        """Have it not happen; does nothing if it has."""
+        """Cancel it; do nothing if it has happened."""
         self.call = None
 
 
@@ -110,15 +110,15 @@ class SystemClock:
         self._awake_until = 0
         """How long it goes on looking often."""
         self._offset = time.time_ns() - time.monotonic_ns()
-        """What to add to a clock that nobody can set."""
+        """Offset from the monotonic clock to UTC."""
         self._compare_at = 0
-        """When, by that clock, the two are compared again."""
+        """When the two clocks are compared again, by the monotonic one."""
 
     def now(self) -> int:
         """Return nanoseconds since 1970, UTC. It is never earlier than it was.
 
-        If the machine's clock is set back, ours goes on as if it had not been, until it is begun
-        anew: to wait for a second would take as long as it was set back by.
+        If the machine's clock is set back, this one goes on until the process ends: otherwise, to
+        wait for a second would take as long as the clock was set back by.
         """
         steady = time.monotonic_ns()
         if steady >= self._compare_at:
@@ -182,7 +182,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until somebody moves it.
+    """A clock that stands still until it is moved.
 
     >>> clock = ManualClock()
     >>> rung = []

@@ -48,7 +48,7 @@ class _Worker:
         self.lends = False
         """Whether the present job ends soon, and so may leave the thread what it begins."""
         self.next: Callable[[], None] | None = None
-        """What the present job has begun, and nobody runs yet."""
+        """The job that the present one has queued for this thread."""
 
 
 class _Here(threading.local):
@@ -75,9 +75,8 @@ class Pool:
     def run(self, job: Callable[[], None]) -> None:
         """Run a job on a thread that is free, or on a new one; `RuntimeError` if there is none.
 
-        On a thread of the pool that was lent, it is this one that runs it when it is done: whoever
-        goes on with something else says `pass_on` first. A job that comes after the close is run as
-        well: its sender was not told otherwise.
+        On a lent thread, the job runs on that thread after the current one. A caller that keeps
+        working calls `pass_on` first. A job that comes after the close is run as well.
         """
         here = self._here.worker
         if here is not None and here.lends and here.next is None:
@@ -86,14 +85,14 @@ class Pool:
             self._hand_to_another(job)
 
     def lend(self) -> _Worker:
-        """Say that the job on this thread is soon over, and blocks for nobody until then."""
+        """Lend this thread: its job is soon over, and does not block until then."""
         here = self._here.worker
         assert here is not None, "only a thread of the pool can be lent"
         here.lends = True
         return here
 
     def pass_on(self) -> None:
-        """Have another thread run what was begun here, as this one goes on with something else."""
+        """Have another thread run the job that waits for this one, which keeps working."""
         here = self._here.worker
         if here is not None and here.next is not None:
             job, here.next = here.next, None
@@ -261,14 +260,14 @@ class ThreadJob:
         except StopIteration as over:
             last: Callable[[], None] | None = over.value
             return last
-        except BaseException:  # noqa: BLE001 -- whoever wanted it hears of it from the steps
+        except BaseException:  # noqa: BLE001 -- the steps report it
             log.exception("work_failed", work=self._name)
             return None
 
     def _pause(self, until: int) -> None:
         # An event for this pause alone: the alarm of an earlier one may ring late.
         over = self._over = threading.Event()
-        # Whoever wakes says so first and sets the event then: one of the two is seen.
+        # A waker sets the flag first, then the event: one of the two is seen.
         if self._woken or until <= self._clock.now():
             return
         alarm = self._clock.at(until, over.set)

@@ -160,7 +160,7 @@ class SessionActor(Root):
             )
         return ""
 
-    def believed(self, rune: Rune) -> None:
+    def on_folded(self, rune: Rune) -> None:
         """Answer the callers that wait for a turn that has ended, once that is on disk."""
         match rune:
             case turns.Completed() | turns.Interrupted() | turns.Error():
@@ -206,9 +206,9 @@ class SessionActor(Root):
             case _:
                 assert_never(effect)
 
-    def missed(self, entity: str) -> None:
+    def resend_to(self, entity: str) -> None:
         """Stop a turn anew that was to stop and begins anew."""
-        super().missed(entity)
+        super().resend_to(entity)
         if any(each.turn_id == entity for each in self.state.running):
             stop = self._halts.get(entity)
             if stop is not None:

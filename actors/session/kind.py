@@ -35,6 +35,16 @@ def stands_for(state: State) -> Mapping[str, str]:
     return waiting | found
 
 
+def questions(state: State) -> Mapping[str, str]:
+    """Return which entity asks for each approval that waits."""
+    return {each.approval_id: each.call_id for each in state.approvals}
+
+
+def limits(state: State) -> Mapping[str, float]:
+    """Return the time-outs that the session was created with."""
+    return state.config.timeouts
+
+
 def audience(_phase: StrEnum) -> str:
     """Tell users of every phase of their session."""
     return "user"
@@ -105,6 +115,8 @@ KIND: Final = Kind(
     commands=COMMANDS,
     waits_for_human=waits_for_human,
     stands_for=stands_for,
+    questions=questions,
+    limits=limits,
     sealed_by=frozenset({runes.Closed}),
     invariants=(Supervision,),
     audience=audience,

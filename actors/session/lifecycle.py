@@ -24,7 +24,9 @@ from msgspec.structs import replace
 from actors import children
 from actors.agent import lifecycle as agent
 from actors.agent import runes as agents
+from actors.approval import pending
 from actors.approval import runes as approvals
+from actors.approval.pending import Pending
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
 from actors.children import (
@@ -40,7 +42,7 @@ from actors.children import (
 from actors.common_commands import Abandon
 from actors.entity import Routing
 from actors.public_command import Numbered
-from actors.session.approvals import Pending, answered, asked, worked
+from actors.session.approvals import worked
 from actors.session.members import (
     Member,
     Spawn,
@@ -516,12 +518,13 @@ def evolve(state: State, rune: Rune) -> State:
             return funded(state, rune)
         case budgets.Closed(scope):
             return replace(state, gone=tuple(each for each in state.gone if each != scope))
-        case approvals.Requested():
-            return asked(state, rune)
-        case approvals.Approved(approval_id) | approvals.Rejected(approval_id):
-            return answered(state, approval_id)
-        case approvals.Aborted(approval_id):
-            return answered(state, approval_id)
+        case (
+            approvals.Requested()
+            | approvals.Approved()
+            | approvals.Rejected()
+            | approvals.Aborted()
+        ):
+            return replace(state, approvals=pending.evolve(state.approvals, rune))
         case Created(conversation_id, config):
             return replace(state, conversation_id=conversation_id, config=config)
         case Paused(finish=finish):

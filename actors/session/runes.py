@@ -30,6 +30,8 @@ class SessionConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """So many unclean opens without a new outcome suspend it."""
     restarts: int = 5
     """So many restarts of its actors since a turn last completed suspend it."""
+    timeouts: dict[str, float] = {}
+    """Seconds by `kind.phase`, where they differ from the time-outs of the laws."""
     labels: dict[str, str] = {}
     """Whatever the app wants to find it by."""
 

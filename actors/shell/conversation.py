@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actors.errors import Dead
 from actors.operator_log import log as operator
+from actors.process.ref import log_dead_letter
 from actors.redaction.redactor import DEFAULT
 from actors.shell.admission import AdmissionGate
 from actors.shell.mail import Mail
@@ -46,7 +47,7 @@ class StartingState(NamedTuple):
     """The runes themselves, if the entity was just born in this process."""
 
 
-class Member(Protocol):
+class LiveActor(Protocol):
     """A live actor of the conversation, as the others see it."""
 
     def hear(self, event_id: int, rune: Rune) -> None:
@@ -72,7 +73,7 @@ class Member(Protocol):
         """Make it check what is due."""
         ...
 
-    def missed(self, entity: str) -> None:
+    def resend_to(self, entity: str) -> None:
         """Do again what is under way about an entity whose actor begins anew."""
         ...
 
@@ -173,10 +174,8 @@ class ConversationContext:
         self.close: Callable[[], None] = _nothing
         """Stops all actors and starts no more; set by the conversation's supervisor."""
         self._passive: dict[str, PassiveEntity] = {}
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, LiveActor] = {}
         self._unstarted: dict[str, StartingState] = {}
-        self.limits: Mapping[str, float] = {}
-        """Seconds by `lifecycle.phase`, where a session sets time-outs of its own."""
         self.awaited: set[str] = set()
         """Entities whose actors are being started."""
         self._undelivered: dict[str, list[tuple[object, Any]]] = {}
@@ -196,7 +195,7 @@ class ConversationContext:
 
     # -- actors and entities ------------------------------------------------------------------
 
-    def join(self, entity: str, member: Member) -> None:
+    def join(self, entity: str, member: LiveActor) -> None:
         """Register an actor: from now on it hears what its entity observes."""
         self._members[entity] = member
         self.awaited.discard(entity)
@@ -206,13 +205,13 @@ class ConversationContext:
             # Messages to the actor that it replaces may be lost: others send them again.
             for name, other in [*self._members.items()]:
                 if name != entity:
-                    other.missed(entity)
+                    other.resend_to(entity)
 
     def __contains__(self, entity: str) -> bool:
         """Return True if an entity has a live actor."""
         return entity in self._members
 
-    def leave(self, entity: str, member: Member) -> bool:
+    def leave(self, entity: str, member: LiveActor) -> bool:
         """Unregister an actor; return False if it was not registered, or was replaced already."""
         if self._members.get(entity) is not member:
             return False
@@ -223,7 +222,7 @@ class ConversationContext:
         """Fail the messages that wait for an entity's actor: it will not be started."""
         self.awaited.discard(entity)
         for message, reply_to in self._undelivered.pop(entity, ()):
-            operator.debug("dead_letter", actor=entity, what=type(message).__name__)
+            log_dead_letter(f"{self.conversation}/{entity}", message)
             if reply_to is not None:
                 reply_to.fail(Dead(f"{entity} could not be kept alive"))
 
@@ -236,7 +235,7 @@ class ConversationContext:
         if entity in self.awaited:
             self._undelivered.setdefault(entity, []).append((message, reply_to))
             return True
-        operator.debug("dead_letter", actor=entity, what=type(message).__name__)
+        log_dead_letter(f"{self.conversation}/{entity}", message)
         return False
 
     def take_unstarted(self, entity: str) -> StartingState | None:
@@ -244,10 +243,10 @@ class ConversationContext:
         return self._unstarted.pop(entity, None)
 
     def passive(self, entity: str) -> PassiveEntity:
-        """Return the present state of an entity without an actor of its own."""
+        """Return the present state of an entity without an actor, or whose actors kept crashing."""
         passive = self._passive.get(entity)
         if passive is None:
-            kind = self.kinds.passive(entity)
+            kind = self.kinds.of(entity)
             assert kind is not None, entity
             found = self.replayed(kind, entity)
             passive = self._passive[entity] = PassiveEntity(kind, found.state, found.version)
@@ -255,7 +254,8 @@ class ConversationContext:
 
     def stamp(self, law: Lifecycle[Any, Any, Any, Any], state: object, rune: Rune) -> Rune:
         """Put the deadline into a rune that enters a phase with a time-out."""
-        return stamped(law, state, rune, self.services.clock.now(), self.limits)
+        limits = self.root.limits(self._root_state())
+        return stamped(law, state, rune, self.services.clock.now(), limits)
 
     @property
     def root(self) -> Kind:
@@ -271,9 +271,13 @@ class ConversationContext:
 
     def pending(self, asker: str) -> tuple[str, ...]:
         """Return the approvals that an entity has asked for and that wait for an answer."""
-        root = self._members.get(self.root.prefix)
-        waiting = getattr(root.state, "approvals", ()) if root is not None else ()
-        return tuple(each.approval_id for each in waiting if each.call_id == asker)
+        waiting = self.root.questions(self._root_state())
+        return tuple(approval_id for approval_id, by in waiting.items() if by == asker)
+
+    def _root_state(self) -> Any:  # noqa: ANN401 -- of whichever law
+        root = self.root
+        member = self._members.get(root.prefix)
+        return self.replayed(root, root.prefix).state if member is None else member.state
 
     def add_passive(self, entity: str, passive: PassiveEntity) -> None:
         """Keep the state of an entity without an actor of its own."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from actors.calls import AskHuman, Conclude
+from actors.children import Ended
+from actors.entity import Routing
 from actors.operator_log import is_info_enabled
 from actors.shell.conversation import PassiveEntity, StartingState
-from actors.shell.transition_log import TransitionLog
+from actors.shell.transition_log import log_runes
 from runelog.rune import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.entity import Placed, Routing
+    from actors.entity import Placed
     from actors.kind import Kind
     from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
@@ -27,6 +30,8 @@ class Author(Protocol):
         ...
 
     me: str
+    state: Any
+    """Its state before the decision."""
     version: int
     index_entry: tuple[bool, int | None] | None
     """Its entry in the index: whether it has work left, and its deadline; None if unknown."""
@@ -59,22 +64,55 @@ _NOWHERE: Final[tuple[None, None, list[Rune]]] = (None, None, [])
 
 
 class Decision:
-    """Turns placed runes into changes; folds the passive and newborn entities they concern."""
+    """One append: what an entity decided, and everything that follows from it at once.
+
+    That is what is due internally, the end of a question that is not asked any more, and a child's
+    end in the table of its root. Every append that a law decides on goes through here, with an
+    actor or without, so that a crash cannot separate any of it.
+    """
 
     def __init__(
         self,
         ctx: ConversationContext,
         author: Author,
-        after: Any,  # noqa: ANN401 -- of whichever law
-        placed: Sequence[Placed],
+        runes: Sequence[Rune],
+        due: Sequence[Any] | None = None,
+        also: Sequence[Placed] = (),
+        *,
+        cascade: bool = True,
     ) -> None:
-        """Prepare the append of runes that lead the author to the state `after`."""
+        """Fold runes and what follows, here only; `changes` is empty if there is nothing at all.
+
+        Without `runes`, it is what is `due` internally that is decided. `also` goes behind them:
+        what is decided for entities that cannot. Without `cascade`, what is then due stays so.
+        """
         kind, me = author.kind, author.me
         self._ctx = ctx
         self._me = me
+        self.changes: list[Change] = []
+        stamp = ctx.stamp if kind.lifecycle.enforced else None
+        placed: list[Placed] = []
+        if cascade:
+            state, placed, due = kind.fold_and_decide(me, author.state, runes, due, stamp)
+        else:
+            state, due = kind.fold_and_route(me, author.state, runes, placed, stamp), ()
+        if also:
+            for at, rune in also:
+                if me == at.owner or me in at.observers:
+                    state = kind.lifecycle.apply(state, rune)
+            state, more, due = kind.fold_and_decide(me, state, (), None, stamp)
+            placed = [*placed, *also, *more]
+        self.due = (state, due)
+        """The state after the cascade, and what is due in it."""
+        if placed:
+            self._prepare(author, state, placed)
+
+    def _prepare(self, author: Author, after: Any, placed: Sequence[Placed]) -> None:  # noqa: ANN401 -- of whichever law
+        """Prepare the append of runes that lead the author to the state `after`."""
+        kind, me = author.kind, author.me
         # No version is expected of streams in the buffer: no other writer can come between.
-        self._touched = ctx.buffer.touched
-        self._version = None if me in self._touched else author.version
+        self._touched = self._ctx.buffer.touched
+        self._version: int | None = None if me in self._touched else author.version
         """The version expected of the author's stream, given with its first change only."""
         self._parts: list[tuple[Routing, int | None, list[Rune]]] = []
         """Consecutive runes of one routing, and the version that the stream must have."""
@@ -82,14 +120,15 @@ class Decision:
         """Other entities that are written to; None for one whose own actor folds it."""
         self._births: list[_OtherEntity] = []
         self._passive: list[_OtherEntity] = []
+        self._endings: list[Ended] = []
         self.own: list[Rune] = []
         """Those of the runes that are in the author's own stream."""
         self.count = 0
         """How many runes there are."""
         self._lay_out(placed)
         notes: dict[str, tuple[bool | None, int | None]] = {}
+        folded = len(self.own)
         if self._others:
-            decided = len(self.own)
             for birth in self._births:
                 # Passive entities after each birth: what one makes due goes before the next one's.
                 self._see_to(birth)
@@ -97,8 +136,11 @@ class Decision:
             if not self._births:
                 self._see_to_passive()
             # The author has not folded yet what the others decided and it observes.
-            for rune in self.own[decided:]:
-                after = kind.lifecycle.apply(after, rune)
+            after = self._folded(kind, after, folded)
+            folded = len(self.own)
+        self._settle(kind, me, author.state, after)
+        if self._others:
+            after = self._folded(kind, after, folded)
             self._note(notes)
         self.after = after
         """The author's state once all of it has happened."""
@@ -107,6 +149,11 @@ class Decision:
         if self.index_entry != author.index_entry:
             notes[me] = self.index_entry
         self.changes = self._changes(notes, kind.context(after), author.event)
+
+    def _folded(self, kind: Kind, state: Any, since: int) -> Any:  # noqa: ANN401 -- of whichever law
+        for rune in self.own[since:]:
+            state = kind.lifecycle.apply(state, rune)
+        return state
 
     # -- laying out ---------------------------------------------------------------------------
 
@@ -170,12 +217,43 @@ class Decision:
             self._see_to(passive)
 
     def _see_to(self, other: _OtherEntity) -> None:
-        """Let an entity decide at once what is due internally."""
+        """Let an entity decide at once what is due internally; then see to what has ended."""
         kind = other.kind
         # Checked first because mostly nothing is due.
         if kind.internal and (due := kind.lifecycle.due(other.state)):
             stamp = self._ctx.stamp if kind.lifecycle.enforced else None
-            self._lay_out(kind.fold_with_internal(other.name, other.state, (), due, stamp)[1])
+            self._lay_out(kind.fold_and_decide(other.name, other.state, (), due, stamp)[1])
+        passive = other.passive
+        before = kind.lifecycle.initial if passive is None else passive.state
+        self._settle(kind, other.name, before, other.state)
+
+    # -- what comes to an end -----------------------------------------------------------------
+
+    def _settle(self, kind: Kind, name: str, before: Any, after: Any) -> None:  # noqa: ANN401 -- any law's
+        """Conclude the questions that an entity asks no more, and tell the root of its end."""
+        ctx, law = self._ctx, kind.lifecycle
+        if kind.asks_humans and after is not before:
+            for approval_id in sorted(self._asked(kind, name, before)):
+                if approval_id not in self._asked(kind, name, after) and ctx.exists(approval_id):
+                    self._conclude(approval_id)
+        if not law.table[after.phase] and ctx.kinds.is_child(kind) and not law.is_over(before):
+            ended = Ended(name, after.phase.value)
+            if ended not in self._endings:
+                self._endings.append(ended)
+                self._lay_out([(Routing(ctx.root.prefix), ended)])
+
+    def _asked(self, kind: Kind, name: str, state: Any) -> set[str]:  # noqa: ANN401 -- any law's
+        """Return the approvals that an entity in this state wants answered."""
+        where, due = (self._ctx.conversation, name), kind.lifecycle.due(state)
+        return {effect.approval_id(*where) for effect in due if isinstance(effect, AskHuman)}
+
+    def _conclude(self, approval_id: str) -> None:
+        """Let the law of an approval decide that its question is not asked any more."""
+        found = self._others.get(approval_id) or self._ctx.passive(approval_id)
+        placed: list[Placed] = []
+        runes = found.kind.lifecycle.decide(found.state, Conclude("no longer wanted"))
+        found.kind.fold_and_route(approval_id, found.state, runes, placed)
+        self._lay_out(placed)
 
     # -- index entries ------------------------------------------------------------------------
 
@@ -268,6 +346,4 @@ class Decision:
         if len(other.kind.lifecycle.table) == 1:
             return
         agent = other.kind.context(other.state)[0]
-        TransitionLog(self._ctx, other.kind, other.name).log_runes(
-            before.phase, other.runes, agent, last
-        )
+        log_runes(self._ctx, other.kind, other.name, before.phase, other.runes, agent, last)

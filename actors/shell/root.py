@@ -47,12 +47,6 @@ class Echo(NamedTuple):
     """The error why it has not recorded it, or anything else if it has."""
 
 
-class Again(NamedTuple):
-    """The pause is over: tell the other conversation again."""
-
-    effect: ReportEnd
-
-
 class Root(Shell):
     """The first entity of a conversation, with the table of its children."""
 
@@ -66,7 +60,7 @@ class Root(Shell):
         """Understand that a child could not be kept alive: its own law writes its end."""
         match message:
             case ChildGone(child, error):
-                self.stand_in(child, Abandon(error))
+                self.decide_for_dead(child, Abandon(error))
                 return None
             case Forward():
                 return None
@@ -74,9 +68,6 @@ class Root(Shell):
                 return self._ask_for(message)
             case Echo(effect, said):
                 return self._hear_of_report(effect, said)
-            case Again(effect):
-                self.again(effect)
-                return None
             case _:
                 return super().understand(message)
 
@@ -186,7 +177,7 @@ class Root(Shell):
                 if not runes or type(runes[0]) not in kind.births:
                     name = type(order.command).__name__
                     return Refused(f"{kind.name}: {name} does not begin one; use another command")
-                kind.fold_routed(order.child, initial, runes, births)
+                kind.fold_and_route(order.child, initial, runes, births)
             adopt = Adopt(
                 order.child,
                 kind.name,
@@ -238,8 +229,7 @@ class Root(Shell):
     def _hear_of_report(self, effect: ReportEnd, said: object) -> NoteReport | None:
         """Take note that an end was recorded, or that there is nothing left to record it in."""
         if isinstance(said, Exception) and not isinstance(said, Refused | UnknownConversation):
-            when = self.ctx.services.clock.now() + REPORT_AGAIN
-            self.later(when, lambda _: Again(effect))
+            self.retry_effect(effect, REPORT_AGAIN)
             return None
         return NoteReport(effect.child)
 

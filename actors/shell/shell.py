@@ -7,19 +7,22 @@ understood as a command, and how an effect is performed.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from actors.children import Ended, EnsureChild, StopChild
+from actors.children import EnsureChild, StopChild
 from actors.common_commands import Cancel, Recover, TimeUp
-from actors.entity import Routing
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.public_command import DecisionInput, Order
-from actors.shell.conversation import PassiveEntity
 from actors.shell.decision import Decision
-from actors.shell.transition_log import TransitionLog, forget_logged, warn_time_short
+from actors.shell.transition_log import (
+    forget_logged,
+    log_replayed,
+    log_runes,
+    warn_time_short,
+)
 from runelog.errors import Refused, WrongVersion
 
 if TYPE_CHECKING:
@@ -45,6 +48,12 @@ class Wake:
 WAKE = Wake()
 
 
+class RetryEffect(NamedTuple):
+    """Perform an effect again, if it is still due: a pause is over."""
+
+    effect: msgspec.Struct
+
+
 def _live_lock(name: str) -> AssertionError:
     return AssertionError(f"{name}: others were faster {MAX_TRIES} times in a row")
 
@@ -54,6 +63,8 @@ class Shell(Process):
 
     kind: ClassVar[Kind]
     """Set by the kind that has this actor."""
+    asks_humans: ClassVar[bool] = False
+    """Whether its law may have `AskHuman` due."""
 
     def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before replay."""
@@ -97,11 +108,11 @@ class Shell(Process):
         """Do what is due beside seeing to children; not asked for again while it stays due."""
         raise NotImplementedError
 
-    def ahead(self) -> list[Rune]:
+    def runes_before(self) -> list[Rune]:
         """Return what has happened already and goes into the log before the next decision."""
         return []
 
-    def believed(self, rune: Rune) -> None:
+    def on_folded(self, rune: Rune) -> None:
         """Take notice of a rune that was folded here and now, not in a replay."""
 
     def near(self) -> int | None:
@@ -128,7 +139,7 @@ class Shell(Process):
         if self.replayed:
             # The last actor of an entity that is over has logged all of it.
             if not self.kind.lifecycle.is_over(self.state):
-                TransitionLog(self.ctx, self.kind, self.me).log_missed(self._agent, self.event)
+                log_replayed(self.ctx, self.kind, self.me, self._agent, self.event)
         else:
             self._believe(self.kind.lifecycle.initial, runes)
             is_open = self.kind.is_open(self.state)
@@ -160,7 +171,7 @@ class Shell(Process):
         self.wake()
 
     def wake(self) -> None:
-        """Have it look what is due; once is enough."""
+        """Queue one check of what is due, unless one is queued already."""
         if not self._woken:
             self._woken = True
             self.deliver(WAKE, limited=False)
@@ -181,7 +192,9 @@ class Shell(Process):
             self._in_doubt = False
             self._settle_doubts()
         refusal: Refused | None = None
-        if message is not WAKE:
+        if isinstance(message, RetryEffect):
+            self._under_way.discard(message.effect)
+        elif message is not WAKE:
             if isinstance(message, TimeUp):
                 message = self._if_due(message)
             command = self.understand(message) if message is not None else None
@@ -223,19 +236,17 @@ class Shell(Process):
                 self.event = event_id
                 if tells:
                     self._log_transitions(before, (rune,))
-                self.believed(rune)
+                self.on_folded(rune)
 
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
-        """Call `believed` for runes that were just folded, and log their transitions."""
+        """Call `on_folded` for runes that were just folded, and log their transitions."""
         if is_info_enabled():
             self._log_transitions(before, runes)
         for rune in runes:
-            self.believed(rune)
+            self.on_folded(rune)
 
     def _log_transitions(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
-        TransitionLog(self.ctx, self.kind, self.me).log_runes(
-            before.phase, runes, self._agent, self.event
-        )
+        log_runes(self.ctx, self.kind, self.me, before.phase, runes, self._agent, self.event)
 
     @property
     def _agent(self) -> str | None:
@@ -276,8 +287,8 @@ class Shell(Process):
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal
-            if runes and (ahead := self.ahead()):
-                runes = [*ahead, *runes]
+            if runes and (before := self.runes_before()):
+                runes = [*before, *runes]
             if self._commit(runes, also=births if runes else ()):
                 return None
         raise _live_lock(self.name)
@@ -300,30 +311,19 @@ class Shell(Process):
             except Refused as refusal:
                 return refusal
             placed: list[Placed] = []
-            after = kind.fold_routed(entity, before, runes, placed)
-            placed += self._ended(kind, entity, before, after)
+            kind.fold_and_route(entity, before, runes, placed)
             if self._commit((), also=placed):
                 return None
         raise _live_lock(self.name)
 
-    def stand_in(self, entity: str, command: object) -> Refused | None:
-        """Have an entity's law decide although its actors cannot; return the refusal if it does."""
-        kind = self.ctx.kinds.of(entity)
-        if kind is None or not self.ctx.exists(entity):
+    def decide_for_dead(self, entity: str, command: object) -> Refused | None:
+        """Have the law of an entity decide whose actors kept crashing; return its refusal."""
+        if not self.ctx.exists(entity):
             return Refused(f"{self.ctx.conversation} has no entity {entity}")
-        found = self.ctx.replayed(kind, entity)
-        self.ctx.add_passive(entity, PassiveEntity(kind, found.state, found.version))
         try:
             return self.decide_for(entity, command)
         finally:
             self.ctx.drop_passive(entity)
-
-    def _ended(self, kind: Kind, entity: str, before: Any, after: Any) -> list[Placed]:  # noqa: ANN401 -- any law's
-        """Return the rune that tells the root that a child has come to its end."""
-        ctx, law = self.ctx, kind.lifecycle
-        if not ctx.kinds.is_child(kind) or law.is_over(before) or not law.is_over(after):
-            return []
-        return [(Routing(ctx.root.prefix), Ended(entity, after.phase.value))]
 
     def _commit(
         self,
@@ -336,21 +336,12 @@ class Shell(Process):
         Without `runes`, it is what is `due` internally that is decided. `also` goes behind them:
         what is decided for entities that cannot.
         """
-        before, ctx, kind = self.state, self.ctx, self.kind
-        stamp = ctx.stamp if kind.lifecycle.enforced else None
-        state, placed, due = kind.fold_with_internal(self.me, before, runes, due, stamp)
-        if also:
-            for at, rune in also:
-                if self.me == at.owner or self.me in at.observers:
-                    state = kind.lifecycle.apply(state, rune)
-            state, more, due = kind.fold_with_internal(self.me, state, (), None, stamp)
-            placed = [*placed, *also, *more]
-        if not placed:
+        before, ctx = self.state, self.ctx
+        decision = Decision(ctx, self, runes, due, also)
+        changes = decision.changes
+        if not changes:
             return True
-        if not kind.lifecycle.table[state.phase]:
-            placed = [*placed, *self._ended(kind, self.me, before, state)]
-        decision = Decision(ctx, self, state, placed)
-        changes, own, index_entry = decision.changes, decision.own, decision.index_entry
+        own, index_entry = decision.own, decision.index_entry
         try:
             # A caller that waits for an answer is told if the log does not take it.
             first = ctx.append(changes, at_once=self._is_asked)
@@ -358,7 +349,7 @@ class Shell(Process):
             self._refold()
             return False
         self.state = after = decision.after
-        self._due = (state, due)
+        self._due = decision.due
         last = first + decision.count - 1
         if own:
             self.version += len(own)
@@ -462,20 +453,19 @@ class Shell(Process):
         """Return the entities that run for it and only wait for a human; they can be resumed."""
         return ()
 
-    def missed(self, entity: str) -> None:
+    def resend_to(self, entity: str) -> None:
         """Do again what is under way about an entity whose actor begins anew.
 
         It may not know of it; if it does, it takes no harm.
         """
-        again = {effect for effect in self._under_way if entity in msgspec.structs.astuple(effect)}
-        if again:
-            self._under_way -= again
+        found = {effect for effect in self._under_way if entity in msgspec.structs.astuple(effect)}
+        if found:
+            self._under_way -= found
             self.wake()
 
-    def again(self, effect: msgspec.Struct) -> None:
-        """Forget that an effect is under way: if it is still due, it is performed again."""
-        self._under_way.discard(effect)
-        self.wake()
+    def retry_effect(self, effect: msgspec.Struct, pause: int) -> None:
+        """Perform an effect again after a pause, in nanoseconds, if it is still due then."""
+        self.later(self.ctx.services.clock.now() + pause, lambda _now: RetryEffect(effect))
 
     def _arm(self) -> None:
         state, when = self._until

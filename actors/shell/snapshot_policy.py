@@ -33,6 +33,23 @@ class EntityState(NamedTuple):
     """How many runes of its stream are in the state."""
 
 
+def replayed(
+    log: Log, conversation: str, kind: Kind, name: str, every: int | None = None
+) -> Replayed[Any]:
+    """Return an entity's state as the log has it, from the newest snapshot on.
+
+    With `every`, a new snapshot is kept each so many runes on the way.
+    """
+    return replay(
+        log,
+        conversation,
+        kind.lifecycle,
+        entity=name,
+        snapshots=log.snapshots,
+        save_every=every,
+    )
+
+
 class SnapshotPolicy:
     """Takes and reads the snapshots of one conversation; none if the log has no place for them."""
 
@@ -45,14 +62,7 @@ class SnapshotPolicy:
 
     def replayed(self, kind: Kind, name: str) -> Replayed[Any]:
         """Return an entity's state as the log has it, from the newest snapshot on."""
-        return replay(
-            self._log,
-            self._conversation,
-            kind.lifecycle,
-            entity=name,
-            snapshots=self._log.snapshots,
-            save_every=self._every,
-        )
+        return replayed(self._log, self._conversation, kind, name, self._every)
 
     def is_due(self, head: int) -> bool:
         """Return True if enough runes have come since the last snapshot."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.operator_log import is_info_enabled, log
 from actors.shell.shared_caches import SharedCache
-from runelog.lifecycle import step
+from runelog.errors import IllegalTransition
 from runelog.rune import kind_of
 
 if TYPE_CHECKING:
@@ -27,76 +27,74 @@ if TYPE_CHECKING:
 
 LOGGED: Final = SharedCache[int]()
 """The last event that was logged, by entity."""
-
-
 INTERNAL: Final = "internal"
 
 
-class PhaseTracker:
-    """Follows one entity through the phases of its table, and logs each transition."""
+def log_runes(
+    ctx: ConversationContext,
+    kind: Kind,
+    name: str,
+    phase: StrEnum,
+    runes: Iterable[Rune],
+    agent: str | None,
+    event: int,
+) -> None:
+    """Log runes that an entity just folded, the first in `phase`, up to `event`.
 
-    def __init__(self, ctx: ConversationContext, entity: Kind, me: str, phase: StrEnum) -> None:
-        """Begin in a phase."""
-        self._ctx = ctx
-        self._entity = entity
-        self._me = me
-        self.phase = phase
-
-    def take(self, rune: Rune, agent: str | None, *, silently: bool = False) -> None:
-        """Move to the next phase and log it, if the table has a row for the rune."""
-        origin, table = self.phase, self._entity.lifecycle.table
-        if type(rune) not in table[origin] or type(rune) in self._entity.pieces:
-            return
-        self.phase = to = step(table, origin, rune, of=self._entity.name)
-        if is_info_enabled() and not silently:
-            now = self._ctx.services.clock.now()
-            log.info(
-                "transition",
-                time=_moment(now),
-                conversation=self._ctx.conversation,
-                entity=self._me,
-                lifecycle=self._entity.name,
-                agent=agent,
-                rune=kind_of(rune),
-                trigger=getattr(rune, "trigger", "") or kind_of(rune),
-                actor=getattr(rune, "actor", "system"),
-                to=to.value,
-                audience=self._entity.audience(to),
-                **{"from": origin.value},
-            )
+    Callers check `is_info_enabled` first.
+    """
+    for rune in runes:
+        to = kind.moved(phase, rune)
+        if to is not None:
+            _log_transition(ctx, kind, name, agent, rune, phase, to)
+            phase = to
+    ctx.caches[LOGGED][name] = event
 
 
-class TransitionLog:
-    """Logs the transitions of one entity."""
+def log_replayed(
+    ctx: ConversationContext, kind: Kind, name: str, agent: str | None, event: int
+) -> None:
+    """Log what an entity's actor read from the log and has not been logged before."""
+    logged = ctx.caches[LOGGED].get(name, ctx.head_at_start)
+    if event <= logged or not is_info_enabled():
+        return
+    phase: StrEnum = kind.lifecycle.initial.phase
+    for envelope in ctx.log.stream(ctx.conversation, name):
+        try:
+            to = kind.moved(phase, envelope.payload)
+        except IllegalTransition:
+            # An older law allowed it; the state came from a snapshot.
+            continue
+        if to is not None:
+            if envelope.event_id > logged:
+                _log_transition(ctx, kind, name, agent, envelope.payload, phase, to)
+            phase = to
+    ctx.caches[LOGGED][name] = event
 
-    def __init__(self, ctx: ConversationContext, entity: Kind, me: str) -> None:
-        """Begin before the entity's first transition."""
-        self._ctx = ctx
-        self._entity = entity
-        self._me = me
 
-    def log_runes(
-        self, phase: StrEnum, runes: Iterable[Rune], agent: str | None, event: int
-    ) -> None:
-        """Log runes that were just folded, the first in `phase`, up to `event`.
-
-        Callers check `is_info_enabled` first.
-        """
-        tracker = PhaseTracker(self._ctx, self._entity, self._me, phase)
-        for rune in runes:
-            tracker.take(rune, agent)
-        self._ctx.caches[LOGGED][self._me] = event
-
-    def log_missed(self, agent: str | None, event: int) -> None:
-        """Log what was folded from the log and has not been logged before."""
-        logged = self._ctx.caches[LOGGED].get(self._me, self._ctx.head_at_start)
-        if event > logged and is_info_enabled():
-            tracker = PhaseTracker(
-                self._ctx, self._entity, self._me, self._entity.lifecycle.initial.phase
-            )
-            for envelope in self._ctx.log.stream(self._ctx.conversation, self._me):
-                tracker.take(envelope.payload, agent, silently=envelope.event_id <= logged)
-            self._ctx.caches[LOGGED][self._me] = event
+def _log_transition(
+    ctx: ConversationContext,
+    kind: Kind,
+    name: str,
+    agent: str | None,
+    rune: Rune,
+    origin: StrEnum,
+    to: StrEnum,
+) -> None:
+    log.info(
+        "transition",
+        time=_moment(ctx.services.clock.now()),
+        conversation=ctx.conversation,
+        entity=name,
+        lifecycle=kind.name,
+        agent=agent,
+        rune=kind_of(rune),
+        trigger=getattr(rune, "trigger", "") or kind_of(rune),
+        actor=getattr(rune, "actor", "system"),
+        to=to.value,
+        audience=kind.audience(to),
+        **{"from": origin.value},
+    )
 
 
 def forget_logged(ctx: ConversationContext, name: str) -> None:
@@ -135,7 +133,7 @@ def log_birth(ctx: ConversationContext, name: str) -> None:
     """Log an entity that was born here and came to its end without an actor."""
     born = ctx.take_unstarted(name)
     if born is not None and is_info_enabled():
-        entity = ctx.kinds.births[type(born.runes[0])]
-        tracker = PhaseTracker(ctx, entity, name, entity.lifecycle.initial.phase)
-        for rune in born.runes:
-            tracker.take(rune, entity.context(born.state)[0])
+        kind = ctx.kinds.births[type(born.runes[0])]
+        phase, agent = kind.lifecycle.initial.phase, kind.context(born.state)[0]
+        log_runes(ctx, kind, name, phase, born.runes, agent, born.event_id)
+        forget_logged(ctx, name)

@@ -127,7 +127,7 @@ class WriteBuffer:
         if appended.last != self._last:
             msg = (
                 f"{self._conversation} is at event {appended.last} and not at {self._last}: "
-                "somebody else wrote to it"
+                "another writer appended to it"
             )
             raise Overtaken(msg)
 

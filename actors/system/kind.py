@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors import children
 from actors.kind import Kind
@@ -12,8 +12,20 @@ from actors.system.runes import Opened
 from runelog.rune import SYSTEM
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from actors.kind import Waits
     from actors.system.lifecycle import State
+
+
+def questions(state: State) -> Mapping[str, str]:
+    """Return which entity asks for each approval that waits."""
+    return {each.approval_id: each.call_id for each in state.approvals}
+
+
+def outcome(state: State) -> dict[str, Any]:
+    """Return its children, and how many questions wait: by when depends on the kill."""
+    return {"children": state.children, "approvals": len(state.approvals)}
 
 
 def is_open(state: State) -> bool:
@@ -36,5 +48,7 @@ KIND: Final = Kind(
     is_open=is_open,
     waits_for_human=waits_for_children,
     actor=Root,
+    questions=questions,
+    outcome=outcome,
     printed=False,
 )

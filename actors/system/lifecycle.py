@@ -4,7 +4,7 @@
        ^──────┘
 
 Workers, resources, health, providers and whichever machines of an app belong to no session live in
-`conv_system`. Their root only keeps the table of them.
+`conv_system`. Their root only keeps the table of them, and lists what waits for a human.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from actors import children
+from actors.approval import pending
 from actors.budget import lifecycle as budget
 from actors.budget import runes as budgets
 from actors.common_commands import Abandon
@@ -44,6 +45,7 @@ class State(msgspec.Struct, frozen=True):
     phase: Phase = Phase.RUNNING
     conversation_id: str = ""
     children: tuple[children.Child, ...] = ()
+    approvals: tuple[pending.Pending, ...] = ()
 
 
 Command: TypeAlias = (
@@ -81,7 +83,8 @@ def evolve(state: State, rune: Rune) -> State:
         case children.Started() | children.Ended() | children.Reported():
             return replace(state, children=children.evolve(state.children, rune))
         case _:
-            return state
+            left = pending.evolve(state.approvals, rune)
+            return state if left == state.approvals else replace(state, approvals=left)
 
 
 def due(state: State) -> list[children.Effect]:
@@ -95,5 +98,5 @@ def route(_state: State, rune: Rune) -> Routing:
 
 
 LIFECYCLE: Final = Lifecycle(
-    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
 )

@@ -158,7 +158,7 @@ class ToolActor(Shell):
         runs = any(isinstance(effect, RunTool) for effect in self._under_way)
         return runs and is_running(self.state) and self.state.call.rule.grace > 0
 
-    def believed(self, rune: Rune) -> None:
+    def on_folded(self, rune: Rune) -> None:
         """Log an unknown or late outcome for operators; the rune tells the model and the app."""
         if isinstance(rune, Result):
             late = self._running_calls.end(self.ctx.conversation, self.me)

@@ -386,6 +386,11 @@ def payer(call: Called) -> str:
     return call.payer or call.agent_id
 
 
+def _root(call: Called) -> str:
+    """Return the root of its conversation: a call that no agent asked for is charged to that."""
+    return call.payer or "session"
+
+
 def _afford(state: State, budget: ledger.State) -> Exhausted | None:
     """Return what the budget says against a call that is about to begin; None if it fits."""
     call = state.call
@@ -443,6 +448,7 @@ def _ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
             reason=reason,
             deadline=deadline,
             agent_id=call.agent_id,
+            root=_root(call),
             trigger=trigger,
         ),
         approval.Awaiting(approval_id=approval_id),
@@ -760,13 +766,13 @@ def due(state: State) -> list[Effect]:
 
 
 def route(state: State, rune: Rune) -> Routing:
-    """Return where a rune belongs: the turn observes calls and results, the session doubts."""
+    """Return where a rune belongs: the caller observes calls and results, the root doubts."""
     call_id, turn_id = state.call.call_id, state.call.turn_id
     match rune:
         case Called():
             return Routing(rune.call_id, (rune.turn_id,))
         case Result(status="unknown"):
-            return Routing(call_id, (turn_id, "session"))
+            return Routing(call_id, (turn_id, _root(state.call)))
         case Result() | ApprovalRequested() | Approved():
             # A human's time is not the turn's: it stops its own clock meanwhile.
             return Routing(call_id, (turn_id,))
@@ -780,7 +786,7 @@ def route(state: State, rune: Rune) -> Routing:
         case Denied() | Started() | Progress() | Doubted() | Retried():
             return Routing(call_id)
         case _:
-            return approvals.route(approvals.State(), rune)
+            return approvals.route(approvals.State(root=_root(state.call)), rune)
 
 
 def deadline(state: State) -> int | None:

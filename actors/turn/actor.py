@@ -103,7 +103,7 @@ class TurnActor(Shell):
             histories[self.state.agent_id] = history
         return history
 
-    def believed(self, rune: Rune) -> None:
+    def on_folded(self, rune: Rune) -> None:
         """Take what happened into the history, if that is at hand."""
         if type(rune) is model.Completed:
             self._asked = {rune.model_call_id: rune.calls}
@@ -194,8 +194,7 @@ class TurnActor(Shell):
                 self.state.agent_id not in self.ctx.caches[TOOLSETS]
             ):
                 # Its agent is not there: gone, and it is about to be stopped; or yet to come.
-                clock = self.ctx.services.clock
-                clock.at(clock.now() + round(FIRST_PAUSE * SECOND), lambda: self.again(effect))
+                self.retry_effect(effect, round(FIRST_PAUSE * SECOND))
             case AskModel():
                 self._ask(effect)
             case ReceiveCalls():
@@ -221,7 +220,7 @@ class TurnActor(Shell):
             self._rested = effect
             longest = min(FIRST_PAUSE * 2 ** (effect.attempt - 1), LONGEST_PAUSE)
             pause = self.ctx.services.chance.between(longest / 2, longest)
-            clock.at(clock.now() + round(pause * SECOND), lambda: self.again(effect))
+            self.retry_effect(effect, round(pause * SECOND))
             return
         toolset = self._toolset
         provider = toolset.provider
@@ -295,9 +294,9 @@ class TurnActor(Shell):
                 # It was over as soon as it was born: no actor comes for it that could tell.
                 log_birth(self.ctx, call.call_id)
 
-    def missed(self, entity: str) -> None:
+    def resend_to(self, entity: str) -> None:
         """Cancel anew what was cancelled and begins anew."""
-        super().missed(entity)
+        super().resend_to(entity)
         if self._halting is not None and entity in under_way(self.state):
             self.ctx.tell(entity, self._halting)
 

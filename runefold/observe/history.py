@@ -15,7 +15,6 @@ from actors.catalogue import KINDS
 from actors.units import SECOND
 from actors.view import Move
 from runelog.errors import IllegalTransition, Refused
-from runelog.lifecycle import step
 from runelog.rune import Gap, Tombstone, Unknown
 
 if TYPE_CHECKING:
@@ -59,26 +58,26 @@ class Path:
 
     def take(self, envelope: Envelope) -> Move | None:
         """Go on by a rune of its stream; return the move if it is one."""
-        rune, law, origin = envelope.payload, self.kind.lifecycle, self.phase
-        cls = type(rune)
-        if self.invalid is not None or cls not in law.runes or cls in self.kind.pieces:
-            return None
-        if cls not in law.table[origin] and cls in law.observed:
+        rune, origin = envelope.payload, self.phase
+        if self.invalid is not None:
             return None
         try:
-            self.phase = step(law.table, origin, rune, of=law.name)
+            to = self.kind.moved(origin, rune)
         except IllegalTransition as error:
             self.invalid = Invalid(envelope.event_id, str(error))
             return None
-        if self.phase is not origin:
+        if to is None:
+            return None
+        self.phase = to
+        if to is not origin:
             self.since, self.event_id = envelope.time, envelope.event_id
         return Move(
             envelope.event_id,
             envelope.time,
             self.name,
-            law.name,
+            self.kind.name,
             origin.value,
-            self.phase.value,
+            to.value,
             envelope.kind,
             getattr(rune, "trigger", "") or envelope.kind,
             getattr(rune, "actor", "system"),

@@ -20,8 +20,8 @@ from runelog.rune import SYSTEM, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.approval.pending import Pending
     from actors.kind import Kinds
-    from actors.session.approvals import Pending
     from runelog.log import Log
     from runelog.rune import Conversation
 

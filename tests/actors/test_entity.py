@@ -151,7 +151,7 @@ def test_what_is_due_internally_is_decided_at_once() -> None:
 
 def test_nothing_decided_may_still_leave_something_due() -> None:
     """A newborn has no runes to add, and what is due internally then is decided all the same."""
-    born = ENTITY.fold_routed(LAMP, State(), [Switched()], [])
+    born = ENTITY.fold_and_route(LAMP, State(), [Switched()], [])
     state, runes = cascade(ENTITY, LAMP, born, [])
 
     assert runes == [*[Warmed()] * 3, Lit(), Used()]
@@ -179,9 +179,9 @@ def test_a_cascade_folds_as_a_replay_does() -> None:
 
 def test_what_belongs_to_others_moves_nothing_here() -> None:
     """Folded on behalf of an entity whose stream they are not in, runes leave its state alone."""
-    assert ENTITY.fold_routed("room", State(), [], []) == State()
-    assert ENTITY.fold_routed(BULB, State(), [Switched()], []) == State()
-    assert ENTITY.fold_routed("room", State(), [Switched()], []).phase is Phase.WARMING
+    assert ENTITY.fold_and_route("room", State(), [], []) == State()
+    assert ENTITY.fold_and_route(BULB, State(), [Switched()], []) == State()
+    assert ENTITY.fold_and_route("room", State(), [Switched()], []).phase is Phase.WARMING
 
 
 def test_a_rune_that_cannot_be_folded_never_gets_further() -> None:

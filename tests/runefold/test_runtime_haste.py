@@ -172,7 +172,7 @@ def test_a_call_that_cannot_be_read_as_it_falls_asleep_still_lapses_in_time(
         raise error(msg)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(passivation, "replay", damaged)
+        meanwhile.setattr(passivation, "replayed", damaged)
         ears.after(20)
 
     assert there.stage.runtime.tree_of_actors.awake() == []

@@ -129,8 +129,6 @@ def test_sessions_that_went_leave_no_entry_behind() -> None:
     tables = {
         "all_running": tree._running,
         "first messages": tree._first_messages,
-        "refs": tree.registry._refs,
-        "flights": tree.registry._flights,
         "alarms": passivator._alarms,
         "woken for": passivator._woken_for,
         "sessions": tree._sessions._children,

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.invariants import violations
-from actors.model.providers.scripted import Scripted
+from actors.model.providers.scripted import Scripted, call
+from actors.session.runes import Reopened
+from actors.tool.adapters.function import tool
 from runefold import AgentSpec, Refused, Runtime
+from runelog.rune import Change
+from runelog.store import Runelog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from actors.model.provider import Request
     from runelog.rune import Envelope
 
 EVERY = 25
@@ -62,6 +67,49 @@ def waking(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         say(runtime, 1)
         assert list(violations(runtime.log.read(NAME))) == []
     return read
+
+
+def test_opening_reads_no_stream_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left to do, and how often it was opened in vain, is known from the last runes."""
+
+    @tool(requires_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def answer(request: Request) -> Any:  # noqa: ANN401 -- a reply of either sort
+        text = request.messages[-1].text
+        return [call("pay")] if text == "pay" else f"answer to {text}"
+
+    directory = tmp_path / "data"
+    options: dict[str, Any] = {"providers": {"m": Scripted(answer)}, "tools": [pay]}
+    with Runtime.open(directory, snapshot_every=EVERY, **options) as runtime:
+        spec = AgentSpec(role="helper", model="m", tools=["pay"])
+        session = runtime.create_session(spec, conversation_id=NAME)
+        say(runtime, 60)
+        session.send("pay")
+        runtime.wait_for(NAME, "approval.awaiting", 10)
+        runtime.log.flush(NAME)
+        runtime.log.append(NAME, [Change("session", None, [Reopened(unclean=1, epoch=7)])])
+        length = runtime.log.version(NAME, "session")
+    read: Counter[str] = Counter()
+    stream = Runelog.stream
+
+    def counted(
+        self: Runelog, conversation: str, entity: str, after: int = 0, until: int | None = None
+    ) -> Iterator[Envelope]:
+        for envelope in stream(self, conversation, entity, after, until):
+            read[entity] += 1
+            yield envelope
+
+    monkeypatch.setattr(Runelog, "stream", counted)
+    with Runtime.open(directory, snapshot_every=EVERY, **options):
+        pass
+
+    assert length > 5 * EVERY
+    assert 0 < read["session"] < 4 * EVERY
 
 
 def longest(directory: Path) -> int:

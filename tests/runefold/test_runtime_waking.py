@@ -16,11 +16,11 @@ from runefold.providers import Scripted, call
 from runefold.testing.stage import Stage
 from runelog.memory import MemoryLog
 from supervisors.messages import StartDynamic
-from supervisors.registry import Registry
 from supervisors.supervisor import Supervisor
+from supervisors.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from actors.process.process import Ref
     from runelog.rune import Work
@@ -85,13 +85,13 @@ def test_who_asks_while_its_alarm_wakes_a_session_is_answered_at_once(
     session = stage.runtime.create_session(SPEC)
     tree = stage.runtime.tree_of_actors
     tree.put_to_sleep(session.id)
-    ensure = Registry.ensure
+    start = Tree._start
 
-    def ringing(registry: Registry, id_: str, start: Callable[[], Ref]) -> Ref:
-        tree._wake_soon(id_)
-        return ensure(registry, id_, start)
+    def ringing(tree: Tree, conversation: str) -> Ref:
+        tree._wake_soon(conversation)
+        return start(tree, conversation)
 
-    monkeypatch.setattr(Registry, "ensure", ringing)
+    monkeypatch.setattr(Tree, "_start", ringing)
     before = stage.clock.now()
     session.pause("lunch")
 

@@ -147,7 +147,7 @@ def no_alarm_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 def last_words_dropped(patch: pytest.MonkeyPatch) -> None:
     """Do not write what a model said last with the end of its answer."""
-    patch.setattr(ModelActor, "ahead", lambda _self: [])
+    patch.setattr(ModelActor, "runes_before", lambda _self: [])
 
 
 def lost_buffer_unnoticed(patch: pytest.MonkeyPatch) -> None:

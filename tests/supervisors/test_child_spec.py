@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind, Shutdown
+from supervisors.child_spec import Backoff, ChildSpec, ChildType, Flags, Shutdown
 from supervisors.errors import BadSpec
 from supervisors.strategy import AutoShutdown, Restart, Strategy
 from tests.supervisors.cast import Manual, Worker
@@ -20,7 +20,7 @@ def nobody() -> None:
 def test_the_defaults() -> None:
     """One for one, 3 restarts in 5 s, 5 s to stop; supervisors get the time they need."""
     flags = Flags()
-    worker, supervisor = ChildSpec("a", nobody), ChildSpec("s", nobody, type=Kind.SUPERVISOR)
+    worker, supervisor = ChildSpec("a", nobody), ChildSpec("s", nobody, type=ChildType.SUPERVISOR)
 
     assert flags == Flags(Strategy.ONE_FOR_ONE, 3, 5.0, AutoShutdown.NEVER)
     assert (worker.restart, worker.type, worker.significant) == ("permanent", "worker", False)

@@ -9,8 +9,8 @@ import pytest
 from actors.errors import Crashed, Dead, Overloaded, StartFailed
 from actors.process.process import KILLED, SHUTDOWN, Exit, Reason
 from runelog.errors import Refused
-from supervisors.child_spec import Backoff, ChildSpec, Flags, Kind
-from supervisors.errors import BadSpec, ChildNotStarted, NameTaken, NotDone, Why
+from supervisors.child_spec import Backoff, ChildSpec, ChildType, Flags
+from supervisors.errors import BadSpec, ChildNotStarted, NotDone, Why
 from supervisors.messages import (
     CountChildren,
     Look,
@@ -21,7 +21,6 @@ from supervisors.messages import (
     TerminateChild,
     WhichChildren,
 )
-from supervisors.registry import Registry
 from supervisors.strategy import Strategy
 from supervisors.supervisor import Supervisor
 from tests.supervisors.cast import Boom, Fails, Fixed, Manual, Stubborn, Worker
@@ -67,22 +66,20 @@ def test_if_a_child_cannot_start_its_elders_are_stopped(manual: Manual) -> None:
 
 def test_a_subtree_that_failed_to_start_is_gone_before_it_is_tried_again(manual: Manual) -> None:
     """Its parent waits until the children that did start have ended: no two live under a name."""
-    registry = Registry()
     broken = [False]
 
     def inner() -> Process:
         second = manual.spec("y", Fails if broken[0] else Worker)
-        return manual.supervisor(manual.spec("x"), second, name="s", registry=registry)
+        return manual.supervisor(manual.spec("x"), second, name="s")
 
     flags = Flags(intensity=2)
-    top = manual.supervisor(ChildSpec("s", inner, type=Kind.SUPERVISOR), flags=flags).launch()
+    top = manual.supervisor(ChildSpec("s", inner, type=ChildType.SUPERVISOR), flags=flags).launch()
     broken[0] = True
     manual.ask(top, Look())[0].ref.kill()
     manual.scheduler.run()
 
     assert exits(manual, "x") == [KILLED, SHUTDOWN, SHUTDOWN]
     assert not top.is_alive()
-    assert len(registry) == 0
 
 
 def test_whatever_a_factory_raises_is_a_failed_start(manual: Manual) -> None:
@@ -346,30 +343,3 @@ def test_a_child_from_a_template_needs_one(manual: Manual) -> None:
         manual.ask(top, "hello")
     with pytest.raises(NotDone, match="has no such child"):
         manual.ask(top, TerminateChild(manual.now("a")))
-
-
-def test_a_restarted_child_is_found_under_its_name(manual: Manual) -> None:
-    """The registry has the one that lives, and nobody once all have ended."""
-    registry = Registry()
-    top = manual.supervisor(manual.spec("a"), manual.spec("b"), registry=registry).launch()
-    manual.tell("a", "crash")
-    assert registry.find("a") is manual.now("a")
-    assert registry.ids() == ["a", "b"]
-
-    top.stop()
-    manual.scheduler.run()
-
-    assert len(registry) == 0
-
-
-def test_two_actors_of_one_name_do_not_live_at_once(manual: Manual) -> None:
-    """The second one's start fails, and it is not left lying about."""
-    registry = Registry()
-    manual.supervisor(manual.spec("a"), name="one", registry=registry).launch()
-    other = manual.supervisor(name="two", registry=registry).launch()
-
-    with pytest.raises(NotDone) as refused:
-        manual.ask(other, StartChild(manual.spec("a")))
-    assert isinstance(refused.value.__cause__, NameTaken)
-    assert exits(manual, "a") == [None, KILLED]
-    assert registry.find("a") is manual.made["a"][0].ref

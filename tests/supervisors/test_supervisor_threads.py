@@ -21,7 +21,6 @@ from supervisors.messages import (
     TerminateChild,
     WhichChildren,
 )
-from supervisors.registry import Registry
 from supervisors.strategy import Restart, Strategy
 from supervisors.supervisor import Supervisor
 from tests.supervisors.cast import Worker
@@ -38,13 +37,12 @@ MANY = 1_000_000
 
 
 class Place:
-    """Threads, a clock and a registry; whoever was made is remembered."""
+    """Threads and a clock; every worker that was made is remembered."""
 
     def __init__(self, clock: Clock) -> None:
         """Begin with nobody."""
         self.clock = clock
         self.scheduler = ThreadScheduler(clock)
-        self.registry = Registry()
         self.shared = self.scheduler.lane("shared")
         self.made: list[Process] = []
 
@@ -61,9 +59,7 @@ class Place:
 
     def top(self, *children: ChildSpec, flags: Flags, **options: Any) -> Ref:  # noqa: ANN401 -- see Supervisor
         """Start a supervisor."""
-        top = Supervisor(
-            "top", self.shared, self.clock, children, flags, registry=self.registry, **options
-        )
+        top = Supervisor("top", self.shared, self.clock, children, flags, **options)
         return top.launch()
 
     def ask(self, ref: Ref, message: object) -> Any:  # noqa: ANN401 -- whatever is answered
@@ -107,7 +103,6 @@ def place() -> Iterator[Place]:
         thread.join(LONG)
 
     assert not set(threading.enumerate()) - before
-    assert not place.registry._refs
     assert all(process.exit is not None for process in place.made)
 
 
@@ -123,9 +118,8 @@ def test_a_storm_of_crashes_leaves_each_child_alive_once(
 
     def hurt(number: int) -> None:
         name = names[number % len(names)]
-        ref = place.registry.find(name)
-        if ref is None:
-            return
+        # Of those of that name, the one that was made last: the others have ended.
+        ref = next(process.ref for process in reversed([*place.made]) if process.name == name)
         if number % 3:
             ref.notify("crash")
         else:
@@ -139,14 +133,12 @@ def test_a_storm_of_crashes_leaves_each_child_alive_once(
     assert {process.ref for process in place.made if process.exit is None} == {
         view.ref for view in views
     }
-    assert place.registry.ids() == names
     supervisor = top._process
     assert isinstance(supervisor, Supervisor)
     assert set(supervisor._living) == {view.ref for view in views}
     top.stop()
     assert place.end(top).exit == SHUTDOWN
     assert all(process.exit is not None for process in place.made)
-    assert len(place.registry) == 0
 
 
 def test_children_that_die_together_count_as_the_strategy_says(place: Place) -> None:
@@ -196,15 +188,14 @@ def test_dynamic_children_come_and_go_from_many_threads(place: Place) -> None:
         place.end(process.ref)
     supervisor = top._process
     assert isinstance(supervisor, Supervisor)
-    # Whoever ended has told us, but its supervisor and the registry perhaps only after that.
+    # Whoever ended has told us, but its supervisor perhaps only after that.
     for _ in range(MANY):
-        if place.ask(top, CountChildren()) == (1, 0, 0, 0) and not len(place.registry):
+        if place.ask(top, CountChildren()) == (1, 0, 0, 0):
             break
 
     assert place.ask(top, CountChildren()) == (1, 0, 0, 0)
     assert not supervisor._living
     assert len(supervisor._links) == 0
-    assert len(place.registry) == 0
     top.stop()
     place.end(top)
 

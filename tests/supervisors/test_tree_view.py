@@ -8,7 +8,7 @@ from typing import Any
 from actors.process.process import Process
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.threads import ThreadScheduler
-from supervisors.child_spec import ChildSpec, Kind
+from supervisors.child_spec import ChildSpec, ChildType
 from supervisors.messages import TerminateChild
 from supervisors.supervisor import Supervisor
 from supervisors.tree_view import GONE, SILENT, Node, view_tree
@@ -21,7 +21,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
     """Who is under whom, in the order of their start, how each is, and how often it came back."""
     manual = Manual()
     nest = ChildSpec(
-        "s", lambda: manual.supervisor(manual.spec("x"), name="s"), type=Kind.SUPERVISOR
+        "s", lambda: manual.supervisor(manual.spec("x"), name="s"), type=ChildType.SUPERVISOR
     )
     top = manual.supervisor(manual.spec("a", Stubborn), nest, manual.spec("b")).launch()
     manual.tell("b", "crash")
@@ -80,7 +80,7 @@ def test_who_does_not_answer_in_time_is_drawn_silent() -> None:
     clock = SystemClock()
     scheduler = ThreadScheduler(clock)
     busy = scheduler.lane("busy")
-    inner = ChildSpec("s", lambda: Supervisor("s", busy, clock), type=Kind.SUPERVISOR)
+    inner = ChildSpec("s", lambda: Supervisor("s", busy, clock), type=ChildType.SUPERVISOR)
     top = Supervisor("top", scheduler.lane("top"), clock, [inner]).launch()
     sitting = Sits("sits", busy).launch()
     sitting.tell("sit")

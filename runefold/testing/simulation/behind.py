@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.process.process import Ref
     from actors.shell.conversation import ConversationContext
     from actors.shell.shell import Shell
     from runefold.runtime import Runtime
@@ -73,6 +74,20 @@ def is_behind(ctx: ConversationContext, entity: str) -> bool:
     return shell is not None and bool(shell._news)  # type: ignore[attr-defined]  # noqa: SLF001 -- as above
 
 
-def is_waking(runtime: Runtime) -> bool:
-    """Tell whether somebody waits for a conversation to wake."""
-    return bool(runtime.tree_of_actors.registry._flights)  # noqa: SLF001 -- as above
+class Waking:
+    """How many callers wait for a conversation of a runtime to wake."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Count from now on."""
+        self.count = 0
+        tree = runtime.tree_of_actors
+        start = tree._start  # noqa: SLF001 -- as above
+
+        def counted(conversation: str) -> Ref:
+            self.count += 1
+            try:
+                return start(conversation)
+            finally:
+                self.count -= 1
+
+        tree._start = counted  # type: ignore[method-assign]  # noqa: SLF001 -- as above

@@ -182,6 +182,7 @@ class Simulation:
             self.tell("the runtime is opened")
             try:
                 self.runtime = self._opened()
+                self._waking = behind.Waking(self.runtime)
             except PowerCut:
                 continue
             except Exception as error:  # noqa: BLE001 -- whatever it is, it must not be
@@ -235,7 +236,7 @@ class Simulation:
 
     def is_waking(self) -> bool:
         """Tell whether somebody at the edge waits for a conversation to wake."""
-        return self._opening or behind.is_waking(self.runtime)
+        return self._opening or self._waking.count > 0
 
     def before_step(self) -> None:
         """Have something happen if it is time."""

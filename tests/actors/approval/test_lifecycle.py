@@ -8,8 +8,9 @@ import pytest
 
 from actors.approval import runes as approvals
 from actors.approval.kind import KIND
-from actors.approval.lifecycle import LIFECYCLE, Answer, Conclude, Phase, State
+from actors.approval.lifecycle import LIFECYCLE, Answer, Phase, State
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
+from actors.calls import Conclude
 from actors.entity import Routing
 from actors.tool.runes import Progress
 from runefold.testing.spec import Given

@@ -16,7 +16,7 @@ import pykka
 import pytest
 
 from actors.errors import Crashed, Dead, Overloaded, StartFailed
-from actors.process.process import KILLED, SHUTDOWN, Answer, Down, Process
+from actors.process.process import KILLED, Answer, Down, Process
 from runelog.errors import Forked
 from tests.actors.players import PATIENCE, Scribe, Sign, raising, rest
 from tests.crash.guard import survived
@@ -93,28 +93,10 @@ def test_pykka_knows_none_of_them(scheduler: Scheduler) -> None:
     """Its registry of all actors in the process stays empty, and to stop all stops none of ours."""
     lane = scheduler.lane("a")
     ref = Scribe("a", lane).launch()
-    other = Scribe.start("b", lane)
     pykka.ActorRegistry.stop_all()
 
     assert pykka.ActorRegistry.get_all() == []
     assert ref.is_alive()
-    assert other.is_alive()
-
-
-def test_pykkas_own_references_keep_our_manners(threads: Scheduler) -> None:
-    """They tell, ask and stop as ours do."""
-    actor = Scribe("a", threads.lane("a"))
-    actor.launch()
-    theirs = actor.actor_ref
-    theirs.tell("told")
-
-    assert theirs.ask("asked", timeout=PATIENCE) == "asked"
-    with pytest.raises(Crashed):
-        Scribe.start("b", threads.lane("b")).ask(ValueError(), timeout=PATIENCE)
-    assert theirs.stop(timeout=PATIENCE)
-    assert actor.exit == SHUTDOWN
-    with pytest.raises(pykka.ActorDeadError):
-        theirs.ask("late", timeout=PATIENCE)
 
 
 def test_two_schedulers_do_not_know_of_each_other(

@@ -155,7 +155,7 @@ def test_somebody_else_who_writes_is_noticed() -> None:
     desk = Desk()
     desk.buffer.write([change("b", "mine")])
     desk.log.append("conv_1", [change("c", "theirs")])
-    with pytest.raises(LogFailed, match="somebody else wrote"):
+    with pytest.raises(LogFailed, match="another writer appended"):
         desk.buffer.sync()
 
     assert desk.failures == 1

@@ -1,0 +1,55 @@
+"""Decides for one entity without its actor: offline, or because its actors keep crashing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.shell.conversation import ConversationContext
+from actors.shell.decision import Decision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.kind import Kind, Kinds
+    from actors.shell.conversation import Services
+    from runelog.log import Log
+
+
+class _IdleLane:
+    """A lane of a conversation in which nothing runs."""
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Drop the job."""
+
+    def when_idle(self, job: Callable[[], None]) -> None:
+        """Drop the job: what is decided here is synced where it is decided."""
+
+
+def unattended(
+    conversation: str, log: Log, services: Services, kinds: Kinds
+) -> ConversationContext:
+    """Return a conversation in which no actor ever runs."""
+    return ConversationContext(conversation, log, _IdleLane(), services, kinds)
+
+
+class Unattended:
+    """An entity for which its law decides, without an actor."""
+
+    index_entry: tuple[bool, int | None] | None = None
+    """What the index says of it is not known: a replay does not tell."""
+
+    def __init__(self, ctx: ConversationContext, kind: Kind, me: str) -> None:
+        """Replay the entity `me` of a kind."""
+        self._ctx = ctx
+        self.kind = kind
+        self.me = me
+        self.state: Any
+        self.state, self.version, self.event, _ = ctx.replayed(kind, me)
+
+    def record(self, command: object, *, cascade: bool = True) -> None:
+        """Append what a command leads to; with `cascade`, what is then due internally as well."""
+        ctx = self._ctx
+        runes = ctx.services.decided(self.kind.lifecycle, self.state, command)
+        if runes:
+            ctx.append(Decision(ctx, self, runes, cascade=cascade).changes)
+            ctx.sync()
