@@ -196,11 +196,11 @@ class Machine(Shell):
         by = self.kind.deadline(self.state)
         asked = approvals.Requested(
             approval_id=approval_id,
-            call_id=self.me,
+            asker=self.me,
             tools_hash="",
             reason=self.ctx.services.redactor.text(effect.reason),
             deadline=self.ctx.services.clock.now() + ANSWER_WITHIN if by is None else by,
-            asker=self.me,
+            observed=True,
         )
         runes = [asked, approvals.Awaiting(approval_id=approval_id)]
         state = approval.LIFECYCLE.apply(approval.State(), asked)

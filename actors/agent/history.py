@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from actors.model import runes as model
+from actors.model.call_ids import turn_of
 from actors.model.provider import Asked, Message
 from actors.model.tokens import length_of
 from actors.shell.shared_caches import SharedCache
@@ -110,7 +111,7 @@ class History:
         for envelope in log.read(conversation, until=until, kinds=KINDS):
             rune = envelope.payload
             if isinstance(rune, model.AssistantDelta):
-                if _turn_of(envelope.owner) in turns:
+                if turn_of(envelope.owner) in turns:
                     words.setdefault(envelope.owner, []).append(rune.text)
             elif isinstance(rune, turn.Started):
                 if rune.agent_id == agent:
@@ -123,11 +124,6 @@ class History:
 
 HISTORIES: Final = SharedCache[History]()
 """By agent."""
-
-
-def _turn_of(call: str) -> str:
-    """Return the turn that a model call belongs to."""
-    return call.partition("-")[0]
 
 
 def _nothing(_call: str) -> str:

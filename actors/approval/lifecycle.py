@@ -59,7 +59,8 @@ class State(msgspec.Struct, frozen=True):
 
     phase: Phase = Phase.REQUESTED
     approval_id: str = ""
-    call_id: str = ""
+    asker: str = ""
+    """The entity that asks: a tool call, or any machine."""
     tools_hash: str = ""
     reason: str = ""
     """Why it was asked."""
@@ -68,8 +69,8 @@ class State(msgspec.Struct, frozen=True):
     """Who answered."""
     agent_id: str = ""
     """Whose model asked for the call."""
-    asker: str = ""
-    """The entity that goes on once it is answered, if that is not a call."""
+    observed: bool = False
+    """Whether the asker observes the answer."""
     outcome: str = ""
     """Why it was rejected or aborted; the human's own words go before anybody else's."""
 
@@ -126,7 +127,7 @@ def _answered(state: State, word: Answer) -> list[Rune]:
         msg = f"approval {approval_id} is {state.phase.value}: the answer comes too late"
         raise Refused(msg)
     if state.deadline is not None and word.now >= state.deadline:
-        msg = f"approval {approval_id} has lapsed: {state.call_id} goes on without it"
+        msg = f"approval {approval_id} has lapsed: {state.asker} goes on without it"
         raise Refused(msg)
     if word.verdict == "approve":
         return [
@@ -149,16 +150,16 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     replace = msgspec.structs.replace
     match rune:
-        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id, asker):
+        case Requested(approval_id, asker, tools_hash, reason, deadline, agent_id, observed):
             return replace(
                 state,
                 approval_id=approval_id,
-                call_id=call_id,
+                asker=asker,
                 tools_hash=tools_hash,
                 reason=reason,
                 deadline=deadline,
                 agent_id=agent_id,
-                asker=asker,
+                observed=observed,
             )
         case Approved(_, approver):
             return replace(state, approver=approver, deadline=None)
@@ -177,8 +178,8 @@ def due(_state: State) -> list[Effect]:
 
 def route(state: State, rune: Rune) -> Routing:
     """Say where a rune of an approval belongs: the session lists what waits for a human."""
-    asker = rune.asker if isinstance(rune, Requested) else state.asker
-    observers = (asker, "session") if asker else ("session",)
+    asked = rune if isinstance(rune, Requested) else state
+    observers = (asked.asker, "session") if asked.observed else ("session",)
     match rune:
         case (
             Requested(approval_id)

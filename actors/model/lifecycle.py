@@ -77,7 +77,7 @@ class State(msgspec.Struct, frozen=True):
     phase: Phase = Phase.CALLING
     model_call_id: str = ""
     """Nothing until it is born."""
-    turn_id: str = ""
+    caller: str = ""
     agent_id: str = ""
     model: str = ""
     round: int = 0
@@ -264,7 +264,7 @@ def evolve(state: State, rune: Rune) -> State:
             return State(
                 phase=state.phase,
                 model_call_id=rune.model_call_id,
-                turn_id=rune.turn_id,
+                caller=rune.caller,
                 agent_id=rune.agent_id,
                 model=rune.model,
                 round=rune.round,
@@ -299,15 +299,15 @@ def is_open(state: State) -> bool:
 def route(state: State, rune: Rune) -> Routing:
     """Say where a rune that this law decides belongs, its own birth included."""
     match rune:
-        case Called(model_call_id, turn_id):
-            return Routing(model_call_id, (turn_id,))
+        case Called(model_call_id, caller):
+            return Routing(model_call_id, (caller,))
         case AssistantDelta():
             # The turn reads fragments as a range: observed, each would move the turn's version.
             return Routing(state.model_call_id)
         case Settled():
             return Routing("budget")
         case _:
-            return Routing(state.model_call_id, (state.turn_id,))
+            return Routing(state.model_call_id, (state.caller,))
 
 
 def is_seen_to(_state: State) -> bool:
@@ -316,8 +316,8 @@ def is_seen_to(_state: State) -> bool:
 
 
 def context(state: State) -> tuple[str | None, str | None]:
-    """Return the agent and the turn that its runes belong to."""
-    return state.agent_id, state.turn_id
+    """Return the agent and the turn that its runes belong to; other callers are no turns."""
+    return (state.agent_id, state.caller) if state.agent_id else (None, None)
 
 
 LIFECYCLE: Final = Lifecycle(

@@ -107,8 +107,13 @@ class Request(msgspec.Struct, frozen=True):
     tools: Sequence[dict[str, Any]] = ()
     max_output_tokens: int = 4096
     conversation: str = ""
+    call_id: str = ""
+    """The id of this call of the model."""
+    caller: str = ""
+    """The entity that asks: a turn, or any machine."""
     agent_id: str = ""
-    turn_id: str = ""
+    key: str = ""
+    """Names the call within a caller that is no turn."""
     round: int = 0
     attempt: int = 0
     cancelled: Callable[[], bool] = bool

@@ -858,7 +858,7 @@ def _worked(state: State, rune: turns.ToolsFinished | tools.Result) -> State:
 def _asked(state: State, rune: approvals.Requested) -> State:
     new = Pending(
         approval_id=rune.approval_id,
-        call_id=rune.call_id,
+        call_id=rune.asker,
         reason=rune.reason,
         deadline=rune.deadline,
         in_doubt=rune.trigger == tools.IN_DOUBT,

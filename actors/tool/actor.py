@@ -216,7 +216,7 @@ class ToolActor(Shell):
             secret=services.secret,
             conversation=self.ctx.conversation,
             agent_id=what.agent_id,
-            turn_id=what.turn_id,
+            caller=what.caller,
             redactor=redactor,
             hidden=services.hidden,
         )

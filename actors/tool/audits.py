@@ -22,7 +22,7 @@ class _Call:
 
     def __init__(self, rune: tool.Called) -> None:
         self.name = rune.tool_name
-        self.turn = rune.turn_id
+        self.turn = rune.caller
         self.offline = not rune.rule.network
         """Its tool declares that it uses no network."""
         self.waits = rune.rule.verdict == "ask"

@@ -135,9 +135,10 @@ class Call:
     secret: Callable[[str], str] = _no_secrets
     """Gives the value of a secret by its name, or raises. Only adapters ask."""
     conversation: str = ""
+    caller: str = ""
+    """The entity that calls: a turn, or any machine."""
     agent_id: str = ""
-    """Whose turn it is called in."""
-    turn_id: str = ""
+    """Whose turn it is called in; empty if the caller is no turn."""
     redactor: Redactor = DEFAULT
     """Keeps secrets out of what it says. Whatever an adapter lets through is looked at again."""
     hidden: tuple[str, ...] = ()

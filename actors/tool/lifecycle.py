@@ -120,8 +120,7 @@ _UNBORN: Final = Called(
     call_id="",
     tool_name="",
     arguments={},
-    turn_id="",
-    agent_id="",
+    caller="",
     rule=Rule(verdict="deny"),
     at=0,
     # Nothing is due before there is a call.
@@ -436,7 +435,7 @@ def _ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
         ),
         approval.Requested(
             approval_id=approval_id,
-            call_id=call.call_id,
+            asker=call.call_id,
             tools_hash=call.rule.tools_hash,
             reason=reason,
             deadline=deadline,
@@ -759,20 +758,20 @@ def due(state: State) -> list[Effect]:
 
 def route(state: State, rune: Rune) -> Routing:
     """Return where a rune belongs: the turn observes calls and results, the session doubts."""
-    call_id, turn_id = state.call.call_id, state.call.turn_id
+    call_id, caller = state.call.call_id, state.call.caller
     match rune:
         case Called():
-            return Routing(rune.call_id, (rune.turn_id,))
+            return Routing(rune.call_id, (rune.caller,))
         case Result(status="unknown"):
-            return Routing(call_id, (turn_id, "session"))
+            return Routing(call_id, (caller, "session"))
         case Result() | ApprovalRequested() | Approved():
             # A human's time is not the turn's: it stops its own clock meanwhile.
-            return Routing(call_id, (turn_id,))
+            return Routing(call_id, (caller,))
         case Exhausted():
             return ledger.route(ledger.LIFECYCLE.initial, rune)
         case Settled():
             # What its calls are charged with is a part of what the turn used.
-            return Routing("budget", (turn_id,))
+            return Routing("budget", (caller,))
         case Reserved():
             return Routing("budget")
         case Denied() | Started() | Progress() | Doubted() | Retried():
@@ -794,7 +793,7 @@ def deadline(state: State) -> int | None:
 def context(state: State) -> tuple[str | None, str | None]:
     """Return the agent and the turn that the call belongs to; other callers are no turns."""
     agent = state.call.agent_id
-    return (agent, state.call.turn_id or None) if agent else (None, None)
+    return (agent, state.call.caller or None) if agent else (None, None)
 
 
 def is_open(state: State) -> bool:

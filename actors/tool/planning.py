@@ -75,7 +75,7 @@ class Planner:
                 call_id=call.call_id,
                 tool_name=call.tool_name,
                 arguments=call.arguments,
-                turn_id=caller.entity,
+                caller=caller.entity,
                 agent_id=caller.agent,
                 payer=caller.payer,
                 rule=rule,

@@ -69,16 +69,18 @@ _SUB_CALL = Amounts(tool_calls=1, sub_calls=1)
 
 
 class Called(Rune, frozen=True, tag="tool.call"):
-    """The model asked for a tool: the birth of the call."""
+    """A caller asks for a tool: the birth of the call."""
 
     call_id: str
     tool_name: str
     arguments: dict[str, Any]
-    turn_id: str
-    agent_id: str
+    caller: str
+    """The entity that calls: a turn, or any machine."""
     rule: Rule
     at: int
     """When, in nanoseconds: a call that begins at once counts its deadline from here."""
+    agent_id: str = ""
+    """Whose turn it is; empty if the caller is no turn."""
     hold: bool = False
     """Whether it waits until those before it are done."""
     raw: str = ""

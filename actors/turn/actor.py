@@ -252,8 +252,9 @@ class TurnActor(Shell):
             "tools": toolset.tools,
             "max_output_tokens": output,
             "conversation": self.ctx.conversation,
+            "call_id": effect.model_call_id,
+            "caller": self.me,
             "agent_id": self.state.agent_id,
-            "turn_id": self.me,
             "round": effect.round,
             "attempt": effect.attempt,
         }

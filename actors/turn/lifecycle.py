@@ -36,6 +36,7 @@ from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.commands import Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
+from actors.model.call_ids import of_round
 from actors.model.lifecycle import TIMEOUT
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
@@ -220,7 +221,7 @@ def before_it(state: State) -> str:
 
 
 def _attempt(state: State, number: int) -> str:
-    return f"{state.turn_id}-r{state.round}-a{number}"
+    return of_round(state.turn_id, state.round, number)
 
 
 # -- commands ----------------------------------------------------------------------------------
@@ -474,7 +475,7 @@ def _ask(state: State, command: Ask) -> list[Rune]:
         return _error(state, command.now, BUDGET_EXHAUSTED, message, command.text, spent)
     called = model.Called(
         model_call_id=key,
-        turn_id=state.turn_id,
+        caller=state.turn_id,
         agent_id=scope,
         model=state.model,
         round=state.round,
@@ -497,7 +498,7 @@ def _take(state: State, command: TakeCalls) -> list[Rune]:
     if not isinstance(_next(state), ReceiveCalls):
         raise refusal(NAME, state.phase, command)
     assert state.answer is not None
-    owners = {(plan.turn_id, plan.agent_id) for plan in plans}
+    owners = {(plan.caller, plan.agent_id) for plan in plans}
     if ids != state.answer.asked or owners != {(state.turn_id, state.agent_id)}:
         msg = f"{NAME} {state.turn_id}: these are not the calls that {state.model_call_id} asks for"
         raise Refused(msg)

@@ -276,7 +276,7 @@ def _calls(
             arguments = msgspec.json.encode(rune.arguments, order="deterministic").decode()
             status = results.get(rune.call_id, "")
             call = Call(rune.tool_name, nameless(arguments), status, rune.call_id not in taint.late)
-            message = names.of(taint.messages.get(rune.turn_id, rune.turn_id))
+            message = names.of(taint.messages.get(rune.caller, rune.caller))
             found.setdefault(message, []).append(call)
     return found
 

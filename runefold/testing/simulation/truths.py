@@ -148,7 +148,7 @@ class Truths:
             return
         if call in self._truth.done:
             self._truth.complain("as returned", f"{call} is cancelled, and it returned something")
-        if call in self._truth.at_work.get((name, found.call.turn_id), ()):
+        if call in self._truth.at_work.get((name, found.call.caller), ()):
             self._truth.complain("as returned", f"{call} is cancelled, and it still runs")
 
     def _once(self, message: str, again: bool, what: str) -> None:  # noqa: FBT001 -- one word for three
@@ -214,7 +214,7 @@ class Truths:
     @contextlib.contextmanager
     def at_work(self, call: Running, *, safe: bool) -> Iterator[None]:
         """Look whether a call may run beside those of its turn that do and have no result yet."""
-        working = self._truth.at_work.setdefault((call.conversation, call.turn_id), {})
+        working = self._truth.at_work.setdefault((call.conversation, call.caller), {})
         for other, other_safe in working.items():
             found = self.call(call.conversation, other)
             is_open = found is not None and not found.status and other != call.call_id

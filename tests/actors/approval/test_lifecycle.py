@@ -19,7 +19,7 @@ from runelog.rune import Rune, kind_of
 
 ID = "apr_00112233445566aa"
 REQUESTED = (
-    Requested(approval_id=ID, call_id="call_1", tools_hash="t", reason="it writes", deadline=9),
+    Requested(approval_id=ID, asker="call_1", tools_hash="t", reason="it writes", deadline=9),
 )
 AWAITING = (*REQUESTED, Awaiting(approval_id=ID))
 APPROVED = (*AWAITING, Approved(approval_id=ID, approver="ada"))
@@ -74,7 +74,7 @@ def test_what_was_asked_and_answered_can_be_seen() -> None:
     assert asked == State(
         phase=Phase.AWAITING_HUMAN,
         approval_id=ID,
-        call_id="call_1",
+        asker="call_1",
         tools_hash="t",
         reason="it writes",
         deadline=9,
@@ -98,7 +98,7 @@ def test_an_approval_does_nothing_by_itself(phase: Phase) -> None:
 
 
 ASKED = approvals.Requested(
-    approval_id=ID, call_id="order_1", tools_hash="", reason="look", deadline=100, asker="order_1"
+    approval_id=ID, asker="order_1", tools_hash="", reason="look", deadline=100, observed=True
 )
 WAITS: tuple[Rune, ...] = (ASKED, approvals.Awaiting(approval_id=ID))
 

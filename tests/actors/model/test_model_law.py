@@ -45,7 +45,7 @@ USED = Amounts(tokens=120, cost=2)
 BY = 60_000
 BORN = Called(
     model_call_id=ID,
-    turn_id="turn_1",
+    caller="turn_1",
     agent_id="agt_1",
     model="scripted",
     round=0,

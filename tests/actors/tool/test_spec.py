@@ -170,7 +170,7 @@ def test_what_is_within_bounds_can_be_stored() -> None:
             call_id="c",
             tool_name="t",
             arguments=arguments,
-            turn_id="turn_1",
+            caller="turn_1",
             agent_id="agt_1",
             rule=Rule(verdict="allow"),
             at=0,

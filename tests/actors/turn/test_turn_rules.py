@@ -174,7 +174,7 @@ def test_calls_that_were_taken_are_not_taken_again() -> None:
         (plan("a"),),
         (plan("b"), plan("a")),
         (plan("a"), plan("b"), plan("c")),
-        (plan("a"), replace(plan("b"), turn_id="turn_2")),
+        (plan("a"), replace(plan("b"), caller="turn_2")),
         (plan("a"), replace(plan("b"), agent_id="agt_2")),
     ],
 )
