@@ -13,7 +13,7 @@ import msgspec
 from actors.model import runes as model
 from actors.model.call_ids import turn_of
 from actors.model.provider import Asked, Message
-from actors.model.tokens import length_of
+from actors.model.tokens import length_of_message
 from actors.shell.shared_caches import SharedCache
 from actors.tool import runes as tool
 from actors.turn import runes as turn
@@ -97,10 +97,7 @@ class History:
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
-        self.characters += length_of(message.text)
-        for asked in message.calls:
-            shown = length_of(asked.raw) or len(msgspec.json.encode(asked.arguments))
-            self.characters += length_of(asked.name) + shown
+        self.characters += length_of_message(message)
 
     @classmethod
     def read(cls, log: Log, conversation: str, agent: str, until: int) -> History:

@@ -210,5 +210,5 @@ def context(state: State) -> tuple[str | None, str | None]:
 
 
 LIFECYCLE: Final = Lifecycle(
-    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=3
 )

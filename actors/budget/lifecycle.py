@@ -147,6 +147,11 @@ def afford(state: State, scope: str, amounts: Amounts, key: str) -> Exhausted | 
     return None
 
 
+def in_words(spent: Exhausted) -> str:
+    """Say which limit stands in the way, and how much of it is left."""
+    return f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
+
+
 def is_limited(state: State, scope: str, what: What) -> bool:
     """Return True if an account or one of its ancestors has a limit for a thing."""
     return any(getattr(at.limits, what) is not None for at in lineage(state, scope))

@@ -116,7 +116,7 @@ class ModelActor(Shell):
             services.chance,
             self.ref.notify,
             self._heard,
-            (self.state.agent_id, self.state.caller),
+            self.kind.context(self.state),
             services.redactor,
         )
         self.ctx.caches[STREAMS][self.me] = stream

@@ -31,9 +31,9 @@ def keyed(prefix: str, conversation: str, entity: str, key: str) -> str:
     """Return the id of what an entity asks for by a key.
 
     >>> keyed("model", "conv_1", "order_1", "summary")
-    'model_9fc1d37e35747579'
+    'model_0a32f56cb74f99cf'
     """
-    name = f"{conversation}\0{entity}\0{key}"
+    name = f"{prefix}\0{conversation}\0{entity}\0{key}"
     return f"{prefix}_{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
 
 

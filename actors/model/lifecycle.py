@@ -5,14 +5,17 @@
     calling ── completed ──> completed
       │ │
       │ └───── failed ─────> failed       a fault, no first byte in time, or a crash
-      └─────── cancelled ──> cancelled    its turn is being stopped
+      └─────── cancelled ──> cancelled    its caller is being stopped
 
 Every ending settles what was reserved, in the same append, so that a call is charged for exactly
 once. Where the provider says what was used, that counts. Where it does not:
 
 * it refused before it had said anything: nothing was used;
 * it answered, broke off, or was stopped: about what was sent to it and what it said, as estimated;
-* nobody knows, as after a crash: all that was reserved, as estimated.
+* that is not known, as after a crash: all that was reserved, as estimated.
+
+A call that cannot be made (its model is not registered, or the budget has no room for it) fails in
+the append that begins it. Nothing is reserved for it, and no provider is asked.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from actors.budget.runes import Amounts, Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.budget import lifecycle as ledger
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted, Reserved, Settled
+from actors.commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model.runes import (
     CRASH,
@@ -95,6 +99,16 @@ class State(msgspec.Struct, frozen=True):
 # -- commands ----------------------------------------------------------------------------------
 
 
+class Begin(msgspec.Struct, frozen=True):
+    """Begin a call, unless it cannot be made: then it begins and fails at once."""
+
+    call: Called
+    budget: ledger.State
+    fault: str = ""
+    """Why it cannot be made, as a type of error; empty if it can."""
+    message: str = ""
+
+
 class Finish(msgspec.Struct, frozen=True):
     """The answer is all there."""
 
@@ -123,7 +137,7 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class BreakOff(msgspec.Struct, frozen=True):
-    """The stream was stopped because the turn wants no more of it."""
+    """The stream was stopped because the caller wants no more of it."""
 
     reason: str
     usage: Amounts | None = None
@@ -135,7 +149,7 @@ class BreakOff(msgspec.Struct, frozen=True):
     actor: Actor = "user"
 
 
-Command: TypeAlias = Finish | Fail | BreakOff | Cancel | TimeUp | Recover
+Command: TypeAlias = Begin | Finish | Fail | BreakOff | Cancel | TimeUp | Recover | Abandon
 """`Cancel` is for whoever cannot say what was used: it is `BreakOff` without an amount."""
 
 
@@ -160,11 +174,13 @@ EXTERNAL: Final[frozenset[type]] = frozenset({CallProvider})
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     if state.phase is not CALLING:
-        if isinstance(command, Recover | TimeUp):
+        if isinstance(command, Recover | TimeUp | Abandon):
             # Nothing is in doubt any more, and the deadline was met.
             return []
         raise refusal(NAME, state.phase, command)
-    if not state.model_call_id:
+    if not state.model_call_id or isinstance(command, Begin):
+        if isinstance(command, Begin) and not state.model_call_id:
+            return _begin(command)
         raise refusal(NAME, state.phase, command)
     match command:
         case Finish():
@@ -175,7 +191,7 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _cancel(state, command)
         case Cancel(reason, actor):
             return _cancel(state, BreakOff(reason, actor=actor))
-        case Recover():
+        case Recover() | Abandon():
             crash = Fail(CRASH, "the process ended while the model answered", retryable=True)
             return _fail(state, crash, _settled(state, crash))
         case TimeUp(now):
@@ -186,6 +202,31 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _fail(state, late, _settled(state, late))
         case _:
             raise refusal(NAME, state.phase, command)
+
+
+def reservation(
+    sent: int, most: int, cost: int | None, account: ledger.State, scope: str
+) -> Amounts:
+    """Return what a call may use: what is sent, and at `most` so many tokens in answer.
+
+    Without a price (`cost` is None) it costs something, so that a limit of nothing refuses it.
+    """
+    if cost is None:
+        cost = int(ledger.is_limited(account, scope, "cost"))
+    return Amounts(tokens=sent + most, cost=cost)
+
+
+def _begin(command: Begin) -> list[Rune]:
+    call, fault, message = command.call, command.fault, command.message
+    key, amounts = call.model_call_id, call.reserved
+    spent = None if fault else ledger.afford(command.budget, call.account, amounts, key)
+    if not fault and spent is None:
+        return [call, Reserved(key=key, scope=call.account, amounts=amounts)]
+    if spent is not None:
+        fault, message = BUDGET_EXHAUSTED, ledger.in_words(spent)
+    failed = Failed(model_call_id=key, error_type=fault, message=message, trigger=fault)
+    born = msgspec.structs.replace(call, reserved=Amounts())
+    return [born, failed] if spent is None else [born, spent, failed]
 
 
 def _finish(state: State, command: Finish) -> list[Rune]:
@@ -301,17 +342,19 @@ def route(state: State, rune: Rune) -> Routing:
     match rune:
         case Called(model_call_id, caller):
             return Routing(model_call_id, (caller,))
+        case Exhausted():
+            return ledger.route(ledger.LIFECYCLE.initial, rune)
         case AssistantDelta():
-            # The turn reads fragments as a range: observed, each would move the turn's version.
+            # The caller reads fragments as a range: observed, each would move its version.
             return Routing(state.model_call_id)
-        case Settled():
-            return Routing("budget")
+        case Reserved() | Settled():
+            return ledger.UNOBSERVED
         case _:
             return Routing(state.model_call_id, (state.caller,))
 
 
 def is_seen_to(_state: State) -> bool:
-    """Say that a restart need not look for it: its turn is open as long as it is, and asks."""
+    """Return False: its caller is open as long as it is, and asks for it after a restart."""
     return False
 
 
@@ -330,5 +373,5 @@ LIFECYCLE: Final = Lifecycle(
     # Fragments come from the thread that reads the provider's stream. One that was under way when
     # the call ended is late, not illegal: it is kept and changes nothing.
     observed=frozenset({AssistantDelta}),
-    version=2,
+    version=3,
 )

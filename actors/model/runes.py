@@ -54,6 +54,11 @@ class Called(Rune, frozen=True, tag="model.called"):
     sent: int = 0
     """About how many tokens are sent; the rest of what is reserved is for the answer."""
 
+    @property
+    def account(self) -> str:
+        """The account that it is charged to."""
+        return self.payer or self.agent_id
+
 
 class AssistantDelta(Rune, frozen=True, tag="turn.assistant_delta"):
     """A fragment of the answer. Nothing may depend on where one ends and the next begins."""

@@ -51,6 +51,8 @@ from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from actors.entity import Actor
     from runelog.rune import Rune
 
@@ -378,15 +380,29 @@ _ADVICE: Final = {
 }
 
 
-def payer(call: Called) -> str:
-    """Return the account that a call is charged to: its agent's, unless it says otherwise."""
-    return call.payer or call.agent_id
+def affordable(calls: Sequence[Called], account: ledger.State) -> list[Called]:
+    """Return calls that are about to begin, each with what the budget says against it.
+
+    One after the other, so that several calls at once do not all take the last of something.
+    """
+    found = []
+    for each in calls:
+        call = each
+        if call.rule.verdict in {"allow", "ask"}:
+            key, scope, amounts = call.call_id, call.account, call.rule.cost
+            spent = ledger.afford(account, scope, amounts, key)
+            if spent is not None:
+                call = replace(call, afford=spent)
+            elif each is not calls[-1]:
+                account = ledger.evolve(account, Reserved(key, scope, amounts))
+        found.append(call)
+    return found
 
 
 def _afford(state: State, budget: ledger.State) -> Exhausted | None:
     """Return what the budget says against a call that is about to begin; None if it fits."""
     call = state.call
-    return ledger.afford(budget, payer(call), call.rule.cost, call.call_id)
+    return ledger.afford(budget, call.account, call.rule.cost, call.call_id)
 
 
 def _begin(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
@@ -416,7 +432,7 @@ def _start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
         return [afford, *_stopped(state, "error", why, BUDGET_EXHAUSTED)]
     runes: list[Rune] = [
         Started(call_id=call.call_id, deadline=now + call.rule.timeout),
-        Reserved(key=call.call_id, scope=payer(call), amounts=call.rule.cost),
+        Reserved(key=call.call_id, scope=call.account, amounts=call.rule.cost),
     ]
     return [*runes, approval.Executed(approval_id=approval_id)] if approval_id else runes
 
@@ -814,5 +830,5 @@ LIFECYCLE: Final = Lifecycle(
         Timeout(Phase.AWAITING_APPROVAL, APPROVAL_TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
         Timeout(Phase.EXECUTING, TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
     ),
-    version=2,
+    version=3,
 )

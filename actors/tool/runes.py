@@ -90,6 +90,11 @@ class Called(Rune, frozen=True, tag="tool.call"):
     afford: Exhausted | None = None
     """What the budget said against it; None if it fits."""
 
+    @property
+    def account(self) -> str:
+        """The account that it is charged to."""
+        return self.payer or self.agent_id
+
 
 class ApprovalRequested(Moved, frozen=True, tag="tool.approval_requested"):
     """A human has to say how it goes on."""

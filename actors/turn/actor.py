@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from msgspec.structs import replace
 
@@ -11,12 +10,14 @@ from actors.agent.actor import TOOLSETS
 from actors.agent.history import HISTORIES, RUNES, History
 from actors.commands import Cancel, TimeUp
 from actors.model import runes as model
+from actors.model.answers import calls_asked_for, forget, text_of
 from actors.model.lifecycle import TIMEOUT
 from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
 from actors.model.tokens import tokens_of
 from actors.scheduling.clock import SECOND
-from actors.shell.shell import NEAR, Shell
+from actors.shell.shell import NEAR
 from actors.shell.transition_log import log_birth
+from actors.tool.judging import Judging
 from actors.tool.lifecycle import Go
 from actors.tool.planning import Caller
 from actors.turn.lifecycle import (
@@ -40,7 +41,6 @@ from actors.turn.lifecycle import (
     time_limit,
     under_way,
 )
-from actors.turn.model_output import calls_asked_for, forget, text_of
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from actors.agent.actor import AgentToolset
     from actors.budget.lifecycle import State as Budget
-    from actors.ports import Steps
     from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
     from runelog.rune import Rune
@@ -62,14 +61,7 @@ class Stop(Cancel, frozen=True):
     """Stop the turn at the next safe boundary; answered once it has ended."""
 
 
-class Judged(NamedTuple):
-    """It was said of each call that the model asks for what is to become of it."""
-
-    effect: ReceiveCalls
-    rules: Sequence[Ruling]
-
-
-class TurnActor(Shell):
+class TurnActor(Judging):
     """One turn of an agent."""
 
     def __init__(self, ctx: ConversationContext, me: str) -> None:
@@ -138,11 +130,6 @@ class TurnActor(Shell):
                 self._cancel(late)
                 self._halting = self._halting or late
                 return None
-            case Judged(effect, rules):
-                # The turn may have ended meanwhile.
-                if effect in self.kind.lifecycle.due(self.state):
-                    self._take(effect, rules)
-                return None
             case _:
                 return super().understand(message)
 
@@ -206,8 +193,8 @@ class TurnActor(Shell):
                 self._ask(effect)
             case EnsureModel(model_call_id):
                 self.ctx.children.ensure("model", model_call_id, self.state.agent_id)
-            case ReceiveCalls():
-                self._receive(effect)
+            case ReceiveCalls(call):
+                self.judge(effect, self._toolset.planner, self._asked_for(call))
             case EnsureTool(call_id):
                 self.ctx.children.ensure("tool", call_id, self.state.agent_id)
             case Release(call_id):
@@ -277,27 +264,11 @@ class TurnActor(Shell):
             )
         )
 
-    def _receive(self, effect: ReceiveCalls) -> None:
-        """Have it judged what may be called; by a function of the app's beside the lane.
-
-        That may take its time, and the turn can be stopped meanwhile.
-        """
-        toolset, asked = self._toolset, self._asked_for(effect.model_call_id)
-        if not toolset.planner.judged_by_hand:
-            self._take(effect, toolset.planner.rules(asked))
-            return
-
-        def steps() -> Steps:
-            yield None
-            return partial(self.ref.notify, Judged(effect, toolset.planner.rules(asked)))
-
-        self.ctx.services.scheduler.work(f"{self.name} policy", steps())
-
     def _asked_for(self, model_call_id: str) -> tuple[model.AskedCall, ...]:
         return self._asked.get(model_call_id) or calls_asked_for(self.ctx, model_call_id)
 
-    def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
-        """Have the calls made, by what was said of them."""
+    def judged(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
+        """Make the calls that the model asks for, by the policy's rulings."""
         asked = self._asked_for(effect.model_call_id)
         caller = Caller(self.me, agent=self.state.agent_id)
         plans = self._toolset.planner.plans(asked, rules, caller, self._now())

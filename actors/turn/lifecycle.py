@@ -25,7 +25,7 @@ that it could do either. So its clock stands too, and it says so itself if it wa
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -37,9 +37,10 @@ from actors.commands import Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
 from actors.model.call_ids import of_round
-from actors.model.lifecycle import TIMEOUT
+from actors.model.lifecycle import TIMEOUT, reservation
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
+from actors.tool.lifecycle import affordable
 from actors.turn.runes import (
     RETRIES,
     Completed,
@@ -69,9 +70,6 @@ from actors.turn.time_slices import (
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Row, Table, refusal
 from runelog.rune import Rune, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NAME: Final = "turn"
 MAX_CALLS: Final = 128
@@ -463,15 +461,12 @@ def _ask(state: State, command: Ask) -> list[Rune]:
         raise refusal(NAME, state.phase, command)
     if state.model_call_id:
         return []
-    cost = command.cost
-    if cost is None:
-        # Without a price: something, so that a limit of nothing refuses it.
-        cost = int(ledger.is_limited(account, scope, "cost"))
-    tokens = command.sent + command.max_output_tokens
-    amounts = budget.Amounts(tokens=tokens, retries=1 if state.attempt else 0, cost=cost)
+    amounts = reservation(command.sent, command.max_output_tokens, command.cost, account, scope)
+    if state.attempt:
+        amounts = replace(amounts, retries=1)
     spent = ledger.afford(account, scope, amounts, key)
     if spent is not None:
-        message = f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
+        message = ledger.in_words(spent)
         return _error(state, command.now, BUDGET_EXHAUSTED, message, command.text, spent)
     called = model.Called(
         model_call_id=key,
@@ -505,26 +500,8 @@ def _take(state: State, command: TakeCalls) -> list[Rune]:
     if all(plan.hold for plan in plans):
         # None goes before the first one.
         plans = (replace(plans[0], hold=False), *plans[1:])
-    calls = _affordable(plans, command.budget)
+    calls = affordable(plans, command.budget)
     return [ToolCallsReceived(ids, state.round, trigger="tool_calls"), *calls]
-
-
-def _affordable(plans: Sequence[tool.Called], account: ledger.State) -> list[tool.Called]:
-    """Return the calls, each with what the budget says against it.
-
-    One after the other, so that several calls at once do not all take the last of something.
-    """
-    found = []
-    for plan in plans:
-        if plan.rule.verdict in {"allow", "ask"}:
-            key, scope, amounts = plan.call_id, plan.agent_id, plan.rule.cost
-            spent = ledger.afford(account, scope, amounts, key)
-            if spent is not None:
-                plan = replace(plan, afford=spent)  # noqa: PLW2901 -- the same call
-            elif plan is not plans[-1]:
-                account = ledger.evolve(account, budget.Reserved(key, scope, amounts))
-        found.append(plan)
-    return found
 
 
 def _restart(state: State) -> list[Rune]:
