@@ -17,6 +17,7 @@ from actors.session import lifecycle as ask
 from actors.session.runes import SessionConfig
 from actors.shell.conversation import Services
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
+from actors.tool.running_calls import RunningCalls
 from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
@@ -129,6 +130,7 @@ class Runtime(Commander):
             models=open_hook.models(providers or {}),
             tools=open_hook.toolbox(tools, directory),
             policy=open_hook.policy(policy),
+            running_calls=RunningCalls(),
             secret=open_hook.secrets(secret),
             redactor=self.redactor,
             hidden=() if directory is None else (str(directory),),
@@ -409,7 +411,7 @@ class Runtime(Commander):
         if self._control is not None:
             self._control.close()
         self.tree_of_actors.close(timeout)
-        self._services.tools.running_calls.close()
+        self._services.running_calls.close()
         self.views.close()
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from actors.commands import Cancel, Recover, TimeUp
+from actors.commands import Abandon, Cancel, Recover, TimeUp
 from actors.operator_log import log as operator
 from actors.scheduling.clock import SECOND
 from actors.shell.shell import NEAR, Shell
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import (
-    Abandon,
     Begin,
     Effect,
     Fail,
@@ -70,7 +69,7 @@ class ToolActor(Shell):
         """Begin before anything runs."""
         super().__init__(ctx, me)
         self._cancellation = Cancellation()
-        self._running_calls: RunningCalls = ctx.services.tools.running_calls
+        self._running_calls: RunningCalls = ctx.services.running_calls
         self._why: Cancel | None = None
         """Why it is being stopped, for as long as that takes, and who wants it."""
         self._given_up: Timer | None = None
@@ -145,10 +144,6 @@ class ToolActor(Shell):
             by = self.kind.deadline(self.state)
             return TimeUp(now=max(self.ctx.services.clock.now(), by or 0))
         return end
-
-    def near(self) -> int | None:
-        """Return when most of the time has passed that a human, the tool or its probe has."""
-        return near(self.state)
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; what a run says is heard once it is decided on."""
@@ -262,9 +257,7 @@ class ToolActor(Shell):
 
     def _probed(self, tool: Tool, call: Call, attempt: int) -> Probed:
         found = asked(tool.spec, call)
-        happened = {"happened": True, "not_happened": False, "unknown": None}[found.verdict]
-        output = found.outcome.output if found.outcome is not None else None
-        return Probed(attempt, happened, self.ctx.services.clock.now(), output)
+        return replace(found, attempt=attempt, now=self.ctx.services.clock.now())
 
     def on_stop(self) -> None:
         """Stop what still runs, except for a call that asks another agent."""

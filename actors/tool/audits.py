@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.audit import Audit, Found
 from actors.tool import runes as tool
-from actors.tool.adapters.command import SANDBOX
+from actors.tool.runes import SANDBOX
 from runelog.rune import kind_of
 
 if TYPE_CHECKING:

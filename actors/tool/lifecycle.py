@@ -28,7 +28,7 @@ from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget import lifecycle as ledger
 from actors.budget.runes import BUDGET_EXHAUSTED, Exhausted, Reserved, Settled
-from actors.commands import Cancel, Recover, TimeUp
+from actors.commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Routing
 from actors.tool.runes import (
     APPROVAL_TIMEOUT,
@@ -243,21 +243,17 @@ class Fail(msgspec.Struct, frozen=True):
     """Why it was stopped, and who wanted it, if it was."""
 
 
-class Abandon(msgspec.Struct, frozen=True):
-    """End a call that nothing here can run or probe: its tool is not registered any more."""
-
-    reason: str
-
-
 class Probed(msgspec.Struct, frozen=True):
     """Say what the probe found out about a run."""
 
-    attempt: int
     happened: bool | None
     """None if it cannot say."""
-    now: int
     output: Any = None
     """What came out of it, if it happened."""
+    error: str = ""
+    """Why it cannot say."""
+    attempt: int = 0
+    now: int = 0
 
 
 Command: TypeAlias = (
@@ -358,7 +354,7 @@ def _running(state: State, command: Command) -> list[Rune]:
             return _failed(state, command)
         case Abandon(reason):
             return _unknown(state, reason)
-        case Probed(attempt) if state.doubted and attempt == state.attempt:
+        case Probed(attempt=attempt) if state.doubted and attempt == state.attempt:
             return _probed(state, command)
         case Recover(now):
             return [] if state.doubted else _in_doubt(state, now)
@@ -490,7 +486,8 @@ def _probed(state: State, found: Probed) -> list[Rune]:
         case False:
             return [_retried(state, found.now, "its probe says that it did not happen", "probe")]
         case None:
-            return _unknown(state, f"{_DOUBT}; its probe cannot say either")
+            why = f": {found.error}" if found.error else ""
+            return _unknown(state, f"{_DOUBT}; its probe cannot say either{why}")
 
 
 def _retried(state: State, now: int, reason: str, trigger: str, actor: Actor = "system") -> Retried:

@@ -19,6 +19,9 @@ Status: TypeAlias = Literal["success", "error", "timeout", "cancelled", "denied"
 IN_DOUBT = "in_doubt"
 """What leads to a step of a call that began before a crash and whose outcome nobody recorded."""
 
+SANDBOX = "sandbox"
+"""The stream of progress on which a command tool says that it could not be kept in its bounds."""
+
 SECOND = 1_000_000_000
 """In nanoseconds."""
 TIMEOUT = 120 * SECOND

@@ -13,8 +13,6 @@ A round is one answer of the model and the calls it asks for. Every call has its
 model is asked again, and no turn ends while a model call or a tool call of it is without an end. So
 to stop a turn, its actor cancels what is `under_way`, with the reason; what is due once the last of
 them has ended carries that reason on, also after a crash in between.
-A call whose actor is gone for good is ended under its own law by its supervisor (a tool call by
-`Abandon`, a model call by `Recover`): the turn observes that as any other end.
 
 Where a budget limits its time, a turn has a clock: see `time_slices`.
 A turn may be delegated: another agent asks it from a turn of its own. While the delegated turn

@@ -17,8 +17,8 @@ from actors.invariants import violations
 from actors.kind import Kind, Kinds
 from actors.model import runes as model
 from actors.model.providers.scripted import call
-from actors.tool.adapters.command import SANDBOX
 from actors.tool.outcome import Outcome
+from actors.tool.runes import SANDBOX
 from actors.tool.spec import ToolSpec
 from runelog.lifecycle import Lifecycle
 from runelog.memory import MemoryLog

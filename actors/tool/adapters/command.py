@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Union, get_args, get_or
 
 from actors.tool import secrets as secret
 from actors.tool.outcome import Outcome, in_words
+from actors.tool.runes import SANDBOX
 from actors.tool.sandbox import child_process, isolation
 from actors.tool.sandbox.argv import Template, inside
 from actors.tool.sandbox.streams import Streams
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
 
 INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """The environment variables that a program inherits unless its tool says otherwise."""
-SANDBOX: Final = "sandbox"
-"""The stream on which it is said that a program could not be kept within its bounds."""
 GRACE: Final = 5.0
 """Seconds between SIGTERM and SIGKILL unless its tool says otherwise."""
 
