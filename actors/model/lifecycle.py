@@ -75,23 +75,22 @@ TABLE: Table[Phase] = {
 }
 
 
+_UNBORN: Final = Called(
+    model_call_id="",
+    caller="",
+    model="",
+    upto=0,
+    prompt="",
+    reserved=Amounts(),
+    first_byte_by=0,
+)
+
+
 class State(msgspec.Struct, frozen=True):
     """What a model call's runes add up to. It does not grow with the answer."""
 
     phase: Phase = Phase.CALLING
-    model_call_id: str = ""
-    """Nothing until it is born."""
-    caller: str = ""
-    agent_id: str = ""
-    model: str = ""
-    round: int = 0
-    attempt: int = 0
-    upto: int = 0
-    prompt: str = ""
-    reserved: Amounts = Amounts()
-    sent: int = 0
-    """About how many tokens of what is reserved are for what is sent."""
-    first_byte_by: int = 0
+    call: Called = _UNBORN
     begun: bool = False
     """Whether anything of the answer is there, be it an empty fragment."""
 
@@ -178,8 +177,8 @@ def decide(state: State, command: Command) -> list[Rune]:
             # Nothing is in doubt any more, and the deadline was met.
             return []
         raise refusal(NAME, state.phase, command)
-    if not state.model_call_id or isinstance(command, Begin):
-        if isinstance(command, Begin) and not state.model_call_id:
+    if not state.call.model_call_id or isinstance(command, Begin):
+        if isinstance(command, Begin) and not state.call.model_call_id:
             return _begin(command)
         raise refusal(NAME, state.phase, command)
     match command:
@@ -195,7 +194,7 @@ def decide(state: State, command: Command) -> list[Rune]:
             crash = Fail(CRASH, "the process ended while the model answered", retryable=True)
             return _fail(state, crash, _settled(state, crash))
         case TimeUp(now):
-            if state.begun or now < state.first_byte_by:
+            if state.begun or now < state.call.first_byte_by:
                 return []
             # What was sent is with the provider, who may be at work on it.
             late = Fail(TIMEOUT, "no first byte came in time", retryable=True, said=0)
@@ -238,7 +237,7 @@ def _finish(state: State, command: Finish) -> list[Rune]:
         bad = Fail(BAD_RESPONSE, message, retryable=True)
         return _fail(state, bad, settled)
     rune = Completed(
-        model_call_id=state.model_call_id,
+        model_call_id=state.call.model_call_id,
         calls=command.calls,
         usage=settled.used,
         stop_reason=command.stop_reason,
@@ -249,7 +248,7 @@ def _finish(state: State, command: Finish) -> list[Rune]:
 
 def _fail(state: State, fault: Fail, settled: Settled) -> list[Rune]:
     rune = Failed(
-        model_call_id=state.model_call_id,
+        model_call_id=state.call.model_call_id,
         error_type=fault.error_type,
         message=fault.message,
         retryable=fault.retryable,
@@ -263,7 +262,7 @@ def _fail(state: State, fault: Fail, settled: Settled) -> list[Rune]:
 def _cancel(state: State, command: BreakOff) -> list[Rune]:
     settled = _settled(state, command)
     rune = Cancelled(
-        model_call_id=state.model_call_id,
+        model_call_id=state.call.model_call_id,
         reason=command.reason,
         usage=settled.used,
         trigger=command.reason or "cancel",
@@ -276,19 +275,19 @@ def _left_off(state: State, fault: Fail) -> Settled:
     """Settle a call that the provider ended: one that it refused at once cost nothing."""
     if not _is_known(fault.usage) and fault.said == 0 and not state.begun:
         # All the same it was a retry, if it was one.
-        used = Amounts(retries=state.reserved.retries)
-        return Settled(key=state.model_call_id, used=used)
+        used = Amounts(retries=state.call.reserved.retries)
+        return Settled(key=state.call.model_call_id, used=used)
     return _settled(state, fault)
 
 
 def _settled(state: State, end: Finish | Fail | BreakOff) -> Settled:
     """Settle at what was used, or else by what was said, or else at all that was reserved."""
-    key, reserved = state.model_call_id, state.reserved
+    key, reserved = state.call.model_call_id, state.call.reserved
     if end.usage is not None and _is_known(end.usage):
         return Settled(key=key, used=end.usage)
     if end.said is not None:
         # What is only guessed at does not go past what was set aside for it.
-        guess = min(state.sent + tokens_of(end.said), reserved.tokens)
+        guess = min(state.call.sent + tokens_of(end.said), reserved.tokens)
         cost = reserved.cost if end.cost is None else min(end.cost, reserved.cost)
         reserved = msgspec.structs.replace(reserved, tokens=guess, cost=cost)
     return Settled(key=key, used=reserved, estimated=True)
@@ -302,20 +301,7 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     match rune:
         case Called():
-            return State(
-                phase=state.phase,
-                model_call_id=rune.model_call_id,
-                caller=rune.caller,
-                agent_id=rune.agent_id,
-                model=rune.model,
-                round=rune.round,
-                attempt=rune.attempt,
-                upto=rune.upto,
-                prompt=rune.prompt,
-                reserved=rune.reserved,
-                sent=rune.sent,
-                first_byte_by=rune.first_byte_by,
-            )
+            return msgspec.structs.replace(state, call=rune)
         case AssistantDelta() if not state.begun and state.phase is CALLING:
             return msgspec.structs.replace(state, begun=True)
         case _:
@@ -324,17 +310,17 @@ def evolve(state: State, rune: Rune) -> State:
 
 def due(state: State) -> list[Effect]:
     """Say what has to be done while the state is this one."""
-    return [CallProvider(state.model_call_id)] if is_open(state) else []
+    return [CallProvider(state.call.model_call_id)] if is_open(state) else []
 
 
 def deadline(state: State) -> int | None:
     """Say when the call must be looked at: at its first byte's deadline, until one has come."""
-    return state.first_byte_by if is_open(state) and not state.begun else None
+    return state.call.first_byte_by if is_open(state) and not state.begun else None
 
 
 def is_open(state: State) -> bool:
     """Say whether there is work left that a restart must see to."""
-    return state.phase is CALLING and bool(state.model_call_id)
+    return state.phase is CALLING and bool(state.call.model_call_id)
 
 
 def route(state: State, rune: Rune) -> Routing:
@@ -346,11 +332,11 @@ def route(state: State, rune: Rune) -> Routing:
             return ledger.route(ledger.LIFECYCLE.initial, rune)
         case AssistantDelta():
             # The caller reads fragments as a range: observed, each would move its version.
-            return Routing(state.model_call_id)
+            return Routing(state.call.model_call_id)
         case Reserved() | Settled():
             return ledger.UNOBSERVED
         case _:
-            return Routing(state.model_call_id, (state.caller,))
+            return Routing(state.call.model_call_id, (state.call.caller,))
 
 
 def is_seen_to(_state: State) -> bool:
@@ -360,7 +346,7 @@ def is_seen_to(_state: State) -> bool:
 
 def context(state: State) -> tuple[str | None, str | None]:
     """Return the agent and the turn that its runes belong to; other callers are no turns."""
-    return (state.agent_id, state.caller) if state.agent_id else (None, None)
+    return (state.call.agent_id, state.call.caller) if state.call.agent_id else (None, None)
 
 
 LIFECYCLE: Final = Lifecycle(

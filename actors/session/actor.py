@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from actors.agent.lifecycle import Terminate
 from actors.children import ChildGone, EnsureChild, ReportEnd, StopChild
 from actors.command import Forward, Order
+from actors.commands import Cancel
 from actors.errors import Dead
 from actors.process.process import Answer
 from actors.session import lifecycle as ask
@@ -20,7 +21,6 @@ from actors.shell.shell import Wake
 from actors.tool.requests import Answer as Verdict
 from actors.tool.requests import Approve
 from actors.turn import runes as turns
-from actors.turn.actor import Stop
 from runelog.errors import LogFull, Refused
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class SessionActor(Root):
         self._waiting: dict[str, list[Answer]] = {}
         self._turns: dict[str, str] = {}
         """Which message a turn answers, of those that are running."""
-        self._halts: dict[str, Stop] = {}
+        self._halts: dict[str, Cancel] = {}
         """Turns that were told to stop, why and by whom, until they have ended."""
 
     def on_start(self) -> None:
@@ -242,7 +242,7 @@ class SessionActor(Root):
 
     def _interrupt(self, wish: Interrupt, *, again: bool = False) -> list[str]:
         """Stop turns that run, said `again` only those not told yet; return their messages."""
-        stop = Stop(wish.reason, wish.actor)
+        stop = Cancel(wish.reason, wish.actor)
         only, state = wish.turns, self.state
         running = [each for each in state.running if not only or each.turn_id in only]
         for each in running:
@@ -264,7 +264,7 @@ class SessionActor(Root):
                 if self.ctx.services.gate.admits(*asked):
                     self.carry_out(ask.Begin(message_id, self.ctx.services.clock.now()))
             case ask.InterruptTurn(turn_id, reason, actor):
-                self._stop_turn(turn_id, Stop(reason, actor))
+                self._stop_turn(turn_id, Cancel(reason, actor))
             case ask.TerminateAgent(agent_id, reason):
                 children.ensure("agent", agent_id, agent_id)
                 self.ctx.tell(agent_id, Terminate(reason))
@@ -290,7 +290,7 @@ class SessionActor(Root):
             if stop is not None:
                 self._stop_turn(entity, stop)
 
-    def _stop_turn(self, turn_id: str, stop: Stop) -> None:
+    def _stop_turn(self, turn_id: str, stop: Cancel) -> None:
         agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)
         # What it has asked others and they have not taken up is not asked any more.
         self.carry_out(ask.Withdraw(f"the turn that asks is stopped: {stop.reason}", turn_id))

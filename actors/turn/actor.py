@@ -57,10 +57,6 @@ FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
 
 
-class Stop(Cancel, frozen=True):
-    """Stop the turn at the next safe boundary; answered once it has ended."""
-
-
 class TurnActor(Judging):
     """One turn of an agent."""
 
@@ -118,18 +114,14 @@ class TurnActor(Judging):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Understand a wish to stop as cancelling what is under way; the law does the rest."""
         match message:
-            case Stop(reason, actor):
-                return self._halt(Cancel(reason, actor))
+            case Cancel():
+                return self._halt(message)
             case TimeUp(now) if not self._is_late(now):
                 current = self.state.time_slice
                 over = current is not None and now >= current.until
                 return Run(now, self._budget) if over else None
             case TimeUp():
-                # Also if nothing is under way any more: what was said until then is kept.
-                late = Cancel(TIMEOUT, "timeout")
-                self._cancel(late)
-                self._halting = self._halting or late
-                return None
+                return self._halt(Cancel(TIMEOUT, "timeout"))
             case _:
                 return super().understand(message)
 
@@ -143,12 +135,19 @@ class TurnActor(Judging):
         limit = time_limit(self.state)
         return limit is not None and now >= limit
 
-    def _halt(self, wish: Cancel) -> Interrupt | None:
+    def _halt(self, wish: Cancel) -> Interrupt | TimeUp | None:
         """Cancel what is under way, and remember why: it may come to its end by itself before."""
         if not self._cancel(wish):
-            return Interrupt(wish.reason, self._text_so_far(), wish.actor, self._now())
+            return self._ending(wish)
         self._halting = self._halting or wish
         return None
+
+    def _ending(self, wish: Cancel) -> Interrupt | TimeUp:
+        """Return the command that ends the turn where nothing is under way any more."""
+        text, now = self._text_so_far(), self._now()
+        if wish.actor == "timeout":
+            return TimeUp(now, text)
+        return Interrupt(wish.reason, text, wish.actor, now)
 
     def _cancel(self, wish: Cancel) -> bool:
         """Cancel what is under way; return True if anything was."""
@@ -167,12 +166,7 @@ class TurnActor(Judging):
         if under_way(self.state) or not self.kind.is_open(self.state):
             return
         self._halting = None
-        text = self._text_so_far()
-        now = self._now()
-        if wish.actor == "timeout":
-            self.carry_out(Fail(TIMEOUT, "the turn took longer than it may", text, now))
-        else:
-            self.carry_out(Interrupt(wish.reason, text, wish.actor, now))
+        self.carry_out(self._ending(wish))
 
     def _text_so_far(self) -> str:
         # Between two attempts, that of the one that failed is all there is.

@@ -399,8 +399,8 @@ def decide(state: State, command: Command) -> list[Rune]:
         case Fail(error_type, message, text, now) if runs:
             _check_still(state, command)
             return _error(state, now, error_type, message, text)
-        case TimeUp(now):
-            return _time_up(state, now, command)
+        case TimeUp():
+            return _time_up(state, command)
         case Recover():
             # Calls and model calls settle what is in doubt of theirs.
             return end_slice(state.time_slice, None)
@@ -440,17 +440,17 @@ def _error(
     return [*end_slice(state.time_slice, now), *before, end]
 
 
-def _time_up(state: State, now: int, command: Command) -> list[Rune]:
+def _time_up(state: State, command: TimeUp) -> list[Rune]:
     """End the turn where it would otherwise begin something new.
 
     What goes on already is cancelled first, with `TIMEOUT` as the reason: then every call has its
     result, and what the model said so far is kept.
     """
     by = time_limit(state)
-    if by is None or now < by:
+    if by is None or command.now < by:
         return []
     _check_still(state, command)
-    return _error(state, now, TIMEOUT, _TOO_LONG)
+    return _error(state, command.now, TIMEOUT, _TOO_LONG, command.text)
 
 
 def _ask(state: State, command: Ask) -> list[Rune]:
