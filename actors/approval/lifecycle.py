@@ -54,25 +54,18 @@ TABLE: Final[Table[Phase]] = {
 }
 
 
+_UNASKED: Final = Requested(approval_id="", asker="", tools_hash="", reason="", deadline=0)
+
+
 class State(msgspec.Struct, frozen=True):
     """What an approval's runes add up to: all that is shown to the human who is asked."""
 
     phase: Phase = Phase.REQUESTED
-    approval_id: str = ""
-    asker: str = ""
-    """The entity that asks: a tool call, or any machine."""
-    tools_hash: str = ""
-    reason: str = ""
-    """Why it was asked."""
-    deadline: int | None = None
+    asked: Requested = _UNASKED
     approver: str = ""
     """Who answered."""
-    agent_id: str = ""
-    """Whose model asked for the call."""
-    observed: bool = False
-    """Whether the asker observes the answer."""
     outcome: str = ""
-    """Why it was rejected or aborted; the human's own words go before anybody else's."""
+    """Why it was rejected or aborted: the human's own words, if there are any."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -97,7 +90,7 @@ Effect: TypeAlias = Never
 
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
-    approval_id = state.approval_id
+    approval_id = state.asked.approval_id
     match command:
         case Answer():
             return _answered(state, command)
@@ -112,7 +105,7 @@ def decide(state: State, command: Command) -> list[Rune]:
 
 
 def _answered(state: State, word: Answer) -> list[Rune]:
-    approval_id = state.approval_id
+    approval_id = state.asked.approval_id
     said = {
         Phase.APPROVED: "approve",
         Phase.EXECUTED: "approve",
@@ -126,8 +119,8 @@ def _answered(state: State, word: Answer) -> list[Rune]:
     if state.phase is not Phase.AWAITING_HUMAN:
         msg = f"approval {approval_id} is {state.phase.value}: the answer comes too late"
         raise Refused(msg)
-    if state.deadline is not None and word.now >= state.deadline:
-        msg = f"approval {approval_id} has lapsed: {state.asker} goes on without it"
+    if word.now >= state.asked.deadline:
+        msg = f"approval {approval_id} has lapsed: {state.asked.asker} goes on without it"
         raise Refused(msg)
     if word.verdict == "approve":
         return [
@@ -150,23 +143,14 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     replace = msgspec.structs.replace
     match rune:
-        case Requested(approval_id, asker, tools_hash, reason, deadline, agent_id, observed):
-            return replace(
-                state,
-                approval_id=approval_id,
-                asker=asker,
-                tools_hash=tools_hash,
-                reason=reason,
-                deadline=deadline,
-                agent_id=agent_id,
-                observed=observed,
-            )
+        case Requested():
+            return replace(state, asked=rune)
         case Approved(_, approver):
-            return replace(state, approver=approver, deadline=None)
+            return replace(state, approver=approver)
         case Rejected(_, approver, reason):
-            return replace(state, approver=approver, outcome=reason, deadline=None)
+            return replace(state, approver=approver, outcome=reason)
         case Aborted(_, reason):
-            return replace(state, outcome=state.outcome or reason, deadline=None)
+            return replace(state, outcome=state.outcome or reason)
         case _:
             return state
 
@@ -178,7 +162,7 @@ def due(_state: State) -> list[Effect]:
 
 def route(state: State, rune: Rune) -> Routing:
     """Say where a rune of an approval belongs: the session lists what waits for a human."""
-    asked = rune if isinstance(rune, Requested) else state
+    asked = rune if isinstance(rune, Requested) else state.asked
     observers = (asked.asker, "session") if asked.observed else ("session",)
     match rune:
         case (
@@ -206,7 +190,7 @@ def deadline(_state: State) -> None:
 
 def context(state: State) -> tuple[str | None, str | None]:
     """Return the agent whose model asked for the call."""
-    return state.agent_id or None, None
+    return state.asked.agent_id or None, None
 
 
 LIFECYCLE: Final = Lifecycle(

@@ -1,6 +1,6 @@
 """What happens to an approval.
 
-Every rune names its approval: whoever observes several of them must be able to tell them apart.
+Every rune names its approval: an entity that observes several must be able to tell them apart.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Finish(msgspec.Struct, frozen=True):
     """What it used; None if the provider did not say."""
     stop_reason: str = ""
     said: int | None = None
-    """How many characters have come, calls included; None if nobody knows."""
+    """How many characters have come, calls included; None if that is not known."""
     cost: int | None = None
     """What that costs, about; None if the model has no price."""
 
@@ -130,7 +130,7 @@ class Fail(msgspec.Struct, frozen=True):
     usage: Amounts | None = None
     """What it used until then; None if the provider did not say."""
     said: int | None = None
-    """How many characters had come, calls included; None if nobody knows."""
+    """How many characters had come, calls included; None if that is not known."""
     cost: int | None = None
     """What that costs, about; None if the model has no price."""
 
@@ -142,14 +142,14 @@ class BreakOff(msgspec.Struct, frozen=True):
     usage: Amounts | None = None
     """What it used until then; None if the provider did not say."""
     said: int | None = None
-    """How many characters had come, calls included; None if nobody knows."""
+    """How many characters had come, calls included; None if that is not known."""
     cost: int | None = None
     """What that costs, about; None if the model has no price."""
     actor: Actor = "user"
 
 
 Command: TypeAlias = Begin | Finish | Fail | BreakOff | Cancel | TimeUp | Recover | Abandon
-"""`Cancel` is for whoever cannot say what was used: it is `BreakOff` without an amount."""
+"""`Cancel` is `BreakOff` by an entity that does not know what was used."""
 
 
 # -- effects -----------------------------------------------------------------------------------

@@ -281,7 +281,7 @@ def _outcome(tool: Tool, call: Call) -> Outcome:
     """Run a tool; one that raises, which none should, has failed, and that is told like any end."""
     try:
         found: object = tool.run(call)
-    except BaseException as error:  # noqa: BLE001 -- an app's own code: nobody else would hear of it
+    except BaseException as error:  # noqa: BLE001 -- an app's own code: the error would be lost
         return Outcome("error", error=in_words(error, call.redactor))
     if not isinstance(found, Outcome):
         return Outcome("error", error=f"the tool gave a {type(found).__name__} and no outcome")

@@ -86,7 +86,7 @@ class Tools(Audit):
         if call is None:
             yield Found("INV-TOOL-CALL-BEFORE-RESULT", at, f"{name} has {kind} and no call")
         elif call.forbidden or call.waits:
-            why = "it may not run" if call.forbidden else "nobody approved it"
+            why = "it may not run" if call.forbidden else "it was not approved"
             yield Found("INV-TOOL-APPROVAL-BEFORE-EXEC", at, f"{name} has {kind} and {why}")
 
     def _escapes(self, at: int, name: str, how: str) -> Iterator[Found]:

@@ -53,7 +53,7 @@ class Cancellation:
         self._lock = threading.Lock()
         self._cancelled = False
         self._told: threading.Event | None = None
-        """Made for whoever waits: few do, and it costs more than all the rest."""
+        """Made only if a call waits: few do, and it costs more than all the rest."""
         self._callbacks: dict[object, Callable[[], object]] = {}
 
     @property
@@ -109,7 +109,7 @@ class Progress(Protocol):
 
 
 def _unheard(_stream: str, _chunk: str, /) -> None:
-    """Drop it: nobody listens."""
+    """Drop it: progress is not recorded here."""
 
 
 def _no_secrets(name: str) -> str:

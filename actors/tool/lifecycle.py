@@ -462,7 +462,7 @@ def _ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
 
 
 def _in_doubt(state: State, now: int) -> list[Rune]:
-    """Settle, by the tool's policy, that nobody knows what became of a call."""
+    """Settle a call in doubt by the policy of its tool."""
     call_id, rule = state.call.call_id, state.call.rule
     match rule.in_doubt:
         case "rerun" if rule.idempotent:
@@ -503,7 +503,7 @@ def _retried(state: State, now: int, reason: str, trigger: str, actor: Actor = "
 
 
 def _unknown(state: State, why: str, actor: Actor = "system") -> list[Rune]:
-    """End a call of which nobody knows whether it happened, and say so."""
+    """End a call of which it is not known whether it happened, and say so."""
     return _result(state, "unknown", error=why, trigger=IN_DOUBT, actor=actor)
 
 
@@ -570,15 +570,15 @@ def _overdue(state: State) -> list[Rune]:
     if state.phase is Phase.AWAITING_APPROVAL and state.started:
         return _unanswered(state)
     if state.phase is Phase.AWAITING_APPROVAL:
-        return _stopped(state, "timeout", "nobody approved it in time", "deadline", "timeout")
+        return _stopped(state, "timeout", "it was not approved in time", "deadline", "timeout")
     if state.doubted:
         return _unknown(state, f"{_DOUBT}; its probe did not answer in time", "timeout")
     return _stopped(state, "timeout", "it took too long", "deadline", "timeout")
 
 
 def _unanswered(state: State) -> list[Rune]:
-    """End a call in doubt of which nobody said in time what became of it: it is not known."""
-    why = "nobody said in time what became of it"
+    """End a call in doubt about which no human answered in time: its outcome is not known."""
+    why = "no human said in time what became of it"
     call_id, until = state.call.call_id, state.deadline or 0
     # No timeout: that would say that it did not happen. The table leads there by `executing` only.
     return [

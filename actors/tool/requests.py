@@ -21,7 +21,7 @@ class _Word(Command, frozen=True):
     approver: Who
 
     def check(self) -> None:
-        """Refuse what nobody said."""
+        """Refuse an answer without an approver."""
         if not self.approver:
             msg = "an approver has a name: say who answers, such as approver='ada'"
             raise Refused(msg)
@@ -86,7 +86,7 @@ class Answer(_Word, frozen=True):
     def meant(self, facts: Facts) -> law.Answer:
         """Refuse to run it again offline: it would be a run that no process sees end."""
         if facts.offline and self.verdict == "rerun":
-            msg = f"nobody is there to run {facts.entity} again: open the runtime, and say so there"
+            msg = f"no runtime is open to run {facts.entity} again: open one, and answer there"
             raise Refused(msg)
         return _answer(facts, self.verdict, self.approver, output=self.output)
 

@@ -13,11 +13,11 @@ from runelog.rune import Rune
 Ruling: TypeAlias = Literal["allow", "ask", "deny", "unknown_tool", "bad_arguments"]
 """What is to become of a call: the policy's three answers, and two that come before any policy."""
 InDoubt: TypeAlias = Literal["rerun", "probe", "ask", "unknown"]
-"""What to do about a call that began before a crash and whose outcome nobody recorded."""
+"""What to do about a call that began before a crash and whose outcome is not in the log."""
 Status: TypeAlias = Literal["success", "error", "timeout", "cancelled", "denied", "unknown"]
 """How a call came out."""
 IN_DOUBT = "in_doubt"
-"""What leads to a step of a call that began before a crash and whose outcome nobody recorded."""
+"""What leads to a step of a call that began before a crash and whose outcome is not in the log."""
 
 SANDBOX = "sandbox"
 """The stream of progress on which a command tool says that it could not be kept in its bounds."""
@@ -111,8 +111,8 @@ class ApprovalRequested(Moved, frozen=True, tag="tool.approval_requested"):
 class Approved(Moved, frozen=True, tag="tool.approved"):
     """A human let it go on; `trigger` says which of the possible answers was given.
 
-    Or, `actor` being `timeout`, nobody said in time what became of a call in doubt: the way from
-    that question to an outcome that nobody knows leads through here.
+    If `actor` is `timeout`, no human said in time what became of a call in doubt: the table leads
+    from that question to an unknown outcome only through this rune.
     """
 
     call_id: str
@@ -131,7 +131,7 @@ class Denied(Moved, frozen=True, tag="tool.denied"):
     call_id: str
     reason: str
     approver: str = ""
-    """The human who said so; nobody if the policy did."""
+    """The human who said so; empty if the policy did."""
     process: str = ""
     """The other process through which the human said so; empty if the app itself passed it on."""
 

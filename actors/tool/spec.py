@@ -12,7 +12,7 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
@@ -51,6 +51,21 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 class BadTool(Refused, ValueError):
     """A tool that cannot be declared like this."""
+
+
+class Declared(TypedDict, total=False):
+    """What can be declared of any tool; `ToolSpec` says what each means."""
+
+    description: str
+    side_effects: bool
+    idempotent: bool
+    parallel_safe: bool | None
+    requires_approval: bool
+    timeout: float
+    approval_timeout: float
+    max_output_bytes: int
+    in_doubt: InDoubt | None
+    probe: Probe | None
 
 
 _FLAGS: Final = (

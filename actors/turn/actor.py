@@ -20,6 +20,7 @@ from actors.shell.transition_log import log_birth
 from actors.tool.judging import Judging
 from actors.tool.lifecycle import Go
 from actors.tool.planning import Caller
+from actors.turn.delegation import GoOn, HoldUp
 from actors.turn.lifecycle import (
     Ask,
     AskModel,
@@ -29,8 +30,6 @@ from actors.turn.lifecycle import (
     EnsureModel,
     EnsureTool,
     Fail,
-    GoOn,
-    HoldUp,
     Interrupt,
     Phase,
     ReceiveCalls,
@@ -283,7 +282,7 @@ class TurnActor(Judging):
         self.ctx.tell(call_id, Go(self._now(), self._budget))
 
     def on_stop(self) -> None:
-        """Count the time until now: whoever goes on with the turn cannot know it any more."""
+        """Count the time until now: the actor that goes on with the turn cannot know it."""
         if self.state.time_slice is not None and self.ctx.broken is None:
             self.carry_out(Stand(self._now(), anyhow=True))
         super().on_stop()

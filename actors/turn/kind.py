@@ -9,6 +9,7 @@ from actors.turn import lifecycle as law
 from actors.turn import runes
 from actors.turn.actor import TurnActor
 from actors.turn.audits import Turns
+from actors.turn.delegation import GoOn, HoldUp
 from actors.turn.lifecycle import works
 from actors.turn.time_slices import StopClock, Tick
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def waits_for_human(state: State, waits: Waits) -> bool:
     """Return True if it waits for a human, or for another turn that does.
 
-    A call on hold waits for those before it: if no human is asked about any of them, for nobody.
+    A call on hold waits for those before it: for a human only if one is asked about any of them.
     """
     if not works(state):
         return True
@@ -54,7 +55,7 @@ KIND: Final = Kind(
     is_open=law.is_open,
     deadline=law.deadline,
     context=law.context,
-    internal=frozenset({law.CloseRound, law.RestartStream, law.HoldUp, law.GoOn}),
+    internal=frozenset({law.CloseRound, law.RestartStream, HoldUp, GoOn}),
     external=frozenset({Tick, StopClock}),
     prefix="turn",
     parents=("session",),

@@ -15,9 +15,7 @@ to stop a turn, its actor cancels what is `under_way`, with the reason; what is 
 them has ended carries that reason on, also after a crash in between.
 
 Where a budget limits its time, a turn has a clock: see `time_slices`.
-A turn may be delegated: another agent asks it from a turn of its own. While the delegated turn
-waits for nothing but a human it says so, and the turn that asked takes note, as there is nothing
-that it could do either. So its clock stands too, and it says so itself if it was delegated.
+Where another agent asks it from a turn of its own, it was delegated: see `delegation`.
 """
 
 from __future__ import annotations
@@ -39,6 +37,7 @@ from actors.model.lifecycle import TIMEOUT, reservation
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
 from actors.tool.lifecycle import affordable
+from actors.turn.delegation import Delegation, GoOn, HoldUp
 from actors.turn.runes import (
     RETRIES,
     Completed,
@@ -173,12 +172,8 @@ class State(msgspec.Struct, frozen=True):
     """How many there were."""
     broke: bool = False
     """Whether the budget had no more time for it."""
-    asked_in: str = ""
-    """The turn in which another agent asks it, if one does."""
-    asked_by: str = ""
-    """The call of that turn."""
-    held_up: bool = False
-    """Whether that turn was told last that only a human is waited for here."""
+    delegation: Delegation | None = None
+    """Which turn asks for it, if another agent does."""
 
 
 def is_open(state: State) -> bool:
@@ -278,14 +273,6 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 # -- internal effects: commands that are decided in the append that made them due ----------------
-
-
-class HoldUp(msgspec.Struct, frozen=True):
-    """Only a human is waited for: the turn that delegated this one has to know."""
-
-
-class GoOn(msgspec.Struct, frozen=True):
-    """A human is waited for no longer: the turn that delegated this one has to know."""
 
 
 class CloseRound(msgspec.Struct, frozen=True):
@@ -533,10 +520,9 @@ def _run(state: State, now: int, account: ledger.State) -> list[Rune]:
 
 def _hold_up(state: State, command: HoldUp | GoOn) -> list[Rune]:
     """Tell the turn that asked that a human is waited for, or no longer; nothing if that is old."""
-    if command not in _delegation(state):
+    if state.delegation is None or command not in _delegation(state):
         return []
-    kind = HeldUp if isinstance(command, HoldUp) else WentOn
-    return [kind(turn_id=state.turn_id, call_id=state.asked_by, asked_in=state.asked_in)]
+    return [state.delegation.told(state.turn_id, command)]
 
 
 # -- evolve ------------------------------------------------------------------------------------
@@ -555,8 +541,7 @@ def evolve(state: State, rune: Rune) -> State:
                 retries=rune.retries,
                 deadline=rune.deadline,
                 timed=rune.timed,
-                asked_in=rune.asked_in,
-                asked_by=rune.message_id if rune.asked_in else "",
+                delegation=Delegation(rune.asked_in, rune.message_id) if rune.asked_in else None,
             )
         case model.Called(model_call_id, turn_by=turn_by) if _is_awaited(state, model_call_id):
             by = state.deadline if turn_by is None else turn_by
@@ -575,8 +560,9 @@ def evolve(state: State, rune: Rune) -> State:
         case budget.Reserved() | budget.Settled() | budget.Exhausted():
             return _spent(state, rune)
         case HeldUp(turn_id) | WentOn(turn_id):
-            if turn_id == state.turn_id:
-                return replace(state, held_up=isinstance(rune, HeldUp))
+            if turn_id == state.turn_id and state.delegation is not None:
+                told = replace(state.delegation, held_up=isinstance(rune, HeldUp))
+                return replace(state, delegation=told)
             return _with_call(state, rune)
         case _:
             return state
@@ -674,8 +660,7 @@ def due(state: State) -> list[Effect]:
             goes_on=bool(under_way(state)),
             ends=isinstance(following, End),
         )
-    if state.asked_in:
-        effects += _delegation(state)
+    effects += _delegation(state)
     if following is not None:
         effects.append(following)
     elif state.phase is Phase.TOOL_EXECUTING:
@@ -685,9 +670,9 @@ def due(state: State) -> list[Effect]:
 
 def _delegation(state: State) -> list[HoldUp | GoOn]:
     """Return what the turn that asked for this one has to be told."""
-    if not state.asked_in or not is_open(state) or works(state) is not state.held_up:
+    if state.delegation is None or not is_open(state):
         return []
-    return [GoOn() if state.held_up else HoldUp()]
+    return state.delegation.due(works=works(state))
 
 
 def _awaited(state: State) -> list[Effect]:
@@ -829,5 +814,5 @@ LIFECYCLE: Final = Lifecycle(
             for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
         ),
     ),
-    version=5,
+    version=6,
 )

@@ -73,17 +73,13 @@ def test_what_was_asked_and_answered_can_be_seen() -> None:
 
     assert asked == State(
         phase=Phase.AWAITING_HUMAN,
-        approval_id=ID,
-        asker="call_1",
-        tools_hash="t",
-        reason="it writes",
-        deadline=9,
+        asked=Requested(
+            approval_id=ID, asker="call_1", tools_hash="t", reason="it writes", deadline=9
+        ),
     )
     assert rejected.approver == "ada"
     assert rejected.outcome == "not on a Friday"
-    assert rejected.deadline is None
     assert Given(LIFECYCLE, *PAST[Phase.ABORTED]).state.outcome == "lapsed"
-    assert Given(LIFECYCLE, *APPROVED).state.deadline is None
     assert Given(LIFECYCLE, *APPROVED).state.approver == "ada"
 
 

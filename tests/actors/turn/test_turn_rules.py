@@ -11,6 +11,7 @@ from actors.budget.runes import Amounts, Exhausted, Limits, Reserved
 from actors.commands import TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
+from actors.turn.delegation import GoOn, HoldUp
 from actors.turn.kind import KIND
 from actors.turn.lifecycle import (
     LIFECYCLE,
@@ -21,8 +22,6 @@ from actors.turn.lifecycle import (
     EnsureModel,
     EnsureTool,
     Fail,
-    GoOn,
-    HoldUp,
     Interrupt,
     Phase,
     ReceiveCalls,
