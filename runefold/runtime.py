@@ -102,7 +102,6 @@ class Runtime(Commander):
 
         A session is put to sleep after `idle_after` seconds in which nothing happened, and its
         states are kept each `snapshot_every` runes, so that it wakes quickly however long it is.
-
         The files of views are kept in the directory `views`, by default one in the log's directory.
         """
         self.home = Home(_FORKED)
