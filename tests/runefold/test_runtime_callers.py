@@ -429,3 +429,26 @@ def test_an_errand_that_is_over_asks_nothing() -> None:
 
     assert len(there.asked) == 1
     assert there.runes(Done)
+
+
+@pytest.mark.parametrize(
+    ("dies", "keys"), [("machine", ["advice-0"]), ("call", ["advice-0", "advice-1"])]
+)
+def test_an_actor_that_dies_while_the_model_answers_is_replaced(dies: str, keys: list[str]) -> None:
+    """Without the machine's the call goes on; without its own it has crashed, and the law decides.
+
+    Neither is asked for twice under one key, and each is charged for once.
+    """
+    there = There(talkative)
+    there.send()
+    there.stage.advance(1)
+    (called,) = there.runes(model.Called)
+    running = there.stage.runtime.tree_of_actors.running(NAME)
+    assert running is not None
+    member: Any = running.ctx._members[ME if dies == "machine" else called.model_call_id]
+    member.ref.kill()
+    there.stage.advance(100)
+
+    assert [each.key for each in there.asked] == keys
+    assert there.result == "advice"
+    there.check()
