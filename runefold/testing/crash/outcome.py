@@ -196,7 +196,7 @@ def _talk(log: Log, name: str, envelopes: list[Envelope], kinds: Kinds) -> Talk:
         # A machine of the app's is told by the result itself: it observes it.
         + sum(
             isinstance(rune, tools.Called)
-            and rune.turn_id in own
+            and rune.caller in own
             and results.get(rune.call_id) == "unknown"
             for rune in payloads
         ),
