@@ -1,24 +1,27 @@
-"""What a machine may have due beside effects of its own: calls of tools, and questions to humans.
+"""What a machine may have due beside effects of its own: calls of tools and models, and questions.
 
-`actors.machine.Machine` performs these for whichever law asks for them. Each has a key of the
-law's choice, from which the id of the call or the approval follows: asked for again after a crash,
-it is the same call.
+`actors.machine.Machine` performs these for the law that has them due. Each has a key of the law's
+choice, from which the id of the call or the approval follows: asked for again after a crash, it is
+the same call. How a tool call or an approval ends, the law observes. How a model call ended is told
+to the law as a command, `Answered` or `NotAnswered`, with the words of the model.
+
+A law does not end while a call of its own is under way: it has `StopCall` due and waits for the
+end. Nothing else would end the call after a crash.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, TypeAlias
 
 import msgspec
 
+from actors.budget.runes import Amounts
+from actors.entity import keyed
+from actors.model import call_ids
+from actors.model.provider import Message
+from actors.model.runes import AskedCall
 from actors.public_command import Command
-
-
-def _id(prefix: str, conversation: str, entity: str, key: str) -> str:
-    """Return the id that belongs to a key, the same in every process."""
-    name = f"{prefix}\0{conversation}\0{entity}\0{key}"
-    return f"{prefix}_{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
+from actors.questions import AskHuman
 
 
 class CallTool(msgspec.Struct, frozen=True):
@@ -27,6 +30,8 @@ class CallTool(msgspec.Struct, frozen=True):
     key: str
     tool: str
     arguments: dict[str, Any] = {}
+    raw: str = ""
+    """The arguments as a model wrote them, where they could not be read: a result says so."""
 
     def __hash__(self) -> int:
         """Return a hash of the key, which names the call within its entity."""
@@ -34,38 +39,41 @@ class CallTool(msgspec.Struct, frozen=True):
 
     def call_id(self, conversation: str, entity: str) -> str:
         """Return the id of the call."""
-        return _id("call", conversation, entity, self.key)
+        return keyed("call", conversation, entity, self.key)
 
 
-class StopCall(msgspec.Struct, frozen=True):
-    """Cancel a call that is under way. Due beside its `CallTool`; its result says how it ended."""
+class CallModel(msgspec.Struct, frozen=True):
+    """Ask a model. Due until the law has taken `Answered` or `NotAnswered` for its key.
 
-    key: str
-    reason: str
-
-    def call_id(self, conversation: str, entity: str) -> str:
-        """Return the id of the call."""
-        return _id("call", conversation, entity, self.key)
-
-
-class AskHuman(msgspec.Struct, frozen=True):
-    """Ask a human to approve something. Due until `approval.approved` or `rejected` is observed.
-
-    If it is due no more before that, the question is withdrawn.
+    The law decides whether it is asked again: under another key.
     """
 
     key: str
+    model: str
+    system: str = ""
+    messages: tuple[Message, ...] = ()
+    tools: tuple[str, ...] = ()
+    """The names of registered tools that the model may ask for. The law calls them, or does not."""
+    max_output_tokens: int = 4096
+    first_byte_timeout: float = 60.0
+    """Seconds until something of the answer must be there."""
+    silence_timeout: float = 60.0
+    """Seconds in which nothing more of it may come."""
+
+    def __hash__(self) -> int:
+        """Return a hash of the key, which names the call within its entity."""
+        return hash(self.key)
+
+    def call_id(self, conversation: str, entity: str) -> str:
+        """Return the id of the call."""
+        return call_ids.of_key(conversation, entity, self.key)
+
+
+class StopCall(msgspec.Struct, frozen=True):
+    """Cancel a call of a tool or a model. Due beside that, until it has come to its end."""
+
+    key: str
     reason: str
-
-    def approval_id(self, conversation: str, entity: str) -> str:
-        """Return the id of the approval."""
-        return _id("apr", conversation, entity, self.key)
-
-
-class Conclude(msgspec.Struct, frozen=True):
-    """Tell an approval that its asker goes on, or wants no answer any more."""
-
-    reason: str = ""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -85,11 +93,11 @@ class Request(msgspec.Struct, frozen=True):
 
     def request_id(self, conversation: str, entity: str) -> str:
         """Return the id of the request."""
-        return _id("req", conversation, entity, self.key)
+        return keyed("req", conversation, entity, self.key)
 
     def child_id(self, prefix: str, conversation: str, entity: str) -> str:
         """Return the id of the entity in the other conversation."""
-        return _id(prefix, conversation, entity, self.key)
+        return keyed(prefix, conversation, entity, self.key)
 
 
 class StopRequest(msgspec.Struct, frozen=True):
@@ -100,7 +108,38 @@ class StopRequest(msgspec.Struct, frozen=True):
 
     def request_id(self, conversation: str, entity: str) -> str:
         """Return the id of the request."""
-        return _id("req", conversation, entity, self.key)
+        return keyed("req", conversation, entity, self.key)
 
 
-Effect: TypeAlias = CallTool | StopCall | AskHuman | Request | StopRequest
+class Answered(msgspec.Struct, frozen=True):
+    """A command to the law: the model has answered. It must not leave `CallModel` due."""
+
+    key: str
+    text: str = ""
+    calls: tuple[AskedCall, ...] = ()
+    """The tools that the model asks for."""
+    usage: Amounts = Amounts()
+    """What the call was charged with."""
+    stop_reason: str = ""
+
+
+class NotAnswered(msgspec.Struct, frozen=True):
+    """A command to the law: there will be no answer. It must not leave `CallModel` due."""
+
+    key: str
+    error_type: str
+    """`unknown_model`, `unknown_tool`, `budget_exhausted`, `timeout`, `crash`, `cancelled`, or what
+    the provider calls its failure."""
+    message: str = ""
+    retryable: bool = False
+    """Whether the same request may well work a little later."""
+    text: str = ""
+    """What the model had said until then."""
+    usage: Amounts = Amounts()
+    """What the call was charged with."""
+
+
+CANCELLED = "cancelled"
+"""The type of error of a call that was stopped."""
+
+Effect: TypeAlias = CallTool | CallModel | StopCall | AskHuman | Request | StopRequest

@@ -17,6 +17,8 @@ class TimeUp(msgspec.Struct, frozen=True):
     """The deadline in the log has passed."""
 
     now: int
+    text: str = ""
+    """What there is by then, of an entity that keeps it."""
 
 
 class Abandon(msgspec.Struct, frozen=True):

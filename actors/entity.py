@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -42,3 +43,13 @@ Stamp: TypeAlias = "Callable[[Lifecycle[Any, Any, Any, Any], Any, Rune], Rune]"
 """Puts the deadline into a rune that enters a phase with a time-out."""
 Placed: TypeAlias = tuple[Routing, Rune]
 """A rune, and where it belongs."""
+
+
+def keyed(prefix: str, conversation: str, entity: str, key: str) -> str:
+    """Return the id of what an entity asks for by a key.
+
+    >>> keyed("model", "conv_1", "order_1", "summary")
+    'model_0a32f56cb74f99cf'
+    """
+    name = f"{prefix}\0{conversation}\0{entity}\0{key}"
+    return f"{prefix}_{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"

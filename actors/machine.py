@@ -1,11 +1,10 @@
-"""The shell of a machine that calls tools and asks humans: whichever law has that due.
+"""The shell of a machine that calls tools and models and asks humans, if its law has that due.
 
 Such a machine needs no actor of its own unless it does something else outside.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -13,16 +12,35 @@ from msgspec.structs import replace
 
 from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
-from actors.budget import lifecycle as ledger
-from actors.calls import AskHuman, CallTool, Conclude, Request, StopCall, StopRequest
+from actors.calls import (
+    CANCELLED,
+    Answered,
+    CallModel,
+    CallTool,
+    NotAnswered,
+    Request,
+    StopCall,
+    StopRequest,
+)
 from actors.common_commands import Cancel
 from actors.entity import Routing
-from actors.model.runes import AskedCall
+from actors.model import lifecycle as model
+from actors.model.answers import ENDS, end_of, text_of
+from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
+from actors.model.provider import price_of
+from actors.model.runes import AskedCall, Called, Completed, Failed
+from actors.model.stream import STREAMS
+from actors.model.tokens import length_of, length_of_message, tokens_of
 from actors.public_command import Order
+from actors.questions import AskHuman, Conclude
 from actors.request import runes as requests
-from actors.shell.shell import Shell
+from actors.shell.shared_caches import SharedCache
+from actors.shell.transition_log import log_birth
+from actors.tool.judging import Judging
+from actors.tool.lifecycle import affordable
 from actors.tool.planning import Caller, Planner
 from actors.tool.public_commands import Approve, Deny
+from actors.tool.spec import digest
 from actors.units import SECOND
 from runelog.errors import Refused
 from runelog.rune import check_id
@@ -30,20 +48,23 @@ from runelog.rune import check_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.ports import Steps
+    from actors.entity import Placed
+    from actors.model.answers import End
+    from actors.model.provider import Message
     from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
     from runelog.rune import Rune
 
 ANSWER_WITHIN = 24 * 3600 * SECOND
 """How long a human has where the phase has no time-out, in nanoseconds."""
+PLANNERS = SharedCache[Planner]()
+"""By the names of the tools, joined; all tools have no name."""
 
 
-class Judged(NamedTuple):
-    """A policy of the app's has said what is to become of a call."""
+class Sent(NamedTuple):
+    """The messages that a law has sent."""
 
-    effect: CallTool
-    rules: Sequence[Ruling]
+    messages: Sequence[Message]
 
 
 def human_answer(command: Approve | Deny, now: int, process: str = "") -> approval.Answer:
@@ -55,8 +76,8 @@ def human_answer(command: Approve | Deny, now: int, process: str = "") -> approv
             return approval.Answer("deny", approver, now, reason, process)
 
 
-class Machine(Shell):
-    """An entity whose law may have `CallTool`, `StopCall` and `AskHuman` due."""
+class Machine(Judging):
+    """An entity whose law may have `CallTool`, `CallModel`, `StopCall` and `AskHuman` due."""
 
     asks_humans = True
 
@@ -65,22 +86,31 @@ class Machine(Shell):
         super().__init__(ctx, me)
         self._questions: set[str] = set()
         """Approvals that were asked for and may still wait for an answer."""
+        self._ends: dict[str, End] = {}
+        """How model calls ended of which the law was not told yet."""
 
     def on_start(self) -> None:
         """Take over, with the questions that wait for an answer."""
         super().on_start()
         self._questions = {*self.ctx.pending(self.me)}
 
+    @property
+    def payer(self) -> str:
+        """The account that its calls are charged to: that of the conversation's root."""
+        return self.ctx.root.prefix
+
     def perform(self, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
-        """Call a tool, stop a call or ask a human; a subclass does what else its law has due."""
+        """Make a call, stop one or ask a human; a subclass does what else its law has due."""
         where = self.ctx.conversation, self.me
         match effect:
             case CallTool():
                 self._call(effect, effect.call_id(*where))
-            case StopCall(reason=reason):
-                call_id = effect.call_id(*where)
-                self.ctx.children.ensure("tool", call_id, self.me)
-                self.ctx.tell(call_id, Cancel(reason, "system"))
+            case CallModel():
+                self._ask_model(effect, effect.call_id(*where))
+            case StopCall(key):
+                for kind, call in (("tool", CallTool(key, "")), ("model", CallModel(key, ""))):
+                    if self.ctx.exists(call_id := call.call_id(*where)):
+                        self._ensure(kind, key, call_id)
             case AskHuman():
                 self._ask(effect, effect.approval_id(*where))
             case Request():
@@ -94,13 +124,8 @@ class Machine(Shell):
                 raise NotImplementedError(msg)
 
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
-        """Understand the verdict of a policy."""
+        """Understand what a human says."""
         match message:
-            case Judged(effect, rules):
-                # It may have been decided otherwise meanwhile.
-                if effect in self.kind.lifecycle.due(self.state):
-                    self._begin_call(effect, rules)
-                return None
             case Order((Approve() | Deny()) as command, process):
                 return human_answer(command, self._now(), process)
             case _:
@@ -124,41 +149,186 @@ class Machine(Shell):
         if self._questions and self.exit is None:
             self._settle_questions()
 
+    @classmethod
+    def left_behind(cls, state: Any, conversation: str, me: str) -> list[str]:  # noqa: ANN401 -- of whichever law
+        """Return the calls that are under way."""
+        due = cls.kind.lifecycle.due(state)
+        calls = [each for each in due if isinstance(each, CallTool | CallModel)]
+        return [each.call_id(conversation, me) for each in calls]
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def _ensure(self, kind: str, key: str, call_id: str) -> None:
+        """Have the actor of a call be there, and stop the call if the law wants that."""
+        self.ctx.children.ensure(kind, call_id, self.me)
+        for each in self._under_way:
+            if isinstance(each, StopCall) and each.key == key:
+                self.ctx.tell(call_id, Cancel(each.reason, "system"))
+
+    def resend_to(self, entity: str) -> None:
+        """Do again what is under way about a call whose actor begins anew."""
+        super().resend_to(entity)
+        where, under_way = (self.ctx.conversation, self.me), self._under_way
+        calls = [each for each in under_way if isinstance(each, CallTool | CallModel)]
+        keys = {call.key for call in calls if call.call_id(*where) == entity}
+        if keys:
+            self._under_way = {each for each in under_way if getattr(each, "key", None) not in keys}
+            self.wake()
+
+    def _planner(self, tools: Sequence[str] | None = None) -> Planner:
+        """Return what judges and describes these tools; all that are registered if None."""
+        planners, names = self.ctx.caches[PLANNERS], " ".join(tools or ())
+        if names not in planners:
+            planners[names] = Planner(self.ctx.services, tools)
+        return planners[names]
+
+    def on_stop(self) -> None:
+        """Forget the words of model calls."""
+        for effect in self._under_way:
+            if isinstance(effect, CallModel):
+                self._forget(effect.call_id(self.ctx.conversation, self.me))
+        super().on_stop()
+
     # -- tools --------------------------------------------------------------------------------
 
     def _call(self, effect: CallTool, call_id: str) -> None:
-        if not self.ctx.exists(call_id):
-            services = self.ctx.services
-            asked = AskedCall(call_id, effect.tool, services.redactor.value(effect.arguments))
-            planner = Planner(services)
-            if not planner.judged_by_hand:
-                self._begin_call(effect, planner.rules((asked,)))
-                return
+        if self.ctx.exists(call_id):
+            self._ensure("tool", effect.key, call_id)
+        else:
+            self.judge(effect, self._planner(), (self._asked(effect, call_id),))
 
-            def steps() -> Steps:
-                yield None
-                return partial(self.ref.notify, Judged(effect, planner.rules((asked,))))
+    def _asked(self, effect: CallTool, call_id: str) -> AskedCall:
+        redactor = self.ctx.services.redactor
+        arguments, raw = redactor.value(effect.arguments), redactor.text(effect.raw)
+        return AskedCall(call_id, effect.tool, arguments, raw)
 
-            # A function of the app's may take its time.
-            services.scheduler.work(f"{self.name} policy", steps())
-            return
-        self.ctx.children.ensure("tool", call_id, self.me)
-
-    def _begin_call(self, effect: CallTool, rules: Sequence[Ruling]) -> None:
+    def judged(self, effect: CallTool, rules: Sequence[Ruling]) -> None:
+        """Begin a call by the policy's ruling."""
         call_id = effect.call_id(self.ctx.conversation, self.me)
         if not self.ctx.exists(call_id):
-            services = self.ctx.services
-            asked = AskedCall(call_id, effect.tool, services.redactor.value(effect.arguments))
-            caller = Caller(self.me, payer=self.ctx.root.prefix)
-            (plan,) = Planner(services).plans((asked,), rules, caller, services.clock.now())
+            asked, caller = self._asked(effect, call_id), Caller(self.me, payer=self.payer)
+            plans = self._planner().plans((asked,), rules, caller, self._now())
             # Whether calls may run at once is for the law to say: it has them due.
-            plan = replace(plan, hold=False)
-            if plan.rule.verdict in {"allow", "ask"}:
-                account = self.ctx.passive("budget").state
-                spent = ledger.afford(account, plan.payer, plan.rule.cost, call_id)
-                plan = replace(plan, afford=spent)
+            plans = tuple(replace(plan, hold=False) for plan in plans)
+            (plan,) = affordable(plans, self.ctx.passive("budget").state)
             self.append([(Routing(call_id, (self.me,)), plan)])
-        self.ctx.children.ensure("tool", call_id, self.me)
+        self._ensure("tool", effect.key, call_id)
+
+    # -- models -------------------------------------------------------------------------------
+
+    def _ask_model(self, effect: CallModel, call_id: str) -> None:
+        """Begin a call of a model, go on with it, or tell the law how it ended."""
+        if self.ctx.exists(call_id):
+            end = self._ends.get(call_id) or end_of(self.ctx, call_id)
+        else:
+            self._begin_model_call(effect, call_id)
+            end = self._ends.get(call_id)
+            if end is not None:
+                log_birth(self.ctx, call_id)
+        if end is None:
+            self._ensure("model", effect.key, call_id)
+        else:
+            self._tell(effect, call_id, end)
+
+    def believed(self, rune: Rune) -> None:
+        """Take notice of the end of a model call: the law is told what came of it."""
+        if isinstance(rune, ENDS):
+            self._ends[rune.model_call_id] = rune
+            where = self.ctx.conversation, self.me
+            self._under_way -= {
+                each
+                for each in self._under_way
+                if isinstance(each, CallModel) and each.call_id(*where) == rune.model_call_id
+            }
+
+    def _tell(self, effect: CallModel, call_id: str, end: End) -> None:
+        key, text = effect.key, text_of(self.ctx, call_id)
+        command: Answered | NotAnswered
+        match end:
+            case Completed(calls=calls, usage=usage, stop_reason=why):
+                command = Answered(key, text, calls, usage, why)
+            case Failed(error_type=kind, message=message, retryable=retryable, usage=usage):
+                command = NotAnswered(key, kind, message, retryable, text, usage)
+            case _:
+                command = NotAnswered(key, CANCELLED, end.reason, text=text, usage=end.usage)
+        refused = self.carry_out(command)
+        if refused is not None or effect in self.kind.lifecycle.due(self.state):
+            why = f"refuses it: {refused}" if refused else "still has the call due"
+            msg = f"{self.name} has to take {type(command).__name__} for {key!r}, and {why}"
+            raise AssertionError(msg)
+        self._forget(call_id)
+
+    def _forget(self, call_id: str) -> None:
+        self._ends.pop(call_id, None)
+        self.ctx.caches[STREAMS].pop(call_id, None)
+
+    def _begin_model_call(self, effect: CallModel, call_id: str) -> None:
+        """Append the birth of a call; what is to be sent waits for the actor that sends it."""
+        ctx, services, now = self.ctx, self.ctx.services, self._now()
+        sending: CallModel = services.redactor.value(effect)
+        described = self._planner(effect.tools).described if effect.tools else None
+        tools = services.redactor.value(described.tools) if described else []
+        prompt = [sending.system, *([msgspec.json.encode(tools).decode()] if tools else [])]
+        sent = tokens_of(
+            sum(map(length_of, prompt)) + sum(map(length_of_message, sending.messages))
+        )
+        provider = services.models.get(effect.model)
+        price = price_of(provider)
+        most, account = effect.max_output_tokens, ctx.passive("budget").state
+        cost = None if price is None else price.of(sent, most)
+        waits = round(effect.first_byte_timeout * SECOND), round(effect.silence_timeout * SECOND)
+        called = Called(
+            model_call_id=call_id,
+            caller=self.me,
+            model=effect.model,
+            upto=self.event,
+            prompt=digest([effect.model, prompt, sending.messages, most]),
+            reserved=model.reservation(sent, most, cost, account, self.payer),
+            first_byte_by=now + waits[0],
+            payer=self.payer,
+            sent=sent,
+        )
+        begin = model.Begin(called, account, *self._obstacle(effect))
+        if provider is not None:
+            facts = {
+                "model": effect.model,
+                "system": sending.system,
+                "tools": tools,
+                "max_output_tokens": most,
+                "conversation": ctx.conversation,
+                "call_id": call_id,
+                "caller": self.me,
+                "key": effect.key,
+            }
+            request = PendingRequest(provider, Sent(sending.messages), waits, facts)
+            ctx.caches[PENDING_REQUESTS][call_id] = request
+        law = ctx.kinds["model"]
+        births: list[Placed] = []
+        law.fold_and_route(
+            call_id,
+            law.lifecycle.initial,
+            services.decided(law.lifecycle, law.lifecycle.initial, begin),
+            births,
+        )
+        self.append(births)
+        if call_id in self._ends:
+            # It was over as soon as it was born: no actor comes for what is to be sent.
+            ctx.caches[PENDING_REQUESTS].pop(call_id, None)
+
+    def _obstacle(self, effect: CallModel) -> tuple[str, str]:
+        """Return why a call cannot be made here, as a type of error and a message, if it cannot."""
+        models, tools = self.ctx.services.models, self.ctx.services.tools
+        if effect.model not in models:
+            known = ", ".join(sorted(models)) or "none"
+            return (
+                "unknown_model",
+                f"there is no model {effect.model!r} here; registered: {known}",
+            )
+        gone = [name for name in effect.tools if name not in tools]
+        if gone:
+            known = ", ".join(sorted(tool.spec.name for tool in tools)) or "none"
+            return "unknown_tool", f"there is no tool {gone[0]!r} here; registered: {known}"
+        return "", ""
 
     # -- other conversations --------------------------------------------------------------------
 
@@ -198,11 +368,11 @@ class Machine(Shell):
         by = self.kind.deadline(self.state)
         asked = approvals.Requested(
             approval_id=approval_id,
-            call_id=self.me,
+            asker=self.me,
             tools_hash="",
             reason=self.ctx.services.redactor.text(effect.reason),
             deadline=self.ctx.services.clock.now() + ANSWER_WITHIN if by is None else by,
-            asker=self.me,
+            observed=True,
             root=self.ctx.root.prefix,
         )
         runes = [asked, approvals.Awaiting(approval_id=approval_id)]

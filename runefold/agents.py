@@ -145,12 +145,12 @@ class AgentTool(Bound):
         spec = self.agent
         asked = _asked(tree, call)
         # Looked at before anybody joins for it.
-        if not asked and (why := why_in_vain(tree.ask(call.conversation, Look()), call.turn_id)):
+        if not asked and (why := why_in_vain(tree.ask(call.conversation, Look()), call.caller)):
             return Outcome("error", error=f"{spec.role} could not be asked: {why}")
         agent = asked or self._joined(tree, call)
         with waiting(tree).beginning(call.conversation, call.agent_id, agent):
             if not asked:
-                sent = Send(call.call_id, question, to=agent, own_id=True, asked_in=call.turn_id)
+                sent = Send(call.call_id, question, to=agent, own_id=True, asked_in=call.caller)
                 try:
                     tree.ask(call.conversation, sent)
                 except Refused as refusal:

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from actors.approval import runes as approvals
 from actors.audit import Audit, Found
-from actors.calls import AskHuman, CallTool, Request, StopCall, StopRequest
+from actors.calls import (
+    Answered,
+    CallModel,
+    CallTool,
+    NotAnswered,
+    Request,
+    StopCall,
+    StopRequest,
+)
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Moved, Routing, Timed
 from actors.kind import Kind
 from actors.machine import Machine
+from actors.model.provider import Message
+from actors.model.runes import AskedCall
 from actors.public_command import Command, about
+from actors.questions import AskHuman
 from actors.request import runes as requests
 from actors.tool import runes as tools
 from actors.view import LineFile, Mark, Move, StateFile, Step, View
@@ -22,9 +33,12 @@ from runelog.rune import Rune
 
 __all__ = [
     "Abandon",
+    "Answered",
     "AskHuman",
+    "AskedCall",
     "Audit",
     "ByField",
+    "CallModel",
     "CallTool",
     "Cancel",
     "Command",
@@ -34,8 +48,10 @@ __all__ = [
     "LineFile",
     "Machine",
     "Mark",
+    "Message",
     "Move",
     "Moved",
+    "NotAnswered",
     "Recover",
     "Request",
     "Routing",

@@ -18,6 +18,7 @@ from actors.session.members import Spawn
 from actors.session.runes import SessionConfig
 from actors.shell.conversation import Services
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
+from actors.tool.running_calls import RunningCalls
 from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
@@ -102,7 +103,6 @@ class Runtime(Commander):
 
         A session is put to sleep after `idle_after` seconds in which nothing happened, and its
         states are kept each `snapshot_every` runes, so that it wakes quickly however long it is.
-
         The files of views are kept in the directory `views`, by default one in the log's directory.
         """
         self.home = Home(_FORKED)
@@ -130,6 +130,7 @@ class Runtime(Commander):
             models=open_hook.models(providers or {}),
             tools=open_hook.toolbox(tools, directory),
             policy=open_hook.policy(policy),
+            running_calls=RunningCalls(),
             secret=open_hook.secrets(secret),
             redactor=self.redactor,
             hidden=() if directory is None else (str(directory),),
@@ -413,7 +414,7 @@ class Runtime(Commander):
         if self._control is not None:
             self._control.close()
         self.tree_of_actors.close(timeout)
-        self._services.tools.running_calls.close()
+        self._services.running_calls.close()
         self.views.close()
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from actors.model import runes as model
+from actors.model.call_ids import turn_of
 from actors.model.provider import Asked, Message
-from actors.model.tokens import length_of
+from actors.model.tokens import length_of_message
 from actors.shell.shared_caches import SharedCache
 from actors.tool import runes as tool
 from actors.turn import runes as turn
@@ -96,10 +97,7 @@ class History:
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
-        self.characters += length_of(message.text)
-        for asked in message.calls:
-            shown = length_of(asked.raw) or len(msgspec.json.encode(asked.arguments))
-            self.characters += length_of(asked.name) + shown
+        self.characters += length_of_message(message)
 
     @classmethod
     def read(cls, log: Log, conversation: str, agent: str, until: int) -> History:
@@ -110,7 +108,7 @@ class History:
         for envelope in log.read(conversation, until=until, kinds=KINDS):
             rune = envelope.payload
             if isinstance(rune, model.AssistantDelta):
-                if _turn_of(envelope.owner) in turns:
+                if turn_of(envelope.owner) in turns:
                     words.setdefault(envelope.owner, []).append(rune.text)
             elif isinstance(rune, turn.Started):
                 if rune.agent_id == agent:
@@ -123,11 +121,6 @@ class History:
 
 HISTORIES: Final = SharedCache[History]()
 """By agent."""
-
-
-def _turn_of(call: str) -> str:
-    """Return the turn that a model call belongs to."""
-    return call.partition("-")[0]
 
 
 def _nothing(_call: str) -> str:

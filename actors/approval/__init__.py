@@ -1,1 +1,1 @@
-"""A question put to a human: may this happen? It belongs to its asker and has no actor."""
+"""A question put to a human: may this happen? It belongs to the asker and has no actor."""

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def summary(state: State) -> str:
     """Return why a human is asked, and the phase."""
-    return in_a_line(state.reason, state.phase.value)
+    return in_a_line(state.asked.reason, state.phase.value)
 
 
 def outcome(state: State) -> dict[str, Any]:
     """Return what was asked, and what a human said to it."""
     return {
-        "reason": state.reason,
+        "reason": state.asked.reason,
         "phase": state.phase.value,
         "approver": state.approver,
         "outcome": state.outcome,

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, Literal, Never, TypeAlias, assert_never
 import msgspec
 
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
-from actors.calls import Conclude
 from actors.entity import Routing
+from actors.questions import Conclude
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
 
@@ -55,26 +55,18 @@ TABLE: Final[Table[Phase]] = {
 }
 
 
+_UNASKED: Final = Requested(approval_id="", asker="", tools_hash="", reason="", deadline=0)
+
+
 class State(msgspec.Struct, frozen=True):
     """What an approval's runes add up to: all that is shown to the human who is asked."""
 
     phase: Phase = Phase.REQUESTED
-    approval_id: str = ""
-    call_id: str = ""
-    tools_hash: str = ""
-    reason: str = ""
-    """Why it was asked."""
-    deadline: int | None = None
+    asked: Requested = _UNASKED
     approver: str = ""
     """Who answered."""
-    agent_id: str = ""
-    """Whose model asked for the call."""
-    asker: str = ""
-    """The entity that goes on once it is answered, if that is not a call."""
-    root: str = "session"
-    """The root of the conversation."""
     outcome: str = ""
-    """Why it was rejected or aborted; the human's own words come first."""
+    """Why it was rejected or aborted: the human's own words, if there are any."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -93,7 +85,7 @@ Effect: TypeAlias = Never
 
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
-    approval_id = state.approval_id
+    approval_id = state.asked.approval_id
     match command:
         case Answer():
             return _answered(state, command)
@@ -108,7 +100,7 @@ def decide(state: State, command: Command) -> list[Rune]:
 
 
 def _answered(state: State, word: Answer) -> list[Rune]:
-    approval_id = state.approval_id
+    approval_id = state.asked.approval_id
     said = {
         Phase.APPROVED: "approve",
         Phase.EXECUTED: "approve",
@@ -122,8 +114,8 @@ def _answered(state: State, word: Answer) -> list[Rune]:
     if state.phase is not Phase.AWAITING_HUMAN:
         msg = f"approval {approval_id} is {state.phase.value}: the answer comes too late"
         raise Refused(msg)
-    if state.deadline is not None and word.now >= state.deadline:
-        msg = f"approval {approval_id} has lapsed: {state.call_id} goes on without it"
+    if word.now >= state.asked.deadline:
+        msg = f"approval {approval_id} has lapsed: {state.asked.asker} goes on without it"
         raise Refused(msg)
     if word.verdict == "approve":
         return [
@@ -146,24 +138,14 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     replace = msgspec.structs.replace
     match rune:
-        case Requested(approval_id, call_id, tools_hash, reason, deadline, agent_id, asker, root):
-            return replace(
-                state,
-                approval_id=approval_id,
-                call_id=call_id,
-                tools_hash=tools_hash,
-                reason=reason,
-                deadline=deadline,
-                agent_id=agent_id,
-                asker=asker,
-                root=root,
-            )
+        case Requested():
+            return replace(state, asked=rune)
         case Approved(_, approver):
-            return replace(state, approver=approver, deadline=None)
+            return replace(state, approver=approver)
         case Rejected(_, approver, reason):
-            return replace(state, approver=approver, outcome=reason, deadline=None)
+            return replace(state, approver=approver, outcome=reason)
         case Aborted(_, reason):
-            return replace(state, outcome=state.outcome or reason, deadline=None)
+            return replace(state, outcome=state.outcome or reason)
         case _:
             return state
 
@@ -174,9 +156,9 @@ def due(_state: State) -> list[Effect]:
 
 
 def route(state: State, rune: Rune) -> Routing:
-    """Say where a rune of an approval belongs: the root lists what waits for a human."""
-    asked = rune if isinstance(rune, Requested) else state
-    observers = (asked.asker, asked.root) if asked.asker else (asked.root,)
+    """Return where a rune of an approval belongs: the root lists what waits for a human."""
+    asked = rune if isinstance(rune, Requested) else state.asked
+    observers = (asked.asker, asked.root) if asked.observed else (asked.root,)
     match rune:
         case (
             Requested(approval_id)
@@ -198,7 +180,7 @@ def deadline(_state: State) -> None:
 
 def context(state: State) -> tuple[str | None, str | None]:
     """Return the agent whose model asked for the call."""
-    return state.agent_id or None, None
+    return state.asked.agent_id or None, None
 
 
 LIFECYCLE: Final = Lifecycle(

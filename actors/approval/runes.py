@@ -1,6 +1,6 @@
 """What happens to an approval.
 
-Every rune names its approval: an observer of several must be able to tell them apart.
+Every rune names its approval: an entity that observes several must be able to tell them apart.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from actors.entity import Moved
 
 
 class Requested(Moved, frozen=True, tag="approval.requested"):
-    """A human has to be asked before its asker may go on: its birth."""
+    """A human has to be asked before the asker goes on: the birth of an approval."""
 
     approval_id: str
-    call_id: str
+    asker: str
+    """The entity that asks: a tool call, or any machine."""
     tools_hash: str
     """The tool list under which it was asked."""
     reason: str
@@ -20,8 +21,8 @@ class Requested(Moved, frozen=True, tag="approval.requested"):
     """When the question lapses, in nanoseconds."""
     agent_id: str = ""
     """Whose model asked for the call."""
-    asker: str = ""
-    """The entity that goes on once it is answered; empty for a call, which decides that itself."""
+    observed: bool = False
+    """Whether the asker observes the answer; a tool call decides it along with its own runes."""
     root: str = "session"
     """The root of the conversation, which lists what waits for a human."""
 

@@ -56,9 +56,7 @@ class Money(Audit):
         """Yield what is wrong about an entry."""
         at = envelope.event_id
         match rune := envelope.payload:
-            case (
-                model.Called(model_call_id=name, turn_id=of) | tool.Called(call_id=name, turn_id=of)
-            ):
+            case model.Called(model_call_id=name, caller=of) | tool.Called(call_id=name, caller=of):
                 self._keys[name] = of
                 if isinstance(rune, tool.Called):
                     self._whole.add(name)

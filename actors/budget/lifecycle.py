@@ -33,7 +33,7 @@ from actors.budget.runes import (
     What,
 )
 from actors.entity import Routing
-from runelog.errors import Refused
+from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import Lifecycle, Table
 
 if TYPE_CHECKING:
@@ -147,6 +147,11 @@ def afford(state: State, scope: str, amounts: Amounts, key: str) -> Exhausted | 
     return None
 
 
+def in_words(spent: Exhausted) -> str:
+    """Say which limit stands in the way, and how much of it is left."""
+    return f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
+
+
 def is_limited(state: State, scope: str, what: What) -> bool:
     """Return True if an account or one of its ancestors has a limit for a thing."""
     return any(getattr(at.limits, what) is not None for at in lineage(state, scope))
@@ -242,7 +247,10 @@ def _reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
 
 def _settled(state: State, key: str, used: Amounts) -> State:
     """Count what was used in an account, and all the way up, for what was set aside."""
-    found = next(iter([each for each in state.reservations if each.key == key]))
+    found = next(iter([each for each in state.reservations if each.key == key]), None)
+    if found is None:
+        msg = f"{NAME}: {key} is settled, and nothing is reserved for it"
+        raise IllegalTransition(msg)
     payers, freed = lineage(state, found.scope), found.amounts
     scopes = tuple(
         [
@@ -267,7 +275,11 @@ def _raised(at: Scope, amounts: Amounts) -> Scope:
 
 def _closed(state: State, scope: str) -> State:
     """Drop an account; who spent from it spends from its parent now, where it was counted too."""
-    heir = next(at.parent for at in state.scopes if at.scope == scope)
+    closed = find(state, scope)
+    if closed is None:
+        msg = f"{NAME}: {scope} is closed, and is no open account"
+        raise IllegalTransition(msg)
+    heir = closed.parent
     return replace(
         state,
         scopes=tuple(

@@ -22,7 +22,7 @@ class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tokens: int = 0
     tool_calls: int = 0
     wall: int = 0
-    """Nanoseconds of running turns, counted where somebody limits them."""
+    """Nanoseconds of running turns, counted where a budget limits them."""
     retries: int = 0
     sub_calls: int = 0
     """Calls of other agents."""
@@ -98,7 +98,7 @@ class Settled(Rune, frozen=True, gc=False, tag="budget.settled"):
     key: str
     used: Amounts
     estimated: bool = False
-    """Nobody said what was used: all that was set aside counts, or about what was sent and said."""
+    """What was used is not known: all that was set aside counts, or an estimate by the text."""
 
 
 class Warning(Rune, frozen=True, gc=False, tag="budget.warning"):  # noqa: A001 -- named as its kind

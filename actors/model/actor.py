@@ -85,7 +85,7 @@ class ModelActor(Shell):
         if not cost and self._price is not None and self._stream is not None:
             used = self._stream.used
             cost = self._price.of(used.input_tokens, used.output_tokens)
-        return replace(usage, retries=self.state.reserved.retries, cost=cost)
+        return replace(usage, retries=self.state.call.reserved.retries, cost=cost)
 
     def _guess(self) -> dict[str, int | None]:
         """Say how much of the answer came and about what that costs, as far as we know."""
@@ -93,7 +93,7 @@ class ModelActor(Shell):
             # It was not we who asked.
             return {}
         said, price = self._stream.length, self._price
-        cost = None if price is None else price.of(self.state.sent, tokens_of(said))
+        cost = None if price is None else price.of(self.state.call.sent, tokens_of(said))
         return {"said": said, "cost": cost}
 
     def perform(self, effect: CallProvider) -> None:
@@ -116,7 +116,7 @@ class ModelActor(Shell):
             services.chance,
             self.ref.notify,
             self._heard,
-            (self.state.agent_id, self.state.turn_id),
+            self.kind.context(self.state),
             services.redactor,
         )
         self.ctx.caches[STREAMS][self.me] = stream
@@ -144,7 +144,7 @@ class ModelActor(Shell):
 
     def near(self) -> int:
         """Return when most of the time has passed that the first byte has."""
-        return int(self.state.first_byte_by) - self._first_byte // NEAR
+        return int(self.state.call.first_byte_by) - self._first_byte // NEAR
 
     def _watch(self) -> None:
         assert self._stream is not None

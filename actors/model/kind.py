@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def summary(state: State) -> str:
     """Return the model and the phase."""
-    return in_a_line(state.model, state.phase.value)
+    return in_a_line(state.call.model, state.phase.value)
 
 
 def outcome(state: State) -> dict[str, Any] | None:
     """Return which answer it was; None if there is none: after a kill the model is asked again."""
     if state.phase is not Phase.COMPLETED:
         return None
-    return {"model": state.model, "round": state.round}
+    return {"model": state.call.model, "round": state.call.round}
 
 
 KIND: Final = Kind(

@@ -5,14 +5,17 @@
     calling ── completed ──> completed
       │ │
       │ └───── failed ─────> failed       a fault, no first byte in time, or a crash
-      └─────── cancelled ──> cancelled    its turn is being stopped
+      └─────── cancelled ──> cancelled    its caller is being stopped
 
 Every ending settles what was reserved, in the same append, so that a call is charged for exactly
 once. Where the provider says what was used, that counts. Where it does not:
 
 * it refused before it had said anything: nothing was used;
 * it answered, broke off, or was stopped: about what was sent to it and what it said, as estimated;
-* nobody knows, as after a crash: all that was reserved, as estimated.
+* that is not known, as after a crash: all that was reserved, as estimated.
+
+A call that cannot be made (its model is not registered, or the budget has no room for it) fails in
+the append that begins it. Nothing is reserved for it, and no provider is asked.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from actors.budget.runes import Amounts, Settled
-from actors.common_commands import Cancel, Recover, TimeUp
+from actors.budget import lifecycle as ledger
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted, Reserved, Settled
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model.runes import (
     CRASH,
@@ -71,28 +75,37 @@ TABLE: Table[Phase] = {
 }
 
 
+_UNBORN: Final = Called(
+    model_call_id="",
+    caller="",
+    model="",
+    upto=0,
+    prompt="",
+    reserved=Amounts(),
+    first_byte_by=0,
+)
+
+
 class State(msgspec.Struct, frozen=True):
     """What a model call's runes add up to. It does not grow with the answer."""
 
     phase: Phase = Phase.CALLING
-    model_call_id: str = ""
-    """Nothing until it is born."""
-    turn_id: str = ""
-    agent_id: str = ""
-    model: str = ""
-    round: int = 0
-    attempt: int = 0
-    upto: int = 0
-    prompt: str = ""
-    reserved: Amounts = Amounts()
-    sent: int = 0
-    """About how many tokens of what is reserved are for what is sent."""
-    first_byte_by: int = 0
+    call: Called = _UNBORN
     begun: bool = False
     """Whether anything of the answer is there, be it an empty fragment."""
 
 
 # -- commands ----------------------------------------------------------------------------------
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Begin a call, unless it cannot be made: then it begins and fails at once."""
+
+    call: Called
+    budget: ledger.State
+    fault: str = ""
+    """Why it cannot be made, as a type of error; empty if it can."""
+    message: str = ""
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -103,7 +116,7 @@ class Finish(msgspec.Struct, frozen=True):
     """What it used; None if the provider did not say."""
     stop_reason: str = ""
     said: int | None = None
-    """How many characters have come, calls included; None if nobody knows."""
+    """How many characters have come, calls included; None if that is not known."""
     cost: int | None = None
     """What that costs, about; None if the model has no price."""
 
@@ -117,26 +130,26 @@ class Fail(msgspec.Struct, frozen=True):
     usage: Amounts | None = None
     """What it used until then; None if the provider did not say."""
     said: int | None = None
-    """How many characters had come, calls included; None if nobody knows."""
+    """How many characters had come, calls included; None if that is not known."""
     cost: int | None = None
     """What that costs, about; None if the model has no price."""
 
 
 class BreakOff(msgspec.Struct, frozen=True):
-    """The stream was stopped because the turn wants no more of it."""
+    """The stream was stopped because the caller wants no more of it."""
 
     reason: str
     usage: Amounts | None = None
     """What it used until then; None if the provider did not say."""
     said: int | None = None
-    """How many characters had come, calls included; None if nobody knows."""
+    """How many characters had come, calls included; None if that is not known."""
     cost: int | None = None
     """What that costs, about; None if the model has no price."""
     actor: Actor = "user"
 
 
-Command: TypeAlias = Finish | Fail | BreakOff | Cancel | TimeUp | Recover
-"""`Cancel` is for whoever cannot say what was used: it is `BreakOff` without an amount."""
+Command: TypeAlias = Begin | Finish | Fail | BreakOff | Cancel | TimeUp | Recover | Abandon
+"""`Cancel` is `BreakOff` by an entity that does not know what was used."""
 
 
 # -- effects -----------------------------------------------------------------------------------
@@ -160,11 +173,13 @@ EXTERNAL: Final[frozenset[type]] = frozenset({CallProvider})
 def decide(state: State, command: Command) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     if state.phase is not CALLING:
-        if isinstance(command, Recover | TimeUp):
+        if isinstance(command, Recover | TimeUp | Abandon):
             # Nothing is in doubt any more, and the deadline was met.
             return []
         raise refusal(NAME, state.phase, command)
-    if not state.model_call_id:
+    if not state.call.model_call_id or isinstance(command, Begin):
+        if isinstance(command, Begin) and not state.call.model_call_id:
+            return _begin(command)
         raise refusal(NAME, state.phase, command)
     match command:
         case Finish():
@@ -175,17 +190,42 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _cancel(state, command)
         case Cancel(reason, actor):
             return _cancel(state, BreakOff(reason, actor=actor))
-        case Recover():
+        case Recover() | Abandon():
             crash = Fail(CRASH, "the process ended while the model answered", retryable=True)
             return _fail(state, crash, _settled(state, crash))
         case TimeUp(now):
-            if state.begun or now < state.first_byte_by:
+            if state.begun or now < state.call.first_byte_by:
                 return []
             # What was sent is with the provider, who may be at work on it.
             late = Fail(TIMEOUT, "no first byte came in time", retryable=True, said=0)
             return _fail(state, late, _settled(state, late))
         case _:
             raise refusal(NAME, state.phase, command)
+
+
+def reservation(
+    sent: int, most: int, cost: int | None, account: ledger.State, scope: str
+) -> Amounts:
+    """Return what a call may use: what is sent, and at `most` so many tokens in answer.
+
+    Without a price (`cost` is None) it costs something, so that a limit of nothing refuses it.
+    """
+    if cost is None:
+        cost = int(ledger.is_limited(account, scope, "cost"))
+    return Amounts(tokens=sent + most, cost=cost)
+
+
+def _begin(command: Begin) -> list[Rune]:
+    call, fault, message = command.call, command.fault, command.message
+    key, amounts = call.model_call_id, call.reserved
+    spent = None if fault else ledger.afford(command.budget, call.account, amounts, key)
+    if not fault and spent is None:
+        return [call, Reserved(key=key, scope=call.account, amounts=amounts)]
+    if spent is not None:
+        fault, message = BUDGET_EXHAUSTED, ledger.in_words(spent)
+    failed = Failed(model_call_id=key, error_type=fault, message=message, trigger=fault)
+    born = msgspec.structs.replace(call, reserved=Amounts())
+    return [born, failed] if spent is None else [born, spent, failed]
 
 
 def _finish(state: State, command: Finish) -> list[Rune]:
@@ -197,7 +237,7 @@ def _finish(state: State, command: Finish) -> list[Rune]:
         bad = Fail(BAD_RESPONSE, message, retryable=True)
         return _fail(state, bad, settled)
     rune = Completed(
-        model_call_id=state.model_call_id,
+        model_call_id=state.call.model_call_id,
         calls=command.calls,
         usage=settled.used,
         stop_reason=command.stop_reason,
@@ -208,7 +248,7 @@ def _finish(state: State, command: Finish) -> list[Rune]:
 
 def _fail(state: State, fault: Fail, settled: Settled) -> list[Rune]:
     rune = Failed(
-        model_call_id=state.model_call_id,
+        model_call_id=state.call.model_call_id,
         error_type=fault.error_type,
         message=fault.message,
         retryable=fault.retryable,
@@ -222,7 +262,7 @@ def _fail(state: State, fault: Fail, settled: Settled) -> list[Rune]:
 def _cancel(state: State, command: BreakOff) -> list[Rune]:
     settled = _settled(state, command)
     rune = Cancelled(
-        model_call_id=state.model_call_id,
+        model_call_id=state.call.model_call_id,
         reason=command.reason,
         usage=settled.used,
         trigger=command.reason or "cancel",
@@ -235,19 +275,19 @@ def _left_off(state: State, fault: Fail) -> Settled:
     """Settle a call that the provider ended: one that it refused at once cost nothing."""
     if not _is_known(fault.usage) and fault.said == 0 and not state.begun:
         # All the same it was a retry, if it was one.
-        used = Amounts(retries=state.reserved.retries)
-        return Settled(key=state.model_call_id, used=used)
+        used = Amounts(retries=state.call.reserved.retries)
+        return Settled(key=state.call.model_call_id, used=used)
     return _settled(state, fault)
 
 
 def _settled(state: State, end: Finish | Fail | BreakOff) -> Settled:
     """Settle at what was used, or else by what was said, or else at all that was reserved."""
-    key, reserved = state.model_call_id, state.reserved
+    key, reserved = state.call.model_call_id, state.call.reserved
     if end.usage is not None and _is_known(end.usage):
         return Settled(key=key, used=end.usage)
     if end.said is not None:
         # What is only guessed at does not go past what was set aside for it.
-        guess = min(state.sent + tokens_of(end.said), reserved.tokens)
+        guess = min(state.call.sent + tokens_of(end.said), reserved.tokens)
         cost = reserved.cost if end.cost is None else min(end.cost, reserved.cost)
         reserved = msgspec.structs.replace(reserved, tokens=guess, cost=cost)
     return Settled(key=key, used=reserved, estimated=True)
@@ -261,20 +301,7 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     match rune:
         case Called():
-            return State(
-                phase=state.phase,
-                model_call_id=rune.model_call_id,
-                turn_id=rune.turn_id,
-                agent_id=rune.agent_id,
-                model=rune.model,
-                round=rune.round,
-                attempt=rune.attempt,
-                upto=rune.upto,
-                prompt=rune.prompt,
-                reserved=rune.reserved,
-                sent=rune.sent,
-                first_byte_by=rune.first_byte_by,
-            )
+            return msgspec.structs.replace(state, call=rune)
         case AssistantDelta() if not state.begun and state.phase is CALLING:
             return msgspec.structs.replace(state, begun=True)
         case _:
@@ -283,36 +310,38 @@ def evolve(state: State, rune: Rune) -> State:
 
 def due(state: State) -> list[Effect]:
     """Say what has to be done while the state is this one."""
-    return [CallProvider(state.model_call_id)] if is_open(state) else []
+    return [CallProvider(state.call.model_call_id)] if is_open(state) else []
 
 
 def deadline(state: State) -> int | None:
     """Say when the call must be looked at: at its first byte's deadline, until one has come."""
-    return state.first_byte_by if is_open(state) and not state.begun else None
+    return state.call.first_byte_by if is_open(state) and not state.begun else None
 
 
 def is_open(state: State) -> bool:
     """Say whether there is work left that a restart must see to."""
-    return state.phase is CALLING and bool(state.model_call_id)
+    return state.phase is CALLING and bool(state.call.model_call_id)
 
 
 def route(state: State, rune: Rune) -> Routing:
     """Say where a rune that this law decides belongs, its own birth included."""
     match rune:
-        case Called(model_call_id, turn_id):
-            return Routing(model_call_id, (turn_id,))
+        case Called(model_call_id, caller):
+            return Routing(model_call_id, (caller,))
+        case Exhausted():
+            return ledger.route(ledger.LIFECYCLE.initial, rune)
         case AssistantDelta():
-            # The turn reads fragments as a range: observed, each would move the turn's version.
-            return Routing(state.model_call_id)
-        case Settled():
-            return Routing("budget")
+            # The caller reads fragments as a range: observed, each would move its version.
+            return Routing(state.call.model_call_id)
+        case Reserved() | Settled():
+            return ledger.UNOBSERVED
         case _:
-            return Routing(state.model_call_id, (state.turn_id,))
+            return Routing(state.call.model_call_id, (state.call.caller,))
 
 
 def context(state: State) -> tuple[str | None, str | None]:
-    """Return the agent and the turn that its runes belong to."""
-    return state.agent_id, state.turn_id
+    """Return the agent and the turn that its runes belong to; other callers are no turns."""
+    return (state.call.agent_id, state.call.caller) if state.call.agent_id else (None, None)
 
 
 LIFECYCLE: Final = Lifecycle(
@@ -325,5 +354,5 @@ LIFECYCLE: Final = Lifecycle(
     # Fragments come from the thread that reads the provider's stream. One that was under way when
     # the call ended is late, not illegal: it is kept and changes nothing.
     observed=frozenset({AssistantDelta}),
-    version=2,
+    version=3,
 )

@@ -1,4 +1,4 @@
-"""What a turn lays out for its next model call."""
+"""What a caller lays out for its next model call."""
 
 from __future__ import annotations
 

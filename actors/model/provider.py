@@ -1,7 +1,7 @@
 """What a model is, to us: asked with a request, it streams events.
 
 The canonical events are these, whatever an API calls its own. A provider knows nothing of runes,
-turns or logs; it may block, and it runs on a thread where that hurts nobody.
+turns or logs. It may block: it runs on a thread of its own.
 """
 
 from __future__ import annotations
@@ -107,19 +107,24 @@ class Request(msgspec.Struct, frozen=True):
     tools: Sequence[dict[str, Any]] = ()
     max_output_tokens: int = 4096
     conversation: str = ""
+    call_id: str = ""
+    """The id of this call of the model."""
+    caller: str = ""
+    """The entity that asks: a turn, or any machine."""
     agent_id: str = ""
-    turn_id: str = ""
+    key: str = ""
+    """Names the call within a caller that is no turn."""
     round: int = 0
     attempt: int = 0
     cancelled: Callable[[], bool] = bool
-    """Whether nobody wants the answer any more; a provider that looks now and then stops early."""
+    """Returns True once the answer is not wanted any more, so that a provider can stop early."""
 
 
 class Provider(Protocol):
     """Something that answers requests.
 
     One that has a `price` is charged for by that where it does not say itself what a call cost; and
-    so much is set aside before the call. Without one, nobody knows beforehand what it will cost.
+    so much is set aside before the call. Without one, the cost is not known beforehand.
     """
 
     def stream(self, request: Request) -> Iterable[Event]:

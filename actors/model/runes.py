@@ -25,27 +25,39 @@ class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Called(Rune, frozen=True, tag="model.called"):
-    """A turn asks its model: the birth of the call."""
+    """A caller asks a model: the birth of the call."""
 
     model_call_id: str
-    turn_id: str
-    agent_id: str
+    caller: str
+    """The entity that asks: a turn, or any machine."""
     model: str
-    round: int
-    """How many times the turn had its tools run before."""
-    attempt: int
-    """How many times it was asked in vain in this round before."""
     upto: int
-    """The event id up to which history is sent."""
+    """The last event that the caller knew of: up to there history is sent."""
     prompt: str
-    """The hash of what is sent beside history: system prompt and tool list."""
+    """The hash of what is sent beside a turn's history: system prompt and tool list.
+
+    Of another caller it is the hash of the whole request, which follows from its state at `upto`.
+    """
     reserved: Amounts
     first_byte_by: int
     """When the first byte must be there, in nanoseconds."""
+    agent_id: str = ""
+    """Whose turn it is; empty if the caller is no turn."""
+    payer: str = ""
+    """The account that it is charged to, if that is not its agent's."""
+    round: int = 0
+    """How many times the turn had its tools run before."""
+    attempt: int = 0
+    """How many times it was asked in vain in this round before."""
     turn_by: int | None = None
     """When the turn must be over, if its time began anew because a human was waited for."""
     sent: int = 0
     """About how many tokens are sent; the rest of what is reserved is for the answer."""
+
+    @property
+    def account(self) -> str:
+        """The account that it is charged to."""
+        return self.payer or self.agent_id
 
 
 class AssistantDelta(Rune, frozen=True, tag="turn.assistant_delta"):
@@ -74,7 +86,7 @@ class Failed(Moved, frozen=True, tag="model.failed"):
 
 
 class Cancelled(Moved, frozen=True, tag="model.cancelled"):
-    """Its turn wants no more of the answer."""
+    """Its caller wants no more of the answer."""
 
     model_call_id: str
     reason: str

@@ -45,7 +45,7 @@ MAX_WORDS: Final = 10_000
 MAX_NESTED: Final = MAX_DEPTH - 8
 """How deep arguments may go: the rune that holds them is nested itself."""
 MAX_USED: Final = 10**15
-"""More tokens, or more millionths, than anybody is charged for one answer."""
+"""More tokens, or more millionths, than one answer can cost."""
 MAX_PAUSE: Final = 10**9
 """In seconds."""
 _NOT_ASYNC: Final = (
@@ -126,7 +126,7 @@ class Stream:
         return text
 
     def is_closed(self) -> bool:
-        """Return True if nobody wants the answer any more."""
+        """Return True if the answer is not wanted any more."""
         return self.closed
 
     def flush(self) -> None:
@@ -136,7 +136,7 @@ class Stream:
                 self._write_down(self._taken(last=False))
 
     def finish(self) -> None:
-        """Write everything that has come: nobody will ask for the rest."""
+        """Write everything that has come: it is not asked for the rest any more."""
         with self._lock:
             if not self.closed:
                 self._write_down(self._taken(last=True))

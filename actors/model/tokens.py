@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from actors.model.provider import Message
 
 CHARACTERS: Final = 4
 """About so many make a token."""
@@ -24,3 +29,12 @@ def length_of(text: str) -> int:
     (3, 3)
     """
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def length_of_message(message: Message) -> int:
+    """Return how long a message is, with the calls that it asks for."""
+    length = length_of(message.text)
+    for asked in message.calls:
+        shown = length_of(asked.raw) or len(msgspec.json.encode(asked.arguments))
+        length += length_of(asked.name) + shown
+    return length

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from actors.agent import runes as agents
 from actors.children import ReportEnd
+from actors.common_commands import Cancel
 from actors.errors import Dead
 from actors.process.process import Answer
 from actors.public_command import Forward, Order
@@ -21,7 +22,6 @@ from actors.shell.shell import Wake
 from actors.tool.public_commands import Answer as Verdict
 from actors.tool.public_commands import Approve
 from actors.turn import runes as turns
-from actors.turn.actor import Stop
 from runelog.errors import LogFull, Refused
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class SessionActor(Root):
         self._waiting: dict[str, list[Answer]] = {}
         self._turns: dict[str, str] = {}
         """Which message a turn answers, of those that are running."""
-        self._halts: dict[str, Stop] = {}
+        self._halts: dict[str, Cancel] = {}
         """Turns that were told to stop, why and by whom, until they have ended."""
 
     def on_start(self) -> None:
@@ -181,7 +181,7 @@ class SessionActor(Root):
 
     def _interrupt(self, wish: Interrupt, *, again: bool = False) -> list[str]:
         """Stop turns that run, said `again` only those not told yet; return their messages."""
-        stop = Stop(wish.reason, wish.actor)
+        stop = Cancel(wish.reason, wish.actor)
         only, state = wish.turns, self.state
         running = [each for each in state.running if not only or each.turn_id in only]
         for each in running:
@@ -200,7 +200,7 @@ class SessionActor(Root):
                 if self.ctx.services.gate.admits(*asked):
                     self.carry_out(Begin(message_id, self.ctx.services.clock.now()))
             case InterruptTurn(turn_id, reason, actor):
-                self._stop_turn(turn_id, Stop(reason, actor))
+                self._stop_turn(turn_id, Cancel(reason, actor))
             case ReportEnd():
                 super().perform(effect)
             case _:
@@ -214,7 +214,7 @@ class SessionActor(Root):
             if stop is not None:
                 self._stop_turn(entity, stop)
 
-    def _stop_turn(self, turn_id: str, stop: Stop) -> None:
+    def _stop_turn(self, turn_id: str, stop: Cancel) -> None:
         agent = next(each.agent_id for each in self.state.running if each.turn_id == turn_id)
         # What it has asked others and they have not taken up is not asked any more.
         self.carry_out(Withdraw(f"the turn that asks is stopped: {stop.reason}", turn_id))

@@ -53,7 +53,7 @@ class Supervision(Audit):
                 self._turns[name] = agent
                 if agent not in self._parents:
                     yield from self._say(at, f"{name} begins under {agent}, which is not there")
-            case model.Called(turn_id=of, agent_id=agent) | tool.Called(turn_id=of, agent_id=agent):
+            case model.Called(caller=of, agent_id=agent) | tool.Called(caller=of, agent_id=agent):
                 if self._turns.get(of) != agent if agent else of not in self._living:
                     message = f"{owner} begins under {of} of {agent}, which does not run"
                     yield from self._say(at, message)

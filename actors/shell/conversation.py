@@ -130,6 +130,8 @@ class Services:
     """Which calls pass, which a human is asked about, which are denied."""
     secret: Callable[[str], str]
     """Gives the value of a secret by its name, or raises."""
+    running_calls: Any = None
+    """The runs of tools that are under way; None where no tool can run."""
     redactor: Redactor = DEFAULT
     """Keeps out of the log what must not be in it: see `decided`."""
     hidden: tuple[str, ...] = ()

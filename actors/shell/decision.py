@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from actors.calls import AskHuman, Conclude
 from actors.children import Ended
 from actors.entity import Routing
 from actors.operator_log import is_info_enabled
+from actors.questions import AskHuman, Conclude
 from actors.shell.conversation import PassiveEntity, StartingState
 from actors.shell.transition_log import log_runes
 from runelog.rune import Change

@@ -60,7 +60,7 @@ class Root(Shell):
         """Understand that a child could not be kept alive: its own law writes its end."""
         match message:
             case ChildGone(child, error):
-                self.decide_for_dead(child, Abandon(error))
+                self._abandon(child, Abandon(error))
                 return None
             case Forward():
                 return None
@@ -88,6 +88,15 @@ class Root(Shell):
             self._forward(answer, reply_to)
         else:
             super()._reply(reply_to, answer)
+
+    def _abandon(self, child: str, command: Abandon) -> None:
+        """End a child and, before it, the calls that nothing else would end."""
+        ctx, kind = self.ctx, self.ctx.kinds.of(child)
+        if kind is not None and kind.actor is not None:
+            state = ctx.replayed(kind, child).state
+            for call in kind.actor.left_behind(state, ctx.conversation, child):
+                self.decide_for_dead(call, command)
+        self.decide_for_dead(child, command)
 
     # -- commands for other entities ----------------------------------------------------------
 

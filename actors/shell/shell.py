@@ -122,6 +122,12 @@ class Shell(Process):
         """
         return self.kind.near(self.state)
 
+    @classmethod
+    def left_behind(cls, state: Any, conversation: str, me: str) -> Sequence[str]:  # noqa: ANN401 -- of whichever law
+        """Return what only the actor of such an entity sees to: ended with it if it is given up."""
+        del state, conversation, me
+        return ()
+
     def answered(self) -> object:
         """Return the answer for the caller of a command that was carried out."""
         return self.state

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from actors.common_commands import Cancel, Recover, TimeUp
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.operator_log import log as operator
 from actors.shell.shell import NEAR, Shell
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import (
-    Abandon,
     Action,
     Fail,
     Finish,
@@ -69,7 +68,7 @@ class ToolActor(Shell):
         """Begin before anything runs."""
         super().__init__(ctx, me)
         self._cancellation = Cancellation()
-        self._running_calls: RunningCalls = ctx.services.tools.running_calls
+        self._running_calls: RunningCalls = ctx.services.running_calls
         self._why: Cancel | None = None
         """Why it is being stopped, for as long as that takes, and who wants it."""
         self._given_up: Timer | None = None
@@ -209,7 +208,7 @@ class ToolActor(Shell):
             secret=services.secret,
             conversation=self.ctx.conversation,
             agent_id=what.agent_id,
-            turn_id=what.turn_id,
+            caller=what.caller,
             redactor=redactor,
             hidden=services.hidden,
         )
@@ -255,9 +254,7 @@ class ToolActor(Shell):
 
     def _probed(self, tool: Tool, call: Call, attempt: int) -> Probed:
         found = asked(tool.spec, call)
-        happened = {"happened": True, "not_happened": False, "unknown": None}[found.verdict]
-        output = found.outcome.output if found.outcome is not None else None
-        return Probed(attempt, happened, self.ctx.services.clock.now(), output)
+        return replace(found, attempt=attempt, now=self.ctx.services.clock.now())
 
     def on_stop(self) -> None:
         """Stop what still runs, except for a call that asks another agent."""
@@ -281,7 +278,7 @@ def _outcome(tool: Tool, call: Call) -> Outcome:
     """Run a tool; one that raises, which none should, has failed, and that is told like any end."""
     try:
         found: object = tool.run(call)
-    except BaseException as error:  # noqa: BLE001 -- an app's own code: nobody else would hear of it
+    except BaseException as error:  # noqa: BLE001 -- an app's own code: the error would be lost
         return Outcome("error", error=in_words(error, call.redactor))
     if not isinstance(found, Outcome):
         return Outcome("error", error=f"the tool gave a {type(found).__name__} and no outcome")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.audit import Audit, Found
 from actors.tool import runes as tool
-from actors.tool.adapters.command import SANDBOX
+from actors.tool.runes import SANDBOX
 from runelog.rune import kind_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class _Call:
 
     def __init__(self, rune: tool.Called) -> None:
         self.name = rune.tool_name
-        self.turn = rune.turn_id
+        self.turn = rune.caller
         self.offline = not rune.rule.network
         """Its tool declares that it uses no network."""
         self.waits = rune.rule.verdict == "ask"
@@ -86,7 +86,7 @@ class Tools(Audit):
         if call is None:
             yield Found("INV-TOOL-CALL-BEFORE-RESULT", at, f"{name} has {kind} and no call")
         elif call.forbidden or call.waits:
-            why = "it may not run" if call.forbidden else "nobody approved it"
+            why = "it may not run" if call.forbidden else "it was not approved"
             yield Found("INV-TOOL-APPROVAL-BEFORE-EXEC", at, f"{name} has {kind} and {why}")
 
     def _escapes(self, at: int, name: str, how: str) -> Iterator[Found]:

@@ -53,7 +53,7 @@ class Cancellation:
         self._lock = threading.Lock()
         self._cancelled = False
         self._told: threading.Event | None = None
-        """Made for whoever waits: few do, and it costs more than all the rest."""
+        """Made only if a call waits: few do, and it costs more than all the rest."""
         self._callbacks: dict[object, Callable[[], object]] = {}
 
     @property
@@ -109,7 +109,7 @@ class Progress(Protocol):
 
 
 def _unheard(_stream: str, _chunk: str, /) -> None:
-    """Drop it: nobody listens."""
+    """Drop it: progress is not recorded here."""
 
 
 def _no_secrets(name: str) -> str:
@@ -135,9 +135,10 @@ class Call:
     secret: Callable[[str], str] = _no_secrets
     """Gives the value of a secret by its name, or raises. Only adapters ask."""
     conversation: str = ""
+    caller: str = ""
+    """The entity that calls: a turn, or any machine."""
     agent_id: str = ""
-    """Whose turn it is called in."""
-    turn_id: str = ""
+    """Whose turn it is called in; empty if the caller is no turn."""
     redactor: Redactor = DEFAULT
     """Keeps secrets out of what it says. Whatever an adapter lets through is looked at again."""
     hidden: tuple[str, ...] = ()

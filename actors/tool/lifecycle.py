@@ -28,7 +28,7 @@ from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget import lifecycle as ledger
 from actors.budget.runes import BUDGET_EXHAUSTED, Exhausted, Reserved, Settled
-from actors.common_commands import Cancel, Recover, TimeUp
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Routing
 from actors.tool.runes import (
     APPROVAL_TIMEOUT,
@@ -51,6 +51,8 @@ from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from actors.entity import Actor
     from runelog.rune import Rune
 
@@ -120,8 +122,7 @@ _UNBORN: Final = Called(
     call_id="",
     tool_name="",
     arguments={},
-    turn_id="",
-    agent_id="",
+    caller="",
     rule=Rule(verdict="deny"),
     at=0,
     # Nothing is due before there is a call.
@@ -242,21 +243,17 @@ class Fail(msgspec.Struct, frozen=True):
     """Why it was stopped, and who wanted it, if it was."""
 
 
-class Abandon(msgspec.Struct, frozen=True):
-    """End a call that nothing here can run or probe: its tool is not registered any more."""
-
-    reason: str
-
-
 class Probed(msgspec.Struct, frozen=True):
     """Say what the probe found out about a run."""
 
-    attempt: int
     happened: bool | None
     """None if it cannot say."""
-    now: int
     output: Any = None
     """What came out of it, if it happened."""
+    error: str = ""
+    """Why it cannot say."""
+    attempt: int = 0
+    now: int = 0
 
 
 Command: TypeAlias = (
@@ -359,7 +356,7 @@ def _running(state: State, command: Command) -> list[Rune]:
             return _failed(state, command)
         case Abandon(reason):
             return _unknown(state, reason)
-        case Probed(attempt) if state.doubted and attempt == state.attempt:
+        case Probed(attempt=attempt) if state.doubted and attempt == state.attempt:
             return _probed(state, command)
         case Recover(now):
             return [] if state.doubted else _in_doubt(state, now)
@@ -381,9 +378,23 @@ _ADVICE: Final = {
 }
 
 
-def payer(call: Called) -> str:
-    """Return the account that a call is charged to: its agent's, unless it says otherwise."""
-    return call.payer or call.agent_id
+def affordable(calls: Sequence[Called], account: ledger.State) -> list[Called]:
+    """Return calls that are about to begin, each with what the budget says against it.
+
+    One after the other, so that several calls at once do not all take the last of something.
+    """
+    found = []
+    for each in calls:
+        call = each
+        if call.rule.verdict in {"allow", "ask"}:
+            key, scope, amounts = call.call_id, call.account, call.rule.cost
+            spent = ledger.afford(account, scope, amounts, key)
+            if spent is not None:
+                call = replace(call, afford=spent)
+            elif each is not calls[-1]:
+                account = ledger.evolve(account, Reserved(key, scope, amounts))
+        found.append(call)
+    return found
 
 
 def _root(call: Called) -> str:
@@ -394,7 +405,7 @@ def _root(call: Called) -> str:
 def _afford(state: State, budget: ledger.State) -> Exhausted | None:
     """Return what the budget says against a call that is about to begin; None if it fits."""
     call = state.call
-    return ledger.afford(budget, payer(call), call.rule.cost, call.call_id)
+    return ledger.afford(budget, call.account, call.rule.cost, call.call_id)
 
 
 def _begin(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
@@ -424,7 +435,7 @@ def _start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
         return [afford, *_stopped(state, "error", why, BUDGET_EXHAUSTED)]
     runes: list[Rune] = [
         Started(call_id=call.call_id, deadline=now + call.rule.timeout),
-        Reserved(key=call.call_id, scope=payer(call), amounts=call.rule.cost),
+        Reserved(key=call.call_id, scope=call.account, amounts=call.rule.cost),
     ]
     return [*runes, approval.Executed(approval_id=approval_id)] if approval_id else runes
 
@@ -443,7 +454,7 @@ def _ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
         ),
         approval.Requested(
             approval_id=approval_id,
-            call_id=call.call_id,
+            asker=call.call_id,
             tools_hash=call.rule.tools_hash,
             reason=reason,
             deadline=deadline,
@@ -459,7 +470,7 @@ def _ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
 
 
 def _in_doubt(state: State, now: int) -> list[Rune]:
-    """Settle, by the tool's policy, that nobody knows what became of a call."""
+    """Settle a call in doubt by the policy of its tool."""
     call_id, rule = state.call.call_id, state.call.rule
     match rule.in_doubt:
         case "rerun" if rule.idempotent:
@@ -483,7 +494,8 @@ def _probed(state: State, found: Probed) -> list[Rune]:
         case False:
             return [_retried(state, found.now, "its probe says that it did not happen", "probe")]
         case None:
-            return _unknown(state, f"{_DOUBT}; its probe cannot say either")
+            why = f": {found.error}" if found.error else ""
+            return _unknown(state, f"{_DOUBT}; its probe cannot say either{why}")
 
 
 def _retried(state: State, now: int, reason: str, trigger: str, actor: Actor = "system") -> Retried:
@@ -499,7 +511,7 @@ def _retried(state: State, now: int, reason: str, trigger: str, actor: Actor = "
 
 
 def _unknown(state: State, why: str, actor: Actor = "system") -> list[Rune]:
-    """End a call of which nobody knows whether it happened, and say so."""
+    """End a call of which it is not known whether it happened, and say so."""
     return _result(state, "unknown", error=why, trigger=IN_DOUBT, actor=actor)
 
 
@@ -566,15 +578,15 @@ def _overdue(state: State) -> list[Rune]:
     if state.phase is Phase.AWAITING_APPROVAL and state.started:
         return _unanswered(state)
     if state.phase is Phase.AWAITING_APPROVAL:
-        return _stopped(state, "timeout", "nobody approved it in time", "deadline", "timeout")
+        return _stopped(state, "timeout", "it was not approved in time", "deadline", "timeout")
     if state.doubted:
         return _unknown(state, f"{_DOUBT}; its probe did not answer in time", "timeout")
     return _stopped(state, "timeout", "it took too long", "deadline", "timeout")
 
 
 def _unanswered(state: State) -> list[Rune]:
-    """End a call in doubt of which nobody said in time what became of it: it is not known."""
-    why = "nobody said in time what became of it"
+    """End a call in doubt about which no human answered in time: its outcome is not known."""
+    why = "no human said in time what became of it"
     call_id, until = state.call.call_id, state.deadline or 0
     # No timeout: that would say that it did not happen. The table leads there by `executing` only.
     return [
@@ -767,26 +779,27 @@ def due(state: State) -> list[Effect]:
 
 def route(state: State, rune: Rune) -> Routing:
     """Return where a rune belongs: the caller observes calls and results, the root doubts."""
-    call_id, turn_id = state.call.call_id, state.call.turn_id
+    call_id, caller = state.call.call_id, state.call.caller
     match rune:
         case Called():
-            return Routing(rune.call_id, (rune.turn_id,))
+            return Routing(rune.call_id, (rune.caller,))
         case Result(status="unknown"):
-            return Routing(call_id, (turn_id, _root(state.call)))
+            return Routing(call_id, (caller, _root(state.call)))
         case Result() | ApprovalRequested() | Approved():
             # A human's time is not the turn's: it stops its own clock meanwhile.
-            return Routing(call_id, (turn_id,))
+            return Routing(call_id, (caller,))
         case Exhausted():
             return ledger.route(ledger.LIFECYCLE.initial, rune)
         case Settled():
             # What its calls are charged with is a part of what the turn used.
-            return Routing("budget", (turn_id,))
+            return Routing("budget", (caller,))
         case Reserved():
             return Routing("budget")
         case Denied() | Started() | Progress() | Doubted() | Retried():
             return Routing(call_id)
         case _:
-            return approvals.route(approvals.State(root=_root(state.call)), rune)
+            asked = replace(approvals.State().asked, root=_root(state.call))
+            return approvals.route(approvals.State(asked=asked), rune)
 
 
 def deadline(state: State) -> int | None:
@@ -802,7 +815,7 @@ def deadline(state: State) -> int | None:
 def context(state: State) -> tuple[str | None, str | None]:
     """Return the agent and the turn that the call belongs to; other callers are no turns."""
     agent = state.call.agent_id
-    return (agent, state.call.turn_id or None) if agent else (None, None)
+    return (agent, state.call.caller or None) if agent else (None, None)
 
 
 def is_open(state: State) -> bool:
@@ -823,5 +836,5 @@ LIFECYCLE: Final = Lifecycle(
         Timeout(Phase.AWAITING_APPROVAL, APPROVAL_TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
         Timeout(Phase.EXECUTING, TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
     ),
-    version=2,
+    version=3,
 )

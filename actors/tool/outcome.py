@@ -40,16 +40,6 @@ class Happened(msgspec.Struct, frozen=True):
     output: Any = None
 
 
-class Probed(msgspec.Struct, frozen=True):
-    """What is known of a call in doubt, once its probe was asked."""
-
-    verdict: Literal["happened", "not_happened", "unknown"]
-    outcome: Outcome | None = None
-    """How the call came out, if it happened."""
-    error: str = ""
-    """Why nothing is known, if so."""
-
-
 def in_words(error: BaseException, *hiding: Replacer) -> str:
     """Say what an error is: its type and its message, without what is to be hidden.
 

@@ -75,7 +75,7 @@ class Planner:
                 call_id=call.call_id,
                 tool_name=call.tool_name,
                 arguments=call.arguments,
-                turn_id=caller.entity,
+                caller=caller.entity,
                 agent_id=caller.agent,
                 payer=caller.payer,
                 rule=rule,
@@ -125,8 +125,8 @@ class Planner:
     def _judged(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Verdict:
         try:
             verdict = judge(self._policy, spec, arguments)
-        except BaseException as error:  # noqa: BLE001 -- a policy may be anybody's function
-            # What nobody could judge is not let through.
+        except BaseException as error:  # noqa: BLE001 -- a policy may be any function of the app's
+            # A call that could not be judged is not let through.
             reason = f"the policy failed: {in_words(error)}"
             verdict = Verdict("deny", reason, self._policy.hash)
         # Cut last: half of a secret would not be known for one.

@@ -21,7 +21,7 @@ class _Word(Command, frozen=True):
     approver: Who
 
     def check(self) -> None:
-        """Refuse what nobody said."""
+        """Refuse an answer without an approver."""
         if not self.approver:
             msg = "an approver has a name: say who answers, such as approver='ada'"
             raise Refused(msg)
@@ -86,7 +86,7 @@ class Answer(_Word, frozen=True):
     def law_command(self, given: DecisionInput) -> law.Answer:
         """Refuse to run it again offline: it would be a run that no process sees end."""
         if given.offline and self.verdict == "rerun":
-            msg = f"nobody is there to run {given.entity} again: open the runtime, and say so there"
+            msg = f"no runtime is open to run {given.entity} again: open one, and answer there"
             raise Refused(msg)
         return _answer(given, self.verdict, self.approver, output=self.output)
 

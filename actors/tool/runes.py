@@ -14,11 +14,14 @@ from runelog.rune import Rune
 Ruling: TypeAlias = Literal["allow", "ask", "deny", "unknown_tool", "bad_arguments"]
 """What is to become of a call: the policy's three answers, and two that come before any policy."""
 InDoubt: TypeAlias = Literal["rerun", "probe", "ask", "unknown"]
-"""What to do about a call that began before a crash and whose outcome nobody recorded."""
+"""What to do about a call that began before a crash and whose outcome is not in the log."""
 Status: TypeAlias = Literal["success", "error", "timeout", "cancelled", "denied", "unknown"]
 """How a call came out."""
 IN_DOUBT = "in_doubt"
-"""What leads to a step of a call that began before a crash and whose outcome nobody recorded."""
+"""What leads to a step of a call that began before a crash and whose outcome is not in the log."""
+
+SANDBOX = "sandbox"
+"""The stream of progress on which a command tool says that it could not be kept in its bounds."""
 
 TIMEOUT = 120 * SECOND
 """How long a tool may take unless it says otherwise."""
@@ -68,16 +71,18 @@ _SUB_CALL = Amounts(tool_calls=1, sub_calls=1)
 
 
 class Called(Rune, frozen=True, tag="tool.call"):
-    """The model asked for a tool: the birth of the call."""
+    """A caller asks for a tool: the birth of the call."""
 
     call_id: str
     tool_name: str
     arguments: dict[str, Any]
-    turn_id: str
-    agent_id: str
+    caller: str
+    """The entity that calls: a turn, or any machine."""
     rule: Rule
     at: int
     """When, in nanoseconds: a call that begins at once counts its deadline from here."""
+    agent_id: str = ""
+    """Whose turn it is; empty if the caller is no turn."""
     hold: bool = False
     """Whether it waits until those before it are done."""
     raw: str = ""
@@ -86,6 +91,11 @@ class Called(Rune, frozen=True, tag="tool.call"):
     """The account that it is charged to, if that is not its agent's."""
     afford: Exhausted | None = None
     """What the budget said against it; None if it fits."""
+
+    @property
+    def account(self) -> str:
+        """The account that it is charged to."""
+        return self.payer or self.agent_id
 
 
 class ApprovalRequested(Moved, frozen=True, tag="tool.approval_requested"):
@@ -100,8 +110,8 @@ class ApprovalRequested(Moved, frozen=True, tag="tool.approval_requested"):
 class Approved(Moved, frozen=True, tag="tool.approved"):
     """A human let it go on; `trigger` says which of the possible answers was given.
 
-    Or, `actor` being `timeout`, nobody said in time what became of a call in doubt: the way from
-    that question to an outcome that nobody knows leads through here.
+    If `actor` is `timeout`, no human said in time what became of a call in doubt: the table leads
+    from that question to an unknown outcome only through this rune.
     """
 
     call_id: str
@@ -120,7 +130,7 @@ class Denied(Moved, frozen=True, tag="tool.denied"):
     call_id: str
     reason: str
     approver: str = ""
-    """The human who said so; nobody if the policy did."""
+    """The human who said so; empty if the policy did."""
     process: str = ""
     """The other process through which the human said so; empty if the app itself passed it on."""
 

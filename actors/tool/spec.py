@@ -12,13 +12,14 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
 from actors.redaction.redactor import DEFAULT
 from actors.tool import runes
-from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed, in_words
+from actors.tool.lifecycle import Probed
+from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, in_words
 from actors.tool.output import clip, plain
 from actors.tool.schema import MAX_DEPTH
 from actors.tool.weight import outweighs
@@ -40,9 +41,9 @@ TIMEOUT: Final = runes.TIMEOUT / SECOND
 APPROVAL_TIMEOUT: Final = runes.APPROVAL_TIMEOUT / SECOND
 """Seconds a human has for an answer unless the tool says otherwise."""
 MAX_OUTPUT_BYTES: Final = 256 << 10
+"""What a tool may return unless it says otherwise; more is cut in the middle."""
 MOST_RETURNED: Final = 4 << 20
 """How many bytes a tool may return for its output to be cut to its limit, rather than refused."""
-"""What a tool may return unless it says otherwise; more is cut in the middle."""
 
 _MOST_OUTPUT: Final = 32 << 20
 """A rune has room for 64 MiB, and for more than an output."""
@@ -52,6 +53,21 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 class BadTool(Refused, ValueError):
     """A tool that cannot be declared like this."""
+
+
+class Declared(TypedDict, total=False):
+    """What can be declared of any tool; `ToolSpec` says what each means."""
+
+    description: str
+    side_effects: bool
+    idempotent: bool
+    parallel_safe: bool | None
+    requires_approval: bool
+    timeout: float
+    approval_timeout: float
+    max_output_bytes: int
+    in_doubt: InDoubt | None
+    probe: Probe | None
 
 
 _FLAGS: Final = (
@@ -222,27 +238,27 @@ def asked(spec: ToolSpec, call: Call) -> Probed:
     >>> def was_sent(call_id, arguments):
     ...     return Happened(sent[call_id]) if call_id in sent else None
     >>> spec = ToolSpec(name="send", in_doubt="probe", probe=was_sent)
-    >>> asked(spec, Call(call_id="call_1")).outcome.output
+    >>> asked(spec, Call(call_id="call_1")).output
     'sent at noon'
-    >>> asked(spec, Call(call_id="call_2")).verdict
-    'not_happened'
+    >>> asked(spec, Call(call_id="call_2")).happened
+    False
     """
     if spec.probe is None:
-        return Probed("unknown", error=f"tool {spec.name} has no probe")
+        return Probed(None, error=f"tool {spec.name} has no probe")
     try:
         answer = spec.probe(call.call_id, call.arguments)
     except BaseException as error:  # noqa: BLE001 -- an app's function must not end our thread
-        return Probed("unknown", error=f"the probe failed: {in_words(error, call.redactor)}")
+        return Probed(None, error=f"the probe failed: {in_words(error, call.redactor)}")
     if answer is None:
-        return Probed("not_happened")
+        return Probed(happened=False)
     if not isinstance(answer, Happened):
         kind = type(answer).__name__
         why = f"the probe returned a {kind}: it must return Happened(output) or None"
-        return Probed("unknown", error=why)
+        return Probed(None, error=why)
     outcome = returned(answer.output, spec, call.redactor)
     if outcome.status == "error":
-        return Probed("unknown", error=outcome.error)
-    return Probed("happened", outcome)
+        return Probed(None, error=outcome.error)
+    return Probed(happened=True, output=outcome.output)
 
 
 def returned(

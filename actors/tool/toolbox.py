@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from actors.tool.running_calls import RunningCalls
 from actors.tool.schema import Unfit, parse
 from actors.tool.spec import BadTool, Tool, ToolSpec, digest
 
@@ -28,8 +27,6 @@ class Fits(msgspec.Struct, frozen=True):
     tool: Tool
     arguments: dict[str, Any]
     """As the log stores them and `Call` takes them."""
-    kwargs: dict[str, Any]
-    """As the tool takes them: converted, secrets still by name."""
 
 
 class UnknownTool(msgspec.Struct, frozen=True):
@@ -42,9 +39,6 @@ class BadArguments(msgspec.Struct, frozen=True):
     """A call whose arguments do not fit."""
 
     message: str
-    spec: ToolSpec
-    arguments: dict[str, Any] | None = None
-    """What was sent, if it could be read at all."""
 
 
 Checked: TypeAlias = Fits | UnknownTool | BadArguments
@@ -59,7 +53,7 @@ class Toolbox:
     ...     "Add two numbers."
     ...     return a + b
     >>> toolbox = Toolbox([add])
-    >>> toolbox.check("add", '{"a": 1, "b": 2}').kwargs
+    >>> toolbox.check("add", '{"a": 1, "b": 2}').arguments
     {'a': 1, 'b': 2}
     >>> toolbox.check("add", '{"a": 1}').message
     'The arguments do not fit add. b: is missing.'
@@ -72,8 +66,6 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         """Begin with `tools`."""
         self._tools: dict[str, Tool] = {}
-        self.running_calls = RunningCalls()
-        """Those that are under way."""
         for tool in tools:
             self.add(tool)
 
@@ -107,17 +99,13 @@ class Toolbox:
         """How many there are."""
         return len(self._tools)
 
-    def describe(self, names: Iterable[str] | None = None) -> Described:
-        """Return what a model is told of these tools, or of all, and the hash of that.
+    def describe(self) -> Described:
+        """Return what a model is told of the tools, and the hash of that.
 
         They are in the order of their names: the same tools have the same hash, and a provider's
         cache of the prompt holds, however they were listed.
         """
-        wanted = sorted(set(self._tools if names is None else names))
-        if missing := [name for name in wanted if name not in self._tools]:
-            msg = f"there is no tool named {missing[0]}: {self._others(missing[0])}"
-            raise BadTool(msg)
-        tools = [self._tools[name].spec.description_for_model() for name in wanted]
+        tools = [self._tools[name].spec.description_for_model() for name in sorted(self._tools)]
         return Described(tools, digest(tools))
 
     def check(self, name: str, arguments: Mapping[str, Any] | str | bytes) -> Checked:
@@ -129,13 +117,13 @@ class Toolbox:
         if tool is None:
             shown = name if name.isprintable() and len(name) <= 64 else ascii(name[:64])
             return UnknownTool(f"There is no tool named {shown}. {self._others(name)}")
-        read: dict[str, Any] | None = None
         try:
             read = parse(arguments)
-            return Fits(tool, read, tool.fit(read))
+            tool.fit(read)
         except Unfit as unfit:
             problems = "; ".join(unfit.problems)
-            return BadArguments(f"The arguments do not fit {name}. {problems}.", tool.spec, read)
+            return BadArguments(f"The arguments do not fit {name}. {problems}.")
+        return Fits(tool, read)
 
     def _others(self, name: str) -> str:
         if close := difflib.get_close_matches(name[:64], self._tools, n=1):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from msgspec.structs import replace
 
@@ -11,11 +10,13 @@ from actors.agent.actor import TOOLSETS
 from actors.agent.history import HISTORIES, RUNES, History
 from actors.common_commands import Cancel, TimeUp
 from actors.model import runes as model
+from actors.model.answers import calls_asked_for, forget, text_of
 from actors.model.lifecycle import TIMEOUT
 from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
 from actors.model.tokens import tokens_of
-from actors.shell.shell import NEAR, Shell
+from actors.shell.shell import NEAR
 from actors.shell.transition_log import log_birth
+from actors.tool.judging import Judging
 from actors.tool.lifecycle import Go
 from actors.tool.planning import Caller
 from actors.turn.lifecycle import (
@@ -33,7 +34,6 @@ from actors.turn.lifecycle import (
     time_limit,
     under_way,
 )
-from actors.turn.model_output import calls_asked_for, forget, text_of
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 from actors.units import SECOND
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from actors.agent.actor import AgentToolset
     from actors.budget.lifecycle import State as Budget
-    from actors.ports import Steps
     from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
     from runelog.rune import Rune
@@ -52,18 +51,7 @@ FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
 
 
-class Stop(Cancel, frozen=True):
-    """Stop the turn at the next safe boundary; answered once it has ended."""
-
-
-class Judged(NamedTuple):
-    """It was said of each call that the model asks for what is to become of it."""
-
-    effect: ReceiveCalls
-    rules: Sequence[Ruling]
-
-
-class TurnActor(Shell):
+class TurnActor(Judging):
     """One turn of an agent."""
 
     def __init__(self, ctx: ConversationContext, me: str) -> None:
@@ -120,23 +108,14 @@ class TurnActor(Shell):
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Understand a wish to stop as cancelling what is under way; the law does the rest."""
         match message:
-            case Stop(reason, actor):
-                return self._halt(Cancel(reason, actor))
+            case Cancel():
+                return self._halt(message)
             case TimeUp(now) if not self._is_late(now):
                 current = self.state.time_slice
                 over = current is not None and now >= current.until
                 return Run(now, self._budget) if over else None
             case TimeUp():
-                # Also if nothing is under way any more: what was said until then is kept.
-                late = Cancel(TIMEOUT, "timeout")
-                self._cancel(late)
-                self._halting = self._halting or late
-                return None
-            case Judged(effect, rules):
-                # The turn may have ended meanwhile.
-                if effect in self.kind.lifecycle.due(self.state):
-                    self._take(effect, rules)
-                return None
+                return self._halt(Cancel(TIMEOUT, "timeout"))
             case _:
                 return super().understand(message)
 
@@ -150,12 +129,19 @@ class TurnActor(Shell):
         limit = time_limit(self.state)
         return limit is not None and now >= limit
 
-    def _halt(self, wish: Cancel) -> Interrupt | None:
+    def _halt(self, wish: Cancel) -> Interrupt | TimeUp | None:
         """Cancel what is under way, and remember why: it may come to its end by itself before."""
         if not self._cancel(wish):
-            return Interrupt(wish.reason, self._text_so_far(), wish.actor, self._now())
+            return self._ending(wish)
         self._halting = self._halting or wish
         return None
+
+    def _ending(self, wish: Cancel) -> Interrupt | TimeUp:
+        """Return the command that ends the turn where nothing is under way any more."""
+        text, now = self._text_so_far(), self._now()
+        if wish.actor == "timeout":
+            return TimeUp(now, text)
+        return Interrupt(wish.reason, text, wish.actor, now)
 
     def _cancel(self, wish: Cancel) -> bool:
         """Cancel what is under way; return True if anything was."""
@@ -174,12 +160,7 @@ class TurnActor(Shell):
         if under_way(self.state) or not self.kind.is_open(self.state):
             return
         self._halting = None
-        text = self._text_so_far()
-        now = self._now()
-        if wish.actor == "timeout":
-            self.carry_out(Fail(TIMEOUT, "the turn took longer than it may", text, now))
-        else:
-            self.carry_out(Interrupt(wish.reason, text, wish.actor, now))
+        self.carry_out(self._ending(wish))
 
     def _text_so_far(self) -> str:
         # Between two attempts, that of the one that failed is all there is.
@@ -197,8 +178,8 @@ class TurnActor(Shell):
                 self.retry_effect(effect, round(FIRST_PAUSE * SECOND))
             case AskModel():
                 self._ask(effect)
-            case ReceiveCalls():
-                self._receive(effect)
+            case ReceiveCalls(call):
+                self.judge(effect, self._toolset.planner, self._asked_for(call))
             case Release(call_id):
                 self._release(call_id)
             case End(call, how):
@@ -239,8 +220,9 @@ class TurnActor(Shell):
             "tools": toolset.tools,
             "max_output_tokens": output,
             "conversation": self.ctx.conversation,
+            "call_id": effect.model_call_id,
+            "caller": self.me,
             "agent_id": self.state.agent_id,
-            "turn_id": self.me,
             "round": effect.round,
             "attempt": effect.attempt,
         }
@@ -263,27 +245,11 @@ class TurnActor(Shell):
             )
         )
 
-    def _receive(self, effect: ReceiveCalls) -> None:
-        """Have it judged what may be called; by a function of the app's beside the lane.
-
-        That may take its time, and the turn can be stopped meanwhile.
-        """
-        toolset, asked = self._toolset, self._asked_for(effect.model_call_id)
-        if not toolset.planner.judged_by_hand:
-            self._take(effect, toolset.planner.rules(asked))
-            return
-
-        def steps() -> Steps:
-            yield None
-            return partial(self.ref.notify, Judged(effect, toolset.planner.rules(asked)))
-
-        self.ctx.services.scheduler.work(f"{self.name} policy", steps())
-
     def _asked_for(self, model_call_id: str) -> tuple[model.AskedCall, ...]:
         return self._asked.get(model_call_id) or calls_asked_for(self.ctx, model_call_id)
 
-    def _take(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
-        """Have the calls made, by what was said of them."""
+    def judged(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
+        """Make the calls that the model asks for, by the policy's rulings."""
         asked = self._asked_for(effect.model_call_id)
         caller = Caller(self.me, agent=self.state.agent_id)
         plans = self._toolset.planner.plans(asked, rules, caller, self._now())
@@ -304,7 +270,7 @@ class TurnActor(Shell):
         self.ctx.tell(call_id, Go(self._now(), self._budget))
 
     def on_stop(self) -> None:
-        """Count the time until now: whoever goes on with the turn cannot know it any more."""
+        """Count the time until now: the actor that goes on with the turn cannot know it."""
         if self.state.time_slice is not None and self.ctx.broken is None:
             self.carry_out(Stand(self._now(), anyhow=True))
         super().on_stop()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def waits_for_human(state: State, waits: Waits) -> bool:
     """Return True if it waits for a human, or for another turn that does.
 
-    A call on hold waits for those before it: if no human is asked about any of them, for nobody.
+    A call on hold waits for those before it: for a human only if one is asked about any of them.
     """
     if not works(state):
         return True

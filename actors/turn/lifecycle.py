@@ -13,19 +13,15 @@ A round is one answer of the model and the calls it asks for. Every call has its
 model is asked again, and no turn ends while a model call or a tool call of it is without an end. So
 to stop a turn, its actor cancels what is `under_way`, with the reason; what is due once the last of
 them has ended carries that reason on, also after a crash in between.
-A call whose actor is gone for good is ended under its own law by its supervisor (a tool call by
-`Abandon`, a model call by `Recover`): the turn observes that as any other end.
 
 Where a budget limits its time, a turn has a clock: see `time_slices`.
-A turn may be delegated: another agent asks it from a turn of its own. While the delegated turn
-waits for nothing but a human it says so, and the turn that asked takes note, as there is nothing
-that it could do either. So its clock stands too, and it says so itself if it was delegated.
+Where another agent asks it from a turn of its own, it was delegated: see `delegation`.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -37,11 +33,14 @@ from actors.children import EnsureChild
 from actors.common_commands import Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
+from actors.model.call_ids import of_round
 from actors.model.lifecycle import NAME as MODEL
-from actors.model.lifecycle import TIMEOUT
+from actors.model.lifecycle import TIMEOUT, reservation
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
 from actors.tool.lifecycle import NAME as TOOL
+from actors.tool.lifecycle import affordable
+from actors.turn.delegation import Delegation, GoOn, HoldUp
 from actors.turn.runes import (
     NAME,
     RETRIES,
@@ -72,9 +71,6 @@ from actors.turn.time_slices import (
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Row, Table, refusal
 from runelog.rune import Rune, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_CALLS: Final = 128
 """How many tools a model may ask for in one round. Beyond that it is not working, it is stuck."""
@@ -179,12 +175,8 @@ class State(msgspec.Struct, frozen=True):
     """How many there were."""
     broke: bool = False
     """Whether the budget had no more time for it."""
-    asked_in: str = ""
-    """The turn in which another agent asks it, if one does."""
-    asked_by: str = ""
-    """The call of that turn."""
-    held_up: bool = False
-    """Whether that turn was told last that only a human is waited for here."""
+    delegation: Delegation | None = None
+    """Which turn asks for it, if another agent does."""
 
 
 def is_open(state: State) -> bool:
@@ -223,7 +215,7 @@ def before_it(state: State) -> str:
 
 
 def _attempt(state: State, number: int) -> str:
-    return f"{state.turn_id}-r{state.round}-a{number}"
+    return of_round(state.turn_id, state.round, number)
 
 
 # -- commands ----------------------------------------------------------------------------------
@@ -284,14 +276,6 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 # -- internal effects: commands that are decided in the append that made them due ----------------
-
-
-class HoldUp(msgspec.Struct, frozen=True):
-    """Only a human is waited for: the turn that delegated this one has to know."""
-
-
-class GoOn(msgspec.Struct, frozen=True):
-    """A human is waited for no longer: the turn that delegated this one has to know."""
 
 
 class CloseRound(msgspec.Struct, frozen=True):
@@ -370,8 +354,8 @@ def decide(state: State, command: Command) -> list[Rune]:
         case Fail(error_type, message, text, now) if runs:
             _check_still(state, command)
             return _error(state, now, error_type, message, text)
-        case TimeUp(now):
-            return _time_up(state, now, command)
+        case TimeUp():
+            return _time_up(state, command)
         case Recover():
             # Calls and model calls settle what is in doubt of theirs.
             return end_slice(state.time_slice, None)
@@ -411,17 +395,17 @@ def _error(
     return [*end_slice(state.time_slice, now), *before, end]
 
 
-def _time_up(state: State, now: int, command: Command) -> list[Rune]:
+def _time_up(state: State, command: TimeUp) -> list[Rune]:
     """End the turn where it would otherwise begin something new.
 
     What goes on already is cancelled first, with `TIMEOUT` as the reason: then every call has its
     result, and what the model said so far is kept.
     """
     by = time_limit(state)
-    if by is None or now < by:
+    if by is None or command.now < by:
         return []
     _check_still(state, command)
-    return _error(state, now, TIMEOUT, _TOO_LONG)
+    return _error(state, command.now, TIMEOUT, _TOO_LONG, command.text)
 
 
 def _ask(state: State, command: Ask) -> list[Rune]:
@@ -430,19 +414,16 @@ def _ask(state: State, command: Ask) -> list[Rune]:
         raise refusal(NAME, state.phase, command)
     if state.model_call_id:
         return []
-    cost = command.cost
-    if cost is None:
-        # Without a price: something, so that a limit of nothing refuses it.
-        cost = int(ledger.is_limited(account, scope, "cost"))
-    tokens = command.sent + command.max_output_tokens
-    amounts = budget.Amounts(tokens=tokens, retries=1 if state.attempt else 0, cost=cost)
+    amounts = reservation(command.sent, command.max_output_tokens, command.cost, account, scope)
+    if state.attempt:
+        amounts = replace(amounts, retries=1)
     spent = ledger.afford(account, scope, amounts, key)
     if spent is not None:
-        message = f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
+        message = ledger.in_words(spent)
         return _error(state, command.now, BUDGET_EXHAUSTED, message, command.text, spent)
     called = model.Called(
         model_call_id=key,
-        turn_id=state.turn_id,
+        caller=state.turn_id,
         agent_id=scope,
         model=state.model,
         round=state.round,
@@ -465,33 +446,15 @@ def _take(state: State, command: TakeCalls) -> list[Rune]:
     if not isinstance(_next(state), ReceiveCalls):
         raise refusal(NAME, state.phase, command)
     assert state.answer is not None
-    owners = {(plan.turn_id, plan.agent_id) for plan in plans}
+    owners = {(plan.caller, plan.agent_id) for plan in plans}
     if ids != state.answer.asked or owners != {(state.turn_id, state.agent_id)}:
         msg = f"{NAME} {state.turn_id}: these are not the calls that {state.model_call_id} asks for"
         raise Refused(msg)
     if all(plan.hold for plan in plans):
         # None goes before the first one.
         plans = (replace(plans[0], hold=False), *plans[1:])
-    calls = _affordable(plans, command.budget)
+    calls = affordable(plans, command.budget)
     return [ToolCallsReceived(ids, state.round, trigger="tool_calls"), *calls]
-
-
-def _affordable(plans: Sequence[tool.Called], account: ledger.State) -> list[tool.Called]:
-    """Return the calls, each with what the budget says against it.
-
-    One after the other, so that several calls at once do not all take the last of something.
-    """
-    found = []
-    for plan in plans:
-        if plan.rule.verdict in {"allow", "ask"}:
-            key, scope, amounts = plan.call_id, plan.agent_id, plan.rule.cost
-            spent = ledger.afford(account, scope, amounts, key)
-            if spent is not None:
-                plan = replace(plan, afford=spent)  # noqa: PLW2901 -- the same call
-            elif plan is not plans[-1]:
-                account = ledger.evolve(account, budget.Reserved(key, scope, amounts))
-        found.append(plan)
-    return found
 
 
 def _restart(state: State) -> list[Rune]:
@@ -525,10 +488,9 @@ def _run(state: State, now: int, account: ledger.State) -> list[Rune]:
 
 def _hold_up(state: State, command: HoldUp | GoOn) -> list[Rune]:
     """Tell the turn that asked that a human is waited for, or no longer; nothing if that is old."""
-    if command not in _delegation(state):
+    if state.delegation is None or command not in _delegation(state):
         return []
-    kind = HeldUp if isinstance(command, HoldUp) else WentOn
-    return [kind(turn_id=state.turn_id, call_id=state.asked_by, asked_in=state.asked_in)]
+    return [state.delegation.told(state.turn_id, command)]
 
 
 # -- evolve ------------------------------------------------------------------------------------
@@ -547,8 +509,7 @@ def evolve(state: State, rune: Rune) -> State:
                 retries=rune.retries,
                 deadline=rune.deadline,
                 timed=rune.timed,
-                asked_in=rune.asked_in,
-                asked_by=rune.message_id if rune.asked_in else "",
+                delegation=Delegation(rune.asked_in, rune.message_id) if rune.asked_in else None,
             )
         case model.Called(model_call_id, turn_by=turn_by) if _is_awaited(state, model_call_id):
             by = state.deadline if turn_by is None else turn_by
@@ -567,8 +528,9 @@ def evolve(state: State, rune: Rune) -> State:
         case budget.Reserved() | budget.Settled() | budget.Exhausted():
             return _spent(state, rune)
         case HeldUp(turn_id) | WentOn(turn_id):
-            if turn_id == state.turn_id:
-                return replace(state, held_up=isinstance(rune, HeldUp))
+            if turn_id == state.turn_id and state.delegation is not None:
+                told = replace(state.delegation, held_up=isinstance(rune, HeldUp))
+                return replace(state, delegation=told)
             return _with_call(state, rune)
         case _:
             return state
@@ -666,8 +628,7 @@ def due(state: State) -> list[Effect]:
             goes_on=bool(under_way(state)),
             ends=isinstance(following, End),
         )
-    if state.asked_in:
-        effects += _delegation(state)
+    effects += _delegation(state)
     if following is not None:
         effects.append(following)
     elif state.phase is Phase.TOOL_EXECUTING:
@@ -677,9 +638,9 @@ def due(state: State) -> list[Effect]:
 
 def _delegation(state: State) -> list[HoldUp | GoOn]:
     """Return what the turn that asked for this one has to be told."""
-    if not state.asked_in or not is_open(state) or works(state) is not state.held_up:
+    if state.delegation is None or not is_open(state):
         return []
-    return [GoOn() if state.held_up else HoldUp()]
+    return state.delegation.due(works=works(state))
 
 
 def _awaited(state: State) -> list[Effect]:
@@ -821,5 +782,5 @@ LIFECYCLE: Final = Lifecycle(
             for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
         ),
     ),
-    version=5,
+    version=6,
 )

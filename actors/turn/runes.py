@@ -41,7 +41,7 @@ class Started(Moved, frozen=True, tag="turn.started"):
     """How often the model is asked again in one round."""
     on_crash: OnCrash = "retry"
     timed: bool = False
-    """Whether somebody limits the time of its agent's turns: then it is counted."""
+    """Whether a budget limits the time of its agent's turns: then it is counted."""
     asked_in: str = ""
     """The turn in which another agent asks it, by the call that its message is named after."""
 

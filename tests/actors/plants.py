@@ -61,7 +61,7 @@ def called(name: str = "call_1", rule: tool.Rule = RULE, of: str = "turn_1") -> 
         call_id=name,
         tool_name="charge",
         arguments={},
-        turn_id=of,
+        caller=of,
         agent_id="agt_1",
         rule=rule,
         at=0,
@@ -96,7 +96,7 @@ def gone(name: str = "agt_1", reason: str = "killed") -> Step:
 
 def asked(name: str = "turn_1-r0-a0", of: str = "turn_1", agent: str = "agt_1") -> Step:
     """Ask a model."""
-    return name, model.Called(name, of, agent, "demo", 0, 0, 0, "", budget.Amounts(), 0)
+    return name, model.Called(name, of, "demo", 0, "", budget.Amounts(), 0, agent)
 
 
 def funds(**limits: int) -> Step:

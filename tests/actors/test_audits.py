@@ -17,8 +17,8 @@ from actors.invariants import violations
 from actors.kind import Kind, Kinds
 from actors.model import runes as model
 from actors.model.providers.scripted import call
-from actors.tool.adapters.command import SANDBOX
 from actors.tool.outcome import Outcome
+from actors.tool.runes import SANDBOX
 from actors.tool.spec import ToolSpec
 from runelog.lifecycle import Lifecycle
 from runelog.memory import MemoryLog
@@ -132,7 +132,7 @@ def test_a_law_that_folds_differently_each_time_is_found() -> None:
         prefix="m",
         runes=(model.Called,),
     )
-    rune = model.Called("m", "turn_1", "agt_1", "demo", 0, 0, 0, "", budget.Amounts(), 0)
+    rune = model.Called("m", "turn_1", "demo", 0, "", budget.Amounts(), 0, "agt_1")
     found = violations(written(("m", rune)), kinds=Kinds([*others(), kind]))
 
     assert [each.invariant for each in found] == ["INV-REPLAY-DETERMINISTIC"]
@@ -169,7 +169,7 @@ def test_a_state_that_does_not_survive_being_put_away_is_found() -> None:
         prefix="m",
         runes=(model.Called,),
     )
-    rune = model.Called("m", "turn_1", "agt_1", "demo", 0, 0, 0, "", budget.Amounts(), 0)
+    rune = model.Called("m", "turn_1", "demo", 0, "", budget.Amounts(), 0, "agt_1")
     runes = written(("m", rune), ("m", rune))
     found = violations(runes, kinds=Kinds([*others(), kind]))
 

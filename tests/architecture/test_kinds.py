@@ -36,6 +36,7 @@ KNOWS_LAWS: Final = {
 }
 """Who beside a kind's folder may import the laws of two other kinds, and why."""
 BELOW: Final = {
+    ("model", "budget"): "a call sets aside what it may cost",
     ("turn", "budget"): "a turn asks the budget before it asks its model",
     ("turn", "tool"): "a turn cancels and releases its calls",
     ("turn", "model"): "a turn ends by the reasons that its model call ended by",

@@ -10,17 +10,25 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.errors import Dead, Unanswered
+from actors.model.providers.scripted import Scripted
+from actors.model.providers.scripted import call as ask_for
 from actors.tool.adapters.function import tool
 from runefold.machines import (
     Abandon,
+    Answered,
+    AskedCall,
+    CallModel,
     CallTool,
     Cancel,
     Command,
     Kind,
     Lifecycle,
     Machine,
+    Message,
     Moved,
+    NotAnswered,
     Rune,
+    StopCall,
     Table,
     about,
     refusal,
@@ -30,16 +38,42 @@ from runefold.testing.stage import PowerCut, Stage
 from runelog.rune import SYSTEM
 
 if TYPE_CHECKING:
+    from actors.model.provider import Request
+    from actors.model.providers.scripted import Reply
     from runefold.runtime import Runtime
     from runefold.testing.stage import FragileLog
 
 NAME: Final = "errand"
 
 
+ADVISER: Final = "adviser"
+TRIES: Final = 3
+"""So often a model is asked for advice."""
+
+
 class Begun(Rune, frozen=True, tag="errand.begun"):
     """Somebody is sent: the errand's birth."""
 
     what: str
+
+
+class Advised(Rune, frozen=True, tag="errand.advised"):
+    """A model has said how to go about it."""
+
+    text: str
+    calls: tuple[AskedCall, ...] = ()
+
+
+class Missed(Rune, frozen=True, tag="errand.missed"):
+    """A model gave no advice, and may be asked again."""
+
+    error_type: str
+
+
+class Recalled(Rune, frozen=True, tag="errand.recalled"):
+    """It is to end: what is under way is stopped first."""
+
+    reason: str
 
 
 class Done(Moved, frozen=True, tag="errand.done"):
@@ -55,7 +89,15 @@ class Phase(StrEnum):
     BACK = "back"
 
 
-TABLE: Final[Table[Phase]] = {Phase.OUT: {Done: Phase.BACK}, Phase.BACK: {}}
+TABLE: Final[Table[Phase]] = {
+    Phase.OUT: {
+        Advised: Phase.OUT,
+        Missed: Phase.OUT,
+        Recalled: Phase.OUT,
+        Done: Phase.BACK,
+    },
+    Phase.BACK: {},
+}
 
 
 class State(msgspec.Struct, frozen=True):
@@ -63,6 +105,10 @@ class State(msgspec.Struct, frozen=True):
 
     phase: Phase = Phase.OUT
     what: str = ""
+    missed: int = 0
+    """How often a model was asked in vain."""
+    advice: Advised | None = None
+    recalled: str = ""
     result: str = ""
 
 
@@ -74,19 +120,33 @@ class Send(Command, frozen=True):
     what: Annotated[str, about("What is to be fetched.")]
 
 
+class CallBack(Command, frozen=True):
+    """Call somebody back who is on an errand."""
+
+    reason: Annotated[str, about("Why.")] = "called back"
+
+
 class Settle(msgspec.Struct, frozen=True):
     """End it, as soon as its call has."""
 
 
 def decide(state: State, command: object) -> list[Rune]:
     """Begin it, end it, or refuse what is asked."""
+    out = state.phase is Phase.OUT
     match command:
         case Send(what) if not state.what:
             return [Begun(what)]
+        case Answered(_, text, calls) if out:
+            return [Advised(text, calls)]
+        case NotAnswered(_, error_type, retryable=retryable) if out:
+            again = retryable and state.missed + 1 < TRIES and not state.recalled
+            return [Missed(error_type)] if again else [Done(error_type)]
         case Settle():
-            return [Done(state.result)]
-        case Cancel(reason) | Abandon(reason):
-            return [] if state.phase is Phase.BACK else [Done(reason)]
+            return [Done(state.result or state.recalled or "advice")]
+        case Cancel(reason) | CallBack(reason):
+            return [] if not out or state.recalled else [Recalled(reason)]
+        case Abandon(reason):
+            return [Done(reason)] if out else []
         case _:
             raise refusal(NAME, state.phase, command)
 
@@ -96,6 +156,12 @@ def evolve(state: State, rune: Rune) -> State:
     match rune:
         case Begun(what):
             return replace(state, what=what)
+        case Advised():
+            return replace(state, advice=rune)
+        case Missed():
+            return replace(state, missed=state.missed + 1)
+        case Recalled(reason):
+            return replace(state, recalled=reason)
         case tools.Result(status=status):
             return replace(state, result=status)
         case _:
@@ -103,10 +169,20 @@ def evolve(state: State, rune: Rune) -> State:
 
 
 def due(state: State) -> list[Any]:
-    """Call the tool, then settle."""
+    """Ask a model what to do, call the tool that it asks for, then settle."""
     if not state.what or state.phase is Phase.BACK:
         return []
-    return [Settle()] if state.result else [CallTool("fetch", "fetch", {"what": state.what})]
+    call: CallModel | CallTool
+    if state.advice is None:
+        said = (Message("user", state.what),)
+        key = f"advice-{state.missed}"
+        call = CallModel(key, ADVISER, "Say what to do.", said, tools=("fetch",))
+    elif state.advice.calls and not state.result:
+        asked = state.advice.calls[0]
+        call = CallTool("fetch", asked.tool_name, asked.arguments, asked.raw)
+    else:
+        return [Settle()]
+    return [call, StopCall(call.key, state.recalled)] if state.recalled else [call]
 
 
 ERRAND: Final = Kind(
@@ -114,11 +190,17 @@ ERRAND: Final = Kind(
         name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
     ),
     prefix=NAME,
-    runes=(Begun, Done),
+    runes=(Begun, Advised, Missed, Recalled, Done),
     internal=frozenset({Settle}),
     actor=Machine,
-    commands=(Send,),
+    commands=(Send, CallBack),
+    outcome=lambda state: (state.phase.value, state.what, state.result),
 )
+
+
+def advise(request: Request) -> Reply:
+    """Say to fetch what was asked for."""
+    return ["Fetch it: ", ask_for("fetch", what=request.messages[-1].text)]
 
 
 @tool(idempotent=True)
@@ -137,7 +219,7 @@ def errands(*, cut_at: int | None = None, goes_on: bool = True) -> FragileLog:
 
     Unless it `goes_on` then, what was cut off stays so.
     """
-    stage = Stage(kinds=[ERRAND], tools=[fetch])
+    stage = Stage(kinds=[ERRAND], tools=[fetch], providers={ADVISER: Scripted(advise)})
     stage.log.cut_at, stage.log.cut_after = cut_at, True
     for again in (False, True):
         with contextlib.suppress(PowerCut, Dead, Unanswered):

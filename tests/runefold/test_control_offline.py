@@ -197,7 +197,7 @@ def test_a_call_that_is_in_doubt_is_not_run_again_from_here() -> None:
     """Nobody would see it end; what happened can be said, and so can that nobody knows."""
     scene = Scene("ask")
     before = scene.kinds()
-    with pytest.raises(Refused, match="nobody is there to run"):
+    with pytest.raises(Refused, match="no runtime is open to run"):
         scene.offline.do(scene.id, Answer("ann", "rerun"), scene.call)
     with pytest.raises(Refused, match="it was never started"):
         scene.offline.do(scene.id, Answer("ann", "happened"), scene.call)

@@ -140,7 +140,7 @@ def test_a_doubt_that_nobody_settles_in_time_is_told_to_everybody() -> None:
 
     assert output == "done"
     assert (status, len(world.done)) == ("unknown", 1)
-    assert "nobody said in time what became of it" in text
+    assert "no human said in time what became of it" in text
     assert there.session.in_doubt() == world.done
     assert there.session.approvals() == []
 

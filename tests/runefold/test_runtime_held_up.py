@@ -188,12 +188,12 @@ def test_an_interrupt_ends_the_wait_of_both() -> None:
 
 
 def test_an_answer_that_never_comes_ends_the_wait_of_both() -> None:
-    """After half a day the clerk is told that nobody approved it, and both of them go on."""
+    """After half a day the clerk is told that it was not approved, and both of them go on."""
     there = team()
     result = there.session.send("pay").result(48 * HOUR)
 
     assert result.output.startswith("success: ")
-    assert "nobody approved it in time" in result.output
+    assert "it was not approved in time" in result.output
     assert spent(there) == 1 + 3 + 2 + 1 + (3 + 2)
     assert problems(there) == []
 

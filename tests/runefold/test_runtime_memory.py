@@ -134,7 +134,7 @@ def test_sessions_that_went_leave_no_entry_behind() -> None:
         "sessions": tree._sessions._children,
         "living": tree._sessions._living,
         "links": tree._sessions._links,
-        "runs": stage.runtime._services.tools.running_calls._runs,
+        "runs": stage.runtime._services.running_calls._runs,
     }
 
     assert {name: len(table) for name, table in tables.items()} == dict.fromkeys(tables, 0)

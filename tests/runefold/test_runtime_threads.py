@@ -180,7 +180,7 @@ def test_an_answer_on_its_way_when_the_deadline_was_recorded_is_told(
         turn = session.send("go")
         assert begun.wait(LONG)
         (started,) = session.follow(kinds={"tool.started"}, wait=0.01)
-        run = runtime._services.tools.running_calls.find(session.id, started.owner)  # type: ignore[union-attr]  # no gap
+        run = runtime._services.running_calls.find(session.id, started.owner)  # type: ignore[union-attr]  # no gap
         assert run is not None
         # In a mailbox that is not read any more.
         run.take_over(lambda _: None)

@@ -189,7 +189,7 @@ def test_an_approval_waits_asleep_and_lapses_in_time() -> None:
 
     assert asleep == []
     assert finished(there) == "done"
-    assert there.model.results == [("timeout", "No result in time: nobody approved it in time")]
+    assert there.model.results == [("timeout", "No result in time: it was not approved in time")]
     with pytest.raises(Refused, match="comes too late"):
         there.session.approve(waiting.call_id, approver="ada")
 

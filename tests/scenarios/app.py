@@ -174,7 +174,7 @@ def speaks(log: Log, message_id: str) -> bool:
         match envelope.payload:
             case turns.Started(turn_id=name, message_id=of) if of == message_id:
                 turn = name
-            case models.Called(model_call_id=name, turn_id=of) if of == turn:
+            case models.Called(model_call_id=name, caller=of) if of == turn:
                 call, said = name, False
             case models.AssistantDelta() if envelope.owner == call:
                 said = True

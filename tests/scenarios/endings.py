@@ -198,7 +198,7 @@ ENDINGS: Final[Mapping[str, Ending]] = {
     ),
     "asleep": Ending(
         {
-            "m1": "clerk, completed: Done: No result in time: nobody approved it in time",
+            "m1": "clerk, completed: Done: No result in time: it was not approved in time",
             "m2": FINE,
             "m3": "helper, completed: Done: charged",
             "m4": CHARGED,

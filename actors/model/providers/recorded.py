@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from actors.model.call_ids import of_key, of_round
 from actors.model.provider import Done, Event, Failure, Text, ToolCall, Used
 from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
 
@@ -31,20 +32,28 @@ class Recorded:
     def stream(self, request: Request) -> Iterator[Event]:
         """Yield what was answered then at the same place."""
         found: list[Rune] = []
-        for attempt in range(_MOST):
-            entity = f"{request.turn_id}-r{request.round}-a{attempt}"
-            if not self._log.version(self._conversation, entity):
+        for call in self._calls(request):
+            if not self._log.version(self._conversation, call):
                 break
-            found = [e.payload for e in self._log.stream(self._conversation, entity)]
+            found = [e.payload for e in self._log.stream(self._conversation, call)]
         if not found:
+            at = repr(request.key) if request.key else f"round {request.round}"
             yield Failure(
                 "not_recorded",
-                f"{self._conversation} has no answer for round {request.round} of "
-                f"{request.turn_id}: the conversation has taken another way",
+                f"{self._conversation} has no answer for {at} of {request.caller}: "
+                "the conversation has taken another way",
             )
             return
         for rune in found:
             yield from _events(rune)
+
+    def _calls(self, request: Request) -> Iterator[str]:
+        """Yield the ids that the call has in that conversation, one for each attempt."""
+        if request.key:
+            yield of_key(self._conversation, request.caller, request.key)
+            return
+        for attempt in range(_MOST):
+            yield of_round(request.caller, request.round, attempt)
 
 
 _MOST = 1_000

@@ -42,15 +42,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
 from actors.tool import secrets as secret
 from actors.tool.outcome import Outcome, in_words
+from actors.tool.runes import SANDBOX
 from actors.tool.sandbox import child_process, isolation
 from actors.tool.sandbox.argv import Template, inside
 from actors.tool.sandbox.streams import Streams
 from actors.tool.schema import Parameter, Parameters, Unfit
-from actors.tool.spec import BadTool, ToolSpec
+from actors.tool.spec import BadTool, Declared, ToolSpec
 from runelog.files import path_of
 
 if TYPE_CHECKING:
@@ -58,13 +59,9 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from actors.tool.context import Call
-    from actors.tool.runes import InDoubt
-    from actors.tool.spec import Probe
 
 INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """The environment variables that a program inherits unless its tool says otherwise."""
-SANDBOX: Final = "sandbox"
-"""The stream on which it is said that a program could not be kept within its bounds."""
 GRACE: Final = 5.0
 """Seconds between SIGTERM and SIGKILL unless its tool says otherwise."""
 
@@ -122,19 +119,9 @@ class Limits:
         return {"RLIMIT_CORE": 0} | {key: value for key, value in limits.items() if value}
 
 
-class Options(TypedDict, total=False):
-    """What is declared of any tool; `ToolSpec` says what each means."""
+class Options(Declared, total=False):
+    """What a command tool can be told beside what is its own; `ToolSpec` says what each means."""
 
-    description: str
-    side_effects: bool
-    idempotent: bool
-    parallel_safe: bool | None
-    requires_approval: bool
-    timeout: float
-    approval_timeout: float
-    max_output_bytes: int
-    in_doubt: InDoubt | None
-    probe: Probe | None
     network: bool
 
 

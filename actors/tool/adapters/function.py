@@ -6,7 +6,8 @@
 
 The function runs on the thread that calls `run`; the runtime lends it a pooled one. A thread cannot
 be killed: a function that outlives its time limit is *abandoned* by the runtime, which records that
-it may still happen, and `run` returns to nobody. A function that can stop early asks `cancelled()`.
+it may still happen, and what `run` returns is dropped. A function that can stop early asks
+`cancelled()`.
 
 An async function gets an event loop of its own for each call: one that blocks, or leaves tasks
 behind, then harms no other call, and its end is the loop's end. It is cancelled at its time limit
@@ -29,15 +30,13 @@ from actors.tool.context import CallId, Cancelled, during
 from actors.tool.outcome import Outcome, in_words
 from actors.tool.output import plain
 from actors.tool.schema import Parameter, Parameters, Unfit, described
-from actors.tool.spec import BadTool, ToolSpec, returned
+from actors.tool.spec import BadTool, Declared, ToolSpec, returned
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Unpack
 
     from actors.tool.context import Call, Progress
-    from actors.tool.runes import InDoubt
-    from actors.tool.spec import Probe
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,20 +44,10 @@ R = TypeVar("R")
 _BY_NAME: Final = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 
 
-class Options(typing.TypedDict, total=False):
+class Options(Declared, total=False):
     """What `@tool` can be told; `ToolSpec` says what each means."""
 
     name: str
-    description: str
-    side_effects: bool
-    idempotent: bool
-    parallel_safe: bool | None
-    requires_approval: bool
-    timeout: float
-    approval_timeout: float
-    max_output_bytes: int
-    in_doubt: InDoubt | None
-    probe: Probe | None
     secrets: tuple[str, ...] | list[str]
     call_id: str
     """The parameter that takes the call id, where it is not annotated `CallId`."""
@@ -102,11 +91,11 @@ def tool(function: Callable[P, R] | None = None, /, **options: Unpack[Options]) 
 
 
 class FunctionTool(Generic[P, R]):
-    """A function that a model can call, and everybody else as before."""
+    """A function that a model can call; it can still be called as a function."""
 
     __name__: str
     is_plain: Final = True
-    """Whether its outcomes can be kept as they are: nobody has to look at them twice."""
+    """Whether its outcomes can be kept as they are, without a second look."""
 
     def __init__(self, function: Callable[P, R], /, **options: Unpack[Options]) -> None:
         """Take schema and descriptions from the function; refuse what cannot be described."""
@@ -335,7 +324,7 @@ def _takes_secret(name: str, parameter: str, hint: object) -> bool:
         inner = waiting.pop()
         waiting += typing.get_args(inner)
         if secret.IS_SECRET in getattr(inner, "__metadata__", ()):
-            # Within another type nobody would put the value in the name's place.
+            # Within another type the value would not be put in the place of the name.
             msg = f"tool {name}: a secret within {parameter}: annotate a parameter of its own"
             raise BadTool(msg)
     return False

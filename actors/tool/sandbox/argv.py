@@ -86,8 +86,8 @@ def _text(values: Mapping[str, Any], name: str | None) -> str:
 def inside(name: str, path: str, base: Path, allowed: Sequence[Path]) -> Path:
     """Return where `path` really leads, seen from `base`; raise `Unfit` if that is outside.
 
-    Links are followed first. Between this look and the program's use somebody else may change them:
-    what writes there at the same time has to be trusted.
+    Links are followed first. Another process may change them between this look and the program's
+    use: what writes there at the same time has to be trusted.
     """
     try:
         found = (base / path).resolve()

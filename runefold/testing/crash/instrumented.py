@@ -151,7 +151,7 @@ class WatchedModel:
     def stream(self, request: Request) -> Iterator[Event]:
         """Pass the answer on, and have the watch look before anybody hears that it is complete."""
         ledger = self._ledger
-        entity = f"{request.turn_id}-r{request.round}-a{request.attempt}"
+        entity = request.call_id
         fault = ledger.watch.fault_of(request.conversation, entity, MODEL_FAULTS)
         if fault == "provider-refuses":
             ledger.faults.refuse()

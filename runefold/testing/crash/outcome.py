@@ -196,7 +196,7 @@ def _talk(log: Log, name: str, envelopes: list[Envelope], kinds: Kinds) -> Talk:
         # A machine of the app's is told by the result itself: it observes it.
         + sum(
             isinstance(rune, tools.Called)
-            and rune.turn_id in own
+            and rune.caller in own
             and results.get(rune.call_id) == "unknown"
             for rune in payloads
         ),
@@ -274,7 +274,7 @@ def _calls(
             arguments = msgspec.json.encode(rune.arguments, order="deterministic").decode()
             status = results.get(rune.call_id, "")
             call = Call(rune.tool_name, nameless(arguments), status, rune.call_id not in taint.late)
-            message = names.of(taint.messages.get(rune.turn_id, rune.turn_id))
+            message = names.of(taint.messages.get(rune.caller, rune.caller))
             found.setdefault(message, []).append(call)
     return found
 

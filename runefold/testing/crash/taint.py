@@ -48,7 +48,7 @@ class Taint:
         match rune:
             case turns.Started(turn_id=turn, agent_id=agent, message_id=message, input=text):
                 self._started(turn, agent, message, text)
-            case tools.Called(call_id=call, turn_id=turn):
+            case tools.Called(call_id=call, caller=turn):
                 self._turn_of[call] = turn
                 if turn in self.shaken:
                     self.late.add(call)

@@ -60,7 +60,7 @@ class Model:
     def stream(self, request: Request) -> Iterator[Event]:
         """Yield the answer as it comes."""
         around = self._around
-        call = f"{request.turn_id}-r{request.round}-a{request.attempt}"
+        call = request.call_id
         key = (request.conversation, call)
         around.truths.model_asked(around.disk, request, call)
         around.truth.said[key] = raw = ""

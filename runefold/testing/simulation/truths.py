@@ -148,7 +148,7 @@ class Truths:
             return
         if call in self._truth.done:
             self._truth.complain("as returned", f"{call} is cancelled, and it returned something")
-        if call in self._truth.at_work.get((name, found.call.turn_id), ()):
+        if call in self._truth.at_work.get((name, found.call.caller), ()):
             self._truth.complain("as returned", f"{call} is cancelled, and it still runs")
 
     def _once(self, message: str, again: bool, what: str) -> None:  # noqa: FBT001 -- one word for three
@@ -193,8 +193,9 @@ class Truths:
             return
         if (name, call) in self._truth.said:
             self._truth.complain("asked once", f"a model is asked for {call} a second time")
-        history = History.read(log, name, request.agent_id, fold.state.upto)
-        if list(request.messages) != history.messages:
+        history = History.read(log, name, request.agent_id, fold.state.call.upto)
+        # What another caller sends is no history of an agent.
+        if request.agent_id and list(request.messages) != history.messages:
             shown = [*map(_short, request.messages)]
             had = [*map(_short, history.messages)]
             self._truth.complain("as the log has it", f"{call} is shown {shown}, not {had}")
@@ -214,7 +215,7 @@ class Truths:
     @contextlib.contextmanager
     def at_work(self, call: Running, *, safe: bool) -> Iterator[None]:
         """Look whether a call may run beside those of its turn that do and have no result yet."""
-        working = self._truth.at_work.setdefault((call.conversation, call.turn_id), {})
+        working = self._truth.at_work.setdefault((call.conversation, call.caller), {})
         for other, other_safe in working.items():
             found = self.call(call.conversation, other)
             is_open = found is not None and not found.status and other != call.call_id

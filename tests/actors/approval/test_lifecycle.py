@@ -10,8 +10,8 @@ from actors.approval import runes as approvals
 from actors.approval.kind import KIND
 from actors.approval.lifecycle import LIFECYCLE, Answer, Phase, State
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
-from actors.calls import Conclude
 from actors.entity import Routing
+from actors.questions import Conclude
 from actors.tool.runes import Progress
 from runefold.testing.spec import Given
 from runelog.errors import Refused
@@ -20,7 +20,7 @@ from runelog.rune import Rune, kind_of
 
 ID = "apr_00112233445566aa"
 REQUESTED = (
-    Requested(approval_id=ID, call_id="call_1", tools_hash="t", reason="it writes", deadline=9),
+    Requested(approval_id=ID, asker="call_1", tools_hash="t", reason="it writes", deadline=9),
 )
 AWAITING = (*REQUESTED, Awaiting(approval_id=ID))
 APPROVED = (*AWAITING, Approved(approval_id=ID, approver="ada"))
@@ -74,17 +74,13 @@ def test_what_was_asked_and_answered_can_be_seen() -> None:
 
     assert asked == State(
         phase=Phase.AWAITING_HUMAN,
-        approval_id=ID,
-        call_id="call_1",
-        tools_hash="t",
-        reason="it writes",
-        deadline=9,
+        asked=Requested(
+            approval_id=ID, asker="call_1", tools_hash="t", reason="it writes", deadline=9
+        ),
     )
     assert rejected.approver == "ada"
     assert rejected.outcome == "not on a Friday"
-    assert rejected.deadline is None
     assert Given(LIFECYCLE, *PAST[Phase.ABORTED]).state.outcome == "lapsed"
-    assert Given(LIFECYCLE, *APPROVED).state.deadline is None
     assert Given(LIFECYCLE, *APPROVED).state.approver == "ada"
 
 
@@ -99,7 +95,7 @@ def test_an_approval_does_nothing_by_itself(phase: Phase) -> None:
 
 
 ASKED = approvals.Requested(
-    approval_id=ID, call_id="order_1", tools_hash="", reason="look", deadline=100, asker="order_1"
+    approval_id=ID, asker="order_1", tools_hash="", reason="look", deadline=100, observed=True
 )
 WAITS: tuple[Rune, ...] = (ASKED, approvals.Awaiting(approval_id=ID))
 

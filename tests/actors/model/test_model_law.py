@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from actors.budget import lifecycle as ledger
+from actors.budget import runes as budget
 from actors.budget.runes import Amounts, Settled
-from actors.common_commands import Cancel, Recover, TimeUp
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Actor, Moved, Routing
 from actors.model.kind import KIND
 from actors.model.lifecycle import (
     LIFECYCLE,
+    Begin,
     BreakOff,
     CallProvider,
     Command,
@@ -22,6 +25,7 @@ from actors.model.lifecycle import (
     Finish,
     Phase,
     State,
+    reservation,
 )
 from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
 from runefold.testing.spec import Given
@@ -45,7 +49,7 @@ USED = Amounts(tokens=120, cost=2)
 BY = 60_000
 BORN = Called(
     model_call_id=ID,
-    turn_id="turn_1",
+    caller="turn_1",
     agent_id="agt_1",
     model="scripted",
     round=0,
@@ -84,9 +88,10 @@ ENDS: tuple[Command, ...] = (
     Cancel("interrupt"),
     TimeUp(BY),
     Recover(),
+    Abandon("its actors kept crashing"),
 )
 """Each of these ends a call that is under way."""
-NEVER_TOO_LATE = TimeUp | Recover
+NEVER_TOO_LATE = TimeUp | Recover | Abandon
 
 
 def test_the_printed_table_is_the_one_drawn() -> None:
@@ -133,6 +138,59 @@ def test_every_end_is_settled_with_it_and_comes_once(command: Command) -> None:
         else:
             with pytest.raises(Refused, match=r"^model is "):
                 over.when(late)
+
+
+ACCOUNT = ledger.State(scopes=(ledger.Scope("agt_1", limits=budget.Limits(tokens=6_000)),))
+
+
+def test_a_call_begins_with_its_reservation() -> None:
+    """Both are one decision: a crash cannot tell them apart. It begins once."""
+    call = Given(LIFECYCLE)
+    begin = Begin(BORN, ACCOUNT)
+
+    assert call.when(begin) == [BORN, budget.Reserved(ID, "agt_1", RESERVED)]
+    with pytest.raises(Refused):
+        call.having(BORN).when(begin)
+
+
+def test_another_account_may_pay() -> None:
+    """A caller that is no agent's names the account that it spends from."""
+    call = replace(BORN, agent_id="", payer="session")
+    account = ledger.State(scopes=(ledger.Scope("session"),))
+    _, reserved = Given(LIFECYCLE).when(Begin(call, account))
+
+    assert reserved == budget.Reserved(ID, "session", RESERVED)
+
+
+def test_a_call_that_cannot_be_afforded_fails_as_it_begins() -> None:
+    """Nothing is set aside for it, and the provider is not asked."""
+    spent = replace(ACCOUNT.scopes[0], used=Amounts(tokens=1_500))
+    call = Given(LIFECYCLE)
+    born, exhausted, failed = runes = call.when(Begin(BORN, replace(ACCOUNT, scopes=(spent,))))
+
+    assert born == replace(BORN, reserved=Amounts())
+    assert exhausted == budget.Exhausted("agt_1", "tokens", 1_500, 6_000, ID)
+    assert isinstance(failed, Failed)
+    assert (failed.error_type, failed.retryable) == ("budget_exhausted", False)
+    assert call.having(born, failed).due == []
+    assert [KIND.route(State(), each).owner for each in runes[:2]] == [ID, "budget"]
+
+
+def test_a_call_that_cannot_be_made_fails_as_it_begins() -> None:
+    """What is missing goes before the budget: nothing is set aside, and no limit is named."""
+    born, failed = Given(LIFECYCLE).when(Begin(BORN, ledger.State(), "unknown_model", "none"))
+
+    assert born == replace(BORN, reserved=Amounts())
+    assert failed == Failed(ID, "unknown_model", "none", trigger="unknown_model")
+
+
+def test_what_may_be_used_is_what_is_sent_and_the_longest_answer() -> None:
+    """Without a price it costs something where cost is limited, and nothing where it is not."""
+    limited = ledger.State(scopes=(ledger.Scope("agt_1", limits=budget.Limits(cost=0)),))
+
+    assert reservation(10, 90, 7, ACCOUNT, "agt_1") == Amounts(tokens=100, cost=7)
+    assert reservation(10, 90, None, ACCOUNT, "agt_1") == Amounts(tokens=100)
+    assert reservation(10, 90, None, limited, "agt_1") == Amounts(tokens=100, cost=1)
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)

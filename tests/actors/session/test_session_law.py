@@ -282,7 +282,7 @@ def test_approvals_are_listed_while_they_wait() -> None:
     )
     asked = tuple(
         approvals.Requested(
-            approval_id=f"apr_{n}", call_id=f"call_{n}", tools_hash="", reason="why", deadline=n
+            approval_id=f"apr_{n}", asker=f"call_{n}", tools_hash="", reason="why", deadline=n
         )
         for n in (1, 2)
     )
@@ -298,7 +298,7 @@ def test_a_call_is_in_doubt_until_a_human_has_said_what_became_of_it() -> None:
     asked = tuple(
         approvals.Requested(
             approval_id=f"apr_{name}",
-            call_id=f"call_{name}",
+            asker=f"call_{name}",
             tools_hash="",
             reason="why",
             deadline=9,

@@ -98,7 +98,7 @@ def called(
         call_id=ID,
         tool_name="send_mail",
         arguments={"to": "ada"},
-        turn_id="turn_1",
+        caller="turn_1",
         agent_id=AGENT,
         rule=rule,
         at=NOW,
@@ -173,7 +173,7 @@ def question(approval_id: str, at: int) -> list[Rune]:
             asked(approval_id, at),
             approval.Requested(
                 approval_id=approval_id,
-                call_id=ID,
+                asker=ID,
                 tools_hash="t",
                 reason="",
                 deadline=at + PATIENCE,

@@ -8,12 +8,11 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
-from actors.common_commands import Cancel, Recover, TimeUp
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Moved
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
     LIFECYCLE,
-    Abandon,
     Answer,
     Finish,
     Phase,
@@ -293,6 +292,15 @@ def test_a_probe_settles_the_doubt() -> None:
     assert call.when(Finish(output=4))[1:] == [SETTLED]
 
 
+def test_a_probe_that_cannot_say_tells_why() -> None:
+    """What went wrong with it is in the result, for the model and for an operator."""
+    call = given_call(called("allow", "probe"), STARTED, DOUBTED)
+    result, _ = call.when(Probed(None, error="the probe failed: ValueError: down", now=LATER))
+
+    assert isinstance(result, Result)
+    assert result.error.endswith("its probe cannot say either: the probe failed: ValueError: down")
+
+
 def test_a_probe_speaks_of_one_run_only() -> None:
     """What it said of an earlier run cannot let a later one happen twice."""
     not_happened = Probed(attempt=0, happened=False, now=LATER)
@@ -313,9 +321,9 @@ def test_after_each_crash_the_probe_is_asked_about_the_run_that_is_in_doubt() ->
         assert call.due == [RunTool(ID, attempt)]
         call = call.after(Recover(now=LATER))
         assert call.due == [Probe(ID, attempt)]
-        done = call.when(Probed(attempt, happened=True, now=LATER, output=attempt))
+        done = call.when(Probed(happened=True, attempt=attempt, now=LATER, output=attempt))
         assert bare(done) == [Result(call_id=ID, status="success", output=attempt), SETTLED]
-        call = call.after(Probed(attempt, happened=False, now=LATER))
+        call = call.after(Probed(happened=False, attempt=attempt, now=LATER))
 
     assert call.due == [RunTool(ID, 3)]
     assert call.state.attempt == 3

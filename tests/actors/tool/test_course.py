@@ -9,11 +9,10 @@ import pytest
 
 from actors.approval import runes as approval
 from actors.budget.runes import Settled
-from actors.common_commands import Cancel, Recover, TimeUp
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
     LIFECYCLE,
-    Abandon,
     Begin,
     Command,
     Fail,

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget.runes import Reserved, Settled
-from actors.common_commands import Cancel, Recover, TimeUp
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
     LIFECYCLE,
-    Abandon,
     Answer,
     Begin,
     Command,
@@ -157,7 +156,12 @@ words: st.SearchStrategy[Command] = st.one_of(
     st.builds(deny, st.sampled_from(NAMES), st.just("ada"), st.just("no"), st.just(NOW)),
 )
 others: st.SearchStrategy[Command] = st.one_of(
-    st.builds(Probed, st.integers(0, 3), st.sampled_from([True, False, None]), st.just(NOW)),
+    st.builds(
+        Probed,
+        st.sampled_from([True, False, None]),
+        attempt=st.integers(0, 3),
+        now=st.just(NOW),
+    ),
     st.sampled_from([Go(now=NOW, budget=EMPTY), Begin(), Report(stream="stdout", chunk="…")]),
     st.sampled_from(
         [
@@ -283,7 +287,10 @@ def test_what_is_due_is_allowed(world: World) -> None:
         if isinstance(effect, RunTool):
             answers += [Finish(output=4), Fail(error="boom", attempt=effect.attempt)]
         else:
-            answers += [Probed(effect.attempt, happened, NOW) for happened in (True, False, None)]
+            answers += [
+                Probed(happened, attempt=effect.attempt, now=NOW)
+                for happened in (True, False, None)
+            ]
 
     for each in answers:
         assert LIFECYCLE.decide(world.state, each)

@@ -12,7 +12,8 @@ import pytest
 from actors.budget.runes import Amounts
 from actors.model.runes import AskedCall, Completed
 from actors.tool.context import Call
-from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, Probed, in_words
+from actors.tool.lifecycle import Probed
+from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, in_words
 from actors.tool.runes import Called, Result, Rule
 from actors.tool.schema import MAX_DEPTH, check_json
 from actors.tool.spec import (
@@ -116,10 +117,10 @@ def probing(probe: Callable[..., Any]) -> Probed:
 
 def test_a_probe_says_whether_it_happened() -> None:
     """It is given the call id and the arguments; a result is made an outcome, None is a no."""
-    happened = Probed("happened", Outcome("success", ["call_1", {"a": 1}]))
+    happened = Probed(happened=True, output=["call_1", {"a": 1}])
 
     assert probing(lambda key, arguments: Happened((key, arguments))) == happened
-    assert probing(lambda _key, _arguments: None) == Probed("not_happened")
+    assert probing(lambda _key, _arguments: None) == Probed(happened=False)
 
 
 def test_a_probe_that_fails_leaves_the_doubt() -> None:
@@ -131,11 +132,11 @@ def test_a_probe_that_fails_leaves_the_doubt() -> None:
     told = [probing(probe) for probe in (leave, lambda _k, _a: False, lambda _k, _a: 1 / 0)]
     unstorable = probing(lambda _k, _a: Happened(object()))
 
-    assert [one.verdict for one in told] == ["unknown"] * 3
+    assert [one.happened for one in told] == [None] * 3
     assert "SystemExit: 3" in told[0].error
     assert "must return Happened" in told[1].error
-    assert unstorable.verdict == "unknown"
-    assert asked(ToolSpec(name="t"), Call(call_id="c")).verdict == "unknown"
+    assert unstorable.happened is None
+    assert asked(ToolSpec(name="t"), Call(call_id="c")).happened is None
 
 
 def nested(depth: int) -> list[Any]:
@@ -170,7 +171,7 @@ def test_what_is_within_bounds_can_be_stored() -> None:
             call_id="c",
             tool_name="t",
             arguments=arguments,
-            turn_id="turn_1",
+            caller="turn_1",
             agent_id="agt_1",
             rule=Rule(verdict="allow"),
             at=0,

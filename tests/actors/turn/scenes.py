@@ -84,7 +84,7 @@ def called(round_: int = 0, attempt: int = 0, turn_by: int | None = None) -> mod
     """Return the birth of a model call."""
     return model.Called(
         model_call_id=f"{TURN}-r{round_}-a{attempt}",
-        turn_id=TURN,
+        caller=TURN,
         agent_id=AGENT,
         model="scripted",
         round=round_,
@@ -149,7 +149,7 @@ def plan(call_id: str, *, hold: bool = False, verdict: tool.Ruling = "allow") ->
         call_id=call_id,
         tool_name="add",
         arguments={},
-        turn_id=TURN,
+        caller=TURN,
         agent_id=AGENT,
         rule=tool.Rule(verdict=verdict),
         at=0,

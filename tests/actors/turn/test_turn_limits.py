@@ -120,6 +120,7 @@ def test_time_that_is_up_ends_a_turn_before_it_begins_anything_new() -> None:
         assert KIND.deadline(turn.state) == BY
         assert turn.when(TimeUp(BY - 1)) == []
         assert turn.when(TimeUp(BY)) == [late]
+        assert turn.when(TimeUp(BY, "so far")) == [replace(late, partial_output="so far")]
 
 
 def test_what_was_cancelled_because_time_is_up_ends_in_a_time_out() -> None:

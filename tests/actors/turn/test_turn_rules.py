@@ -12,6 +12,7 @@ from actors.children import EnsureChild
 from actors.common_commands import TimeUp
 from actors.entity import Actor, Routing
 from actors.model import runes as model
+from actors.turn.delegation import GoOn, HoldUp
 from actors.turn.kind import KIND
 from actors.turn.lifecycle import (
     LIFECYCLE,
@@ -20,8 +21,6 @@ from actors.turn.lifecycle import (
     CloseRound,
     Complete,
     Fail,
-    GoOn,
-    HoldUp,
     Interrupt,
     Phase,
     ReceiveCalls,
@@ -173,7 +172,7 @@ def test_calls_that_were_taken_are_not_taken_again() -> None:
         (plan("a"),),
         (plan("b"), plan("a")),
         (plan("a"), plan("b"), plan("c")),
-        (plan("a"), replace(plan("b"), turn_id="turn_2")),
+        (plan("a"), replace(plan("b"), caller="turn_2")),
         (plan("a"), replace(plan("b"), agent_id="agt_2")),
     ],
 )

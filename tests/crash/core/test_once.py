@@ -11,7 +11,7 @@ from tests.crash.core.apps import app
 from tests.scenarios.plays import NAME
 
 DEATHS: Final = [
-    ("held", "turn_1 Stop", "actor-before-message"),
+    ("held", "turn_1 Cancel", "actor-before-message"),
     ("progress", "tool#1 Report", "actor-before-message"),
 ]
 """A turn that dies of being told to stop, though it is told nothing more before the pause is over;

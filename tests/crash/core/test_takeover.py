@@ -73,7 +73,7 @@ def test_a_session_closes_though_a_turn_dies_of_being_told_to_stop() -> None:
     """On threads and on disk: its successor hears of it again, and nobody has to ask for more."""
     closed = app("closed")
     report = sweep(closed, SweepOptions(jobs=1, sample=1))
-    point = at(report, f"{plays.NAME} turn_2 Stop", "actor-after-message")
+    point = at(report, f"{plays.NAME} turn_2 Cancel", "actor-after-message")
     again = sweep(closed, SweepOptions(jobs=1, point=point))
 
     assert again.ok, "\n".join(again.lines())

@@ -221,7 +221,7 @@ def _begun(talk: str) -> list[Change]:
         call_id=call,
         tool_name="pay",
         arguments={},
-        turn_id="turn_1",
+        caller="turn_1",
         agent_id=agent,
         rule=Rule("allow"),
         at=0,

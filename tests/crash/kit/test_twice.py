@@ -36,7 +36,7 @@ def found(
         call_id="call_1",
         tool_name="pay",
         arguments={},
-        turn_id="turn_1",
+        caller="turn_1",
         agent_id="agt_1",
         rule=ruled,
         at=0,
