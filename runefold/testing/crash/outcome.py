@@ -27,7 +27,7 @@ from runelog.rune import State as Standing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actors.kind import Kind, Kinds
+    from actors.kind import Kinds
     from actors.session.lifecycle import State
     from actors.session.members import Member
     from runelog.log import Log
@@ -132,7 +132,7 @@ class LogOutcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(log: Log, kinds: Kinds = KINDS) -> LogOutcome:
-    """Return what a log came to. Everything must be at rest and on disk."""
+    """Return what a log of these kinds came to. Everything must be at rest and on disk."""
     talks: dict[str, tuple[int, Talk]] = {}
     problems: list[str] = []
     runes = 0
@@ -141,19 +141,16 @@ def outcome_of(log: Log, kinds: Kinds = KINDS) -> LogOutcome:
         runes += len(envelopes)
         found = violations(envelopes, at_rest=True, kinds=kinds)
         problems += [nameless(f"{p.invariant} at {p.where}: {p.message}") for p in found]
-        begun = envelopes[0].position if envelopes else 0
-        talks[name] = (begun, _talk(log, name, envelopes, kinds))
+        if name != SYSTEM:
+            begun = envelopes[0].position if envelopes else 0
+            talks[name] = (begun, _talk(log, name, envelopes))
     in_order = sorted(talks.items(), key=lambda each: each[1][0])
     return LogOutcome({name: talk for name, (_, talk) in in_order}, problems, runes)
 
 
 def conversations(log: Log) -> list[str]:
-    """Name the conversations that can be read."""
-    return [
-        each.id
-        for each in log.conversations()
-        if each.id != SYSTEM and each.state is not Standing.ERASED
-    ]
+    """Return the ids of the conversations that can be read, the system's own among them."""
+    return [each.id for each in log.conversations() if each.state is not Standing.ERASED]
 
 
 def folded(log: Log, conversation: str) -> State:

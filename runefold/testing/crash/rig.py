@@ -13,7 +13,7 @@ from actors.scheduling.threads import ThreadScheduler
 from actors.session import lifecycle as ask
 from actors.session.actor import Await, Ended, Send
 from actors.shell.shell import Shell
-from runefold.open_hook import known_kinds
+from runefold import open_hook
 from runefold.runtime import Runtime
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import ActorKilled, Faults
@@ -199,7 +199,7 @@ class DiskRig:
 
     def __call__(self, kind: type[Runtime], directory: Path, options: dict[str, Any]) -> Runtime:
         """Open a runtime as the app asked for it."""
-        log = DiskLog.open(directory, known_kinds(options.get("kinds", ())).codec)
+        log = DiskLog.open(directory, open_hook.known_kinds(options.get("kinds", ())).codec)
         assert isinstance(log, DiskLog)
         log.watch = self._watch
         try:
