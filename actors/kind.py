@@ -108,13 +108,22 @@ def _on_error(phase: StrEnum) -> str:
 _ID = re.compile(r"\b([a-z]+)_[0-9a-f]{16}\b")
 
 
+def nameless(text: str) -> str:
+    """Return a text with only the prefixes of the ids in it.
+
+    >>> nameless("call_0123456789abcdef is done")
+    'call is done'
+    """
+    return _ID.sub(r"\1", text)
+
+
 def without_ids(value: object) -> str:
     """Return a value as JSON with only the prefixes of the ids in it: those of each run are new.
 
     >>> without_ids({"to": "agt_0123456789abcdef"})
     '{"to":"agt"}'
     """
-    return _ID.sub(r"\1", msgspec.json.encode(value, order="deterministic").decode())
+    return nameless(msgspec.json.encode(value, order="deterministic").decode())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,6 +156,9 @@ class Kind:
     """What the ids of its entities begin with, before an underscore."""
     runes: tuple[type[Rune], ...]
     """Those that it owns, in the order in which documents list them."""
+    label: str = ""
+    """The field of its birth that says what it is, such as a tool's name: reports number entities
+    by it, since ids differ from run to run. Without one, by the kind's name."""
     conversation: str = ""
     """Of a root: the reserved conversation that begins with it; empty for all others."""
     single: bool = False

@@ -41,6 +41,7 @@ KIND: Final = Kind(
     internal=law.INTERNAL,
     external=law.EXTERNAL,
     prefix="agt",
+    label="role",
     parents=("session",),
     in_table=False,  # the session's law knows it
     runes=(runes.Spawning, runes.Ready, runes.Failed, runes.Terminated, runes.Equipped),

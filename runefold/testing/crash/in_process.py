@@ -111,7 +111,7 @@ class InProcess(Ports[InProcessLog, InstrumentedManual]):
         self.log.directory = directory
         self.kinds = open_hook.known_kinds(options.get("kinds", ()))
         self.log.learn(options.get("kinds", ()))
-        self.watch.opened(self.log)
+        self.watch.opened(self.log, self.kinds)
         ports = self.ports()
         self.log.scheduler = self.scheduler
         self.scheduler.watch = self.watch
