@@ -190,6 +190,7 @@ def _entities(
             # What counts for all of a conversation counts what is unknown too.
             shared = kind.single and not kind.is_root and taint.is_doubtful
             sure = not shared and taint.is_sure(entity) and taint.is_sure(turn)
+            sure = sure or kind.is_root
             found.setdefault(kind.name, []).append(Came(without_ids(outcome), message, sure))
     return {name: sorted(several) for name, several in sorted(found.items())}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.approval import runes as approvals
 from actors.session import runes as sessions
 from actors.tool import runes as tools
 from actors.turn import runes as turns
@@ -41,6 +42,10 @@ class Taint:
         """Entities of whatever kind that heard of something unknown, or of one that did."""
         self.adrift = False
         """Whether a turn that was shaken decided who speaks from then on."""
+        self._begun: set[str] = set()
+        """Calls that were started."""
+        self._questions: set[str] = set()
+        """Approvals that ask what became of a call: no undisturbed run has them."""
         self._turn_of: dict[str, str] = {}
         self._agent_of: dict[str, str] = {}
         self._agents: set[str] = set()
@@ -52,7 +57,7 @@ class Taint:
 
     def is_sure(self, entity: str) -> bool:
         """Return True if nothing that is unknown led to what an entity came to."""
-        return entity not in self.shaken and entity not in self.touched
+        return not any(entity in each for each in (self.shaken, self.touched, self._questions))
 
     def take(self, envelope: Envelope) -> None:
         """Take in a rune."""
@@ -66,6 +71,10 @@ class Taint:
                 if not self.is_sure(turn):
                     self.late.add(call)
                     self.touched.add(call)
+            case tools.Started(call_id=call):
+                self._begun.add(call)
+            case approvals.Requested(call_id=call) if call in self._begun:
+                self._questions.add(envelope.owner)
             case tools.Result(call_id=call, status=status):
                 asked = {turn for turn, caller in self.callers.items() if caller == call}
                 if status == "unknown" or asked & self.shaken:

@@ -81,3 +81,5 @@ def check_errands(runtime: Runtime, effects: Effects) -> None:
 
 ORDERS: Final = CrashApp(build_desk, order_two, check_orders, "orders")
 ERRANDS: Final = CrashApp(build_errands, send_two, check_errands, "errands")
+APPS: Final = {app.name: app for app in (ORDERS, ERRANDS)}
+"""By name."""
