@@ -156,6 +156,8 @@ class Kind:
     """What the ids of its entities begin with, before an underscore."""
     runes: tuple[type[Rune], ...]
     """Those that it owns, in the order in which documents list them."""
+    retired: tuple[type[Rune], ...] = ()
+    """Those that earlier versions wrote: they are read and folded for ever, and not written."""
     label: str = ""
     """The field of its birth that says what it is, such as a tool's name: reports number entities
     by it, since ids differ from run to run. Without one, by the kind's name."""
@@ -233,7 +235,7 @@ class Kind:
         for row in self.lifecycle.table.values():
             for rune, target in row.items():
                 found.setdefault(rune, set()).update(targets(target))
-        own = {*self.runes}
+        own = {*self.runes, *self.retired}
         return frozenset(rune for rune, to in found.items() if rune in own and to <= terminal)
 
     @property
@@ -343,8 +345,9 @@ class Kinds:
         self.runes: Final = tuple(rune for kind in self.all for rune in kind.runes)
         self.commands: Final = Commands(self.all)
         """What users may ask of them."""
-        self.codec: Final = Codec(self.runes)
-        """Reads and writes all their runes."""
+        self.retired: Final = tuple(rune for kind in self.all for rune in kind.retired)
+        self.codec: Final = Codec((*self.runes, *self.retired))
+        """Reads all their runes, and writes them."""
         self.progress: Final = frozenset(rune for kind in self.all for rune in kind.progress)
         self.endings: Final = frozenset(rune for kind in self.all for rune in kind.endings)
         self.sealing: Final = frozenset(rune for kind in self.all for rune in kind.sealed_by)
@@ -401,14 +404,14 @@ class Kinds:
         taken = {*reserved}
         for kind in self.all:
             taken |= {kind.name, kind.prefix, *kind.streams}
-            taken |= {kind_of(rune).partition(".")[0] for rune in kind.runes}
+            taken |= _families(kind)
         found = list(self.all)
         for kind in kinds:
             if not isinstance(kind, Kind):
                 msg = f"kinds=[...] takes values of Kind, not a {type(kind).__name__}"
                 raise Refused(msg)
             names = {kind.name, kind.prefix, *kind.streams}
-            names |= {kind_of(rune).partition(".")[0] for rune in kind.runes}
+            names |= _families(kind)
             for name in sorted(names):
                 _check(kind, name, taken)
             taken |= names
@@ -419,6 +422,10 @@ class Kinds:
                 msg = f"{kind.name} is born by {', '.join(sorted(missing))}: there is no such kind"
                 raise Refused(msg)
         return Kinds(found)
+
+
+def _families(kind: Kind) -> set[str]:
+    return {kind_of(rune).partition(".")[0] for rune in (*kind.runes, *kind.retired)}
 
 
 def _check(kind: Kind, name: str, taken: set[str]) -> None:

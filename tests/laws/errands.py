@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from actors import children
+from actors.budget import runes as budgets
+from actors.catalogue import KINDS
 from actors.errors import Dead, Unanswered
+from actors.scheduling.clock import SECOND
+from actors.system import runes as system
 from actors.tool.adapters.function import tool
 from runefold.machines import (
     Abandon,
@@ -27,7 +32,8 @@ from runefold.machines import (
     tools,
 )
 from runefold.testing.stage import PowerCut, Stage
-from runelog.rune import SYSTEM
+from runelog.memory import MemoryLog
+from runelog.rune import SYSTEM, Change
 
 if TYPE_CHECKING:
     from runefold.runtime import Runtime
@@ -48,6 +54,10 @@ class Done(Moved, frozen=True, tag="errand.done"):
     result: str
 
 
+class Lost(Moved, frozen=True, tag="errand.lost"):
+    """It never came back. Earlier versions wrote this; now `Done` says it."""
+
+
 class Phase(StrEnum):
     """What an errand can be."""
 
@@ -55,7 +65,10 @@ class Phase(StrEnum):
     BACK = "back"
 
 
-TABLE: Final[Table[Phase]] = {Phase.OUT: {Done: Phase.BACK}, Phase.BACK: {}}
+TABLE: Final[Table[Phase]] = {
+    Phase.OUT: {Done: Phase.BACK, Lost: Phase.BACK},
+    Phase.BACK: {},
+}
 
 
 class State(msgspec.Struct, frozen=True):
@@ -98,6 +111,8 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, what=what)
         case tools.Result(status=status):
             return replace(state, result=status)
+        case Lost():
+            return replace(state, result="lost")
         case _:
             return state
 
@@ -115,6 +130,8 @@ ERRAND: Final = Kind(
     ),
     prefix=NAME,
     runes=(Begun, Done),
+    retired=(Lost,),
+    external=frozenset({CallTool}),
     internal=frozenset({Settle}),
     actor=Machine,
     commands=(Send,),
@@ -153,3 +170,21 @@ def errands(*, cut_at: int | None = None, goes_on: bool = True) -> FragileLog:
         stage.reopen()
     stage.log.flush()
     return stage.log
+
+
+def errands_of_old() -> MemoryLog:
+    """Return a log as an earlier version wrote it, with a rune that is retired since."""
+    log = MemoryLog(KINDS.plus([ERRAND]).codec, lambda: 1_700_000_000 * SECOND)
+    opened = [system.Opened(SYSTEM), budgets.Opened(scope="system")]
+    started = children.Started("errand_old", NAME, "cancel")
+    ended = children.Ended("errand_old", "done")
+    log.append(
+        SYSTEM,
+        [
+            Change("system", 0, [opened[0], started]),
+            Change("budget", 0, [opened[1]]),
+            Change("errand_old", 0, [Begun("bread")]),
+        ],
+    )
+    log.append(SYSTEM, [Change("errand_old", 1, [Lost()]), Change("system", 2, [ended])])
+    return log
