@@ -1,11 +1,12 @@
-"""The order of `examples/order_desk`, played on one thread: time-outs, humans and stops.
+"""The order of `examples/order_desk`, played on one thread: time-outs, humans, a policy.
 
-Its law is enforced by the machinery, it asks a human, stops a call and is judged by a policy.
+Its law is enforced by the machinery, it asks a human, and a policy of the app judges its calls.
 """
 
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from typing import TYPE_CHECKING, Final, Literal
 
 from order import ORDER, Place, Withdraw
@@ -72,22 +73,27 @@ def orders(*, cut_at: int | None = None, by_hand: bool = False, goes_on: bool = 
     With `by_hand` a function of the app's judges each call. Unless it `goes_on`, what was cut off
     stays so.
     """
+    with tempfile.TemporaryDirectory() as views:
+        stage = _opened(views, by_hand=by_hand)
+        stage.log.cut_at, stage.log.cut_after = cut_at, True
+        for again in (False, True):
+            with contextlib.suppress(PowerCut, Dead, Unanswered):
+                place(stage.runtime)
+                stage.run()
+                if not stage.log.is_cut:
+                    stage.advance(HOUR + 1)
+            if not stage.log.is_cut:
+                break
+            if not goes_on:
+                stage.log.mend()
+                break
+            assert not again, "it is cut off once"
+            stage.reopen()
+        stage.log.flush()
+        return stage.log
+
+
+def _opened(views: str, *, by_hand: bool) -> Stage:
     policy = Policy(function=_judged) if by_hand else Policy(mode="full_access")
     model = Scripted(["Hi."])
-    stage = Stage(kinds=[ORDER], tools=[pay], policy=policy, providers={"demo": model})
-    stage.log.cut_at, stage.log.cut_after = cut_at, True
-    for again in (False, True):
-        with contextlib.suppress(PowerCut, Dead, Unanswered):
-            place(stage.runtime)
-            stage.run()
-            if not stage.log.is_cut:
-                stage.advance(HOUR + 1)
-        if not stage.log.is_cut:
-            break
-        if not goes_on:
-            stage.log.mend()
-            break
-        assert not again, "it is cut off once"
-        stage.reopen()
-    stage.log.flush()
-    return stage.log
+    return Stage(kinds=[ORDER], tools=[pay], policy=policy, providers={"demo": model}, views=views)

@@ -1,4 +1,4 @@
-"""Rules about what the machinery does for machines of apps: humans, stops, policies, deadlines."""
+"""Rules about what the machinery does for machines of apps: humans, policies, deadlines."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from order import ORDER
-from order_runes import Cancelled, Unwanted
+from order_runes import Cancelled
 
 from actors.approval.runes import Approved, Executed
-from actors.tool.runes import ApprovalRequested, Result
+from actors.tool.runes import ApprovalRequested
 from runelog.lifecycle import fold
 from tests.laws.logs import streams_of
 from tests.laws.orders import DESK, orders
@@ -62,11 +62,3 @@ def test_a_policy_of_the_app_judges_the_calls_of_a_machine() -> None:
     found = [type(each.payload) for each in orders(by_hand=True).read(DESK)]
 
     assert found.count(ApprovalRequested) == 3
-
-
-def test_a_call_that_is_not_wanted_any_more_is_stopped() -> None:
-    """Withdrawn while its payment waits, an order has the call stopped, then it is cancelled."""
-    log = orders(by_hand=True)
-    found = [type(each.payload) for each in log.stream(DESK, "order_cheap")]
-
-    assert found.index(Unwanted) < found.index(Result) < found.index(Cancelled)

@@ -99,8 +99,6 @@ class Talk(msgspec.Struct, frozen=True):
     """Messages whose turns know of something unknown, or follow from one that does."""
     adrift: bool = False
     """Whether one of those decided who speaks from then on."""
-    entities: dict[str, list[str]] = {}
-    """By the name of an app's kind: what became of its entities, as the kind's `outcome` says."""
 
 
 class Came(msgspec.Struct, frozen=True, order=True):
@@ -204,7 +202,6 @@ def _talk(log: Log, name: str, envelopes: list[Envelope], taint: Taint, names: _
     ends = _ends(envelopes, names)
     histories = [(each, History.read(log, name, each.agent_id, len(envelopes))) for each in people]
     shown = [_shown(each.role, each.agent_id, history, taint, names) for each, history in histories]
-    own = _entities(envelopes, kinds)
     results = {rune.call_id: rune.status for rune in payloads if isinstance(rune, tools.Result)}
     return Talk(
         messages=[
@@ -221,16 +218,15 @@ def _talk(log: Log, name: str, envelopes: list[Envelope], taint: Taint, names: _
         told_doubts=sum(
             message.status == "unknown" for _, history in histories for message in history.messages
         )
-        # A machine of the app's is told by the result itself: it observes it.
+        # A caller that is no turn, such as a machine of an app, is told by the result: it folds it.
         + sum(
             isinstance(rune, tools.Called)
-            and rune.turn_id in own
+            and rune.turn_id not in taint.messages
             and results.get(rune.call_id) == "unknown"
             for rune in payloads
         ),
         shaken=[names.of(taint.messages[turn]) for turn in sorted(taint.shaken)],
         adrift=taint.adrift,
-        entities=_outcomes(log, name, own),
     )
 
 

@@ -122,8 +122,8 @@ OUTCOME_MUTANTS: Final = {
     "errand replayed as another one": OutcomeMutant(
         ERRAND, ERRAND.births[0], partial(replace, what="a walk"), "errands"
     ),
-    "order replayed without its receipt": OutcomeMutant(
-        ORDER, Paid, partial(replace, receipt=""), "orders"
+    "order replayed without its item": OutcomeMutant(
+        ORDER, Paid, partial(replace, item=""), "orders"
     ),
 }
 """By what is wrong."""

@@ -151,8 +151,8 @@ def test_every_kind_is_compared_by_being_listed() -> None:
     found = outcome_of(log, KINDS.plus([ERRAND])).entities
 
     assert [each.outcome for each in found[SYSTEM]["errand"]] == [
-        '{"phase":"back","result":"success","what":"bread"}',
-        '{"phase":"back","result":"success","what":"milk"}',
+        '{"phase":"back","what":"bread","result":"success"}',
+        '{"phase":"back","what":"milk","result":"success"}',
     ]
     assert {*found[SYSTEM]} == {"budget", "errand", "system", "tool"}
 
