@@ -18,10 +18,14 @@ def summary(state: State) -> str:
 
 
 def outcome(state: State) -> dict[str, Any]:
-    """Return what was asked, and what a human said to it."""
+    """Return what was asked, and what a human said to it.
+
+    A rejection is final when it is given: that its asker has noted it may be lost with a kill.
+    """
+    rejected = state.phase is law.Phase.REJECTED
     return {
         "reason": state.reason,
-        "phase": state.phase.value,
+        "phase": (law.Phase.ABORTED if rejected else state.phase).value,
         "approver": state.approver,
         "outcome": state.outcome,
     }
