@@ -27,6 +27,7 @@ from runefold.testing.simulation.simulation import Simulation
 from runefold.testing.stage import PowerCut, Stage
 from runelog.lifecycle import state_hash
 from runelog.rune import State as Standing
+from tests.laws import purchases
 from tests.laws.errands import ERRAND, errands, errands_of_old
 from tests.laws.orders import orders
 from tests.scenarios.plays import ALL
@@ -47,7 +48,7 @@ SEEDS: Final = range(50)
 """These reach most of what there is; scenarios reach the rest."""
 CUT: Final = {"charges by key": 9, "charges": 9, "budget": 20, "expert": 15, "handed over": 12}
 """Scenarios that are also cut off, at these appends, and played again."""
-PLAYED: Final = KINDS.plus([ERRAND, ORDER])
+PLAYED: Final = KINDS.plus([ERRAND, ORDER, *purchases.KINDS])
 """The kinds in those logs: ours, and two of apps: outside of sessions, and in one."""
 STORED: Final = (*PLAYED.runes, *PLAYED.retired)
 """All runes that may be in a log."""
@@ -151,6 +152,10 @@ def _logs() -> Iterator[Log]:
     yield errands()
     yield errands(cut_at=3)
     yield errands(cut_at=1, goes_on=False)
+    for act in (purchases.nothing, purchases.give_back):
+        for cut_at in (None, 9):
+            yield purchases.story(cut_at, after=True, act=act).log
+    yield purchases.elsewhere().log
     yield errands_of_old()
     yield orders()
     yield orders(by_hand=True)
