@@ -25,6 +25,7 @@ from tests.formats.golden import (
     golden_of,
     golden_runes,
 )
+from tests.laws import purchases
 from tests.laws.errands import errands, errands_of_old
 from tests.laws.logs import held_up, staged, without_a_model
 from tests.laws.samples import samples
@@ -52,6 +53,7 @@ MADE_BY: Final[Mapping[str, Callable[[], Log]]] = {
     "held_up": held_up,
     "without_a_model": without_a_model,
     "errands": lambda: errands(cut_at=3),
+    "purchases": lambda: purchases.story(9, after=True, act=purchases.give_back).log,
     "errands_of_old": errands_of_old,
     "seed_4": lambda: _seed(4),
     "seed_21": lambda: _seed(21),
