@@ -118,13 +118,22 @@ def _on_error(phase: StrEnum) -> str:
 _ID = re.compile(r"\b([a-z]+)_[0-9a-f]{16}\b")
 
 
+def nameless(text: str) -> str:
+    """Return a text with only the prefixes of the ids in it.
+
+    >>> nameless("call_0123456789abcdef is done")
+    'call is done'
+    """
+    return _ID.sub(r"\1", text)
+
+
 def without_ids(value: object) -> str:
     """Return a value as JSON with only the prefixes of the ids in it: those of each run are new.
 
     >>> without_ids({"to": "agt_0123456789abcdef"})
     '{"to":"agt"}'
     """
-    return _ID.sub(r"\1", msgspec.json.encode(value, order="deterministic").decode())
+    return nameless(msgspec.json.encode(value, order="deterministic").decode())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,6 +146,11 @@ class Kind:
     lifecycle: Lifecycle[Any, Any, Any, Any]
     runes: tuple[type[Rune], ...]
     """Those that it owns, in the order in which documents list them."""
+    retired: tuple[type[Rune], ...] = ()
+    """Those that earlier versions wrote: they are read and folded for ever, and not written."""
+    label: str = ""
+    """The field of its birth that says what it is, such as a tool's name: reports number entities
+    by it, since ids differ from run to run. Without one, by the kind's name."""
     births: tuple[type[Rune], ...] = ()
     """The runes that begin such an entity; its parent appends them. The first of `runes` if none
     is given."""
@@ -251,7 +265,7 @@ class Kind:
         for row in self.lifecycle.table.values():
             for rune, target in row.items():
                 found.setdefault(rune, set()).update(targets(target))
-        own = {*self.runes}
+        own = {*self.runes, *self.retired}
         return frozenset(rune for rune, to in found.items() if rune in own and to <= terminal)
 
     @property
@@ -350,8 +364,9 @@ class Kinds:
         self.runes: Final = tuple(rune for kind in self.all for rune in kind.runes)
         self.commands: Final = Commands(self.all)
         """What users may ask of them."""
-        self.codec: Final = Codec(self.runes)
-        """Reads and writes all their runes."""
+        self.retired: Final = tuple(rune for kind in self.all for rune in kind.retired)
+        self.codec: Final = Codec((*self.runes, *self.retired))
+        """Reads all their runes, and writes them."""
         self.progress: Final = frozenset(rune for kind in self.all for rune in kind.progress)
         self.endings: Final = frozenset(rune for kind in self.all for rune in kind.endings)
         self.sealing: Final = frozenset(rune for kind in self.all for rune in kind.sealed_by)
@@ -408,14 +423,14 @@ class Kinds:
         taken = {*reserved}
         for kind in self.all:
             taken |= {kind.name, kind.prefix, *kind.streams}
-            taken |= {kind_of(rune).partition(".")[0] for rune in kind.runes}
+            taken |= _families(kind)
         found = list(self.all)
         for kind in kinds:
             if not isinstance(kind, Kind):
                 msg = f"kinds=[...] takes values of Kind, not a {type(kind).__name__}"
                 raise Refused(msg)
             names = {kind.name, kind.prefix, *kind.streams}
-            names |= {kind_of(rune).partition(".")[0] for rune in kind.runes}
+            names |= _families(kind)
             for name in sorted(names):
                 _check(kind, name, taken)
             taken |= names
@@ -426,6 +441,10 @@ class Kinds:
                 msg = f"{kind.name} is born by {', '.join(sorted(missing))}: there is no such kind"
                 raise Refused(msg)
         return Kinds(found)
+
+
+def _families(kind: Kind) -> set[str]:
+    return {kind_of(rune).partition(".")[0] for rune in (*kind.runes, *kind.retired)}
 
 
 def _check(kind: Kind, name: str, taken: set[str]) -> None:

@@ -85,14 +85,22 @@ class Machine(Judging):
         """Begin before anything is asked."""
         super().__init__(ctx, me)
         self._questions: set[str] = set()
-        """Approvals that were asked for and may still wait for an answer."""
+        """Approvals that were asked for and are not concluded."""
         self._ends: dict[str, End] = {}
         """How model calls ended of which the law was not told yet."""
 
     def on_start(self) -> None:
-        """Take over, with the questions that wait for an answer."""
+        """Take over, with the questions that are not concluded, answered ones among them."""
         super().on_start()
-        self._questions = {*self.ctx.pending(self.me)}
+        if self.replayed:
+            for envelope in self.ctx.log.stream(self.ctx.conversation, self.me):
+                match envelope.payload:
+                    case approvals.Requested(approval_id):
+                        self._questions.add(approval_id)
+                    case approvals.Executed(approval_id) | approvals.Aborted(approval_id):
+                        self._questions.discard(approval_id)
+                    case _:
+                        pass
 
     @property
     def payer(self) -> str:

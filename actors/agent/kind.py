@@ -40,6 +40,7 @@ KIND: Final = Kind(
     context=law.context,
     internal=law.INTERNAL,
     prefix="agt",
+    label="role",
     parents=("session",),
     in_table=False,  # the session's law knows it
     runes=(runes.Spawning, runes.Ready, runes.Failed, runes.Terminated, runes.Equipped),

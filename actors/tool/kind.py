@@ -49,6 +49,7 @@ KIND: Final = Kind(
     pieces=frozenset({runes.Progress}),
     context=law.context,
     prefix="call",
+    label="tool_name",
     parents=("turn",),
     runes=(
         runes.Called,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from actors.catalogue import KINDS
 from runefold.testing.simulation.drawing import draw
 from runefold.testing.simulation.simulation import Simulation
 from runelog.rune import kind_of
 from runelog.transfer.export_import import export
 from tests.formats.golden import (
+    KEPT_RUNES,
     LOGS,
     RUNES,
     account_of,
@@ -26,7 +26,7 @@ from tests.formats.golden import (
     golden_runes,
 )
 from tests.laws import purchases
-from tests.laws.errands import errands
+from tests.laws.errands import errands, errands_of_old
 from tests.laws.logs import held_up, staged, without_a_model
 from tests.laws.samples import samples
 from tests.scenarios.plays import ALL
@@ -54,6 +54,7 @@ MADE_BY: Final[Mapping[str, Callable[[], Log]]] = {
     "without_a_model": without_a_model,
     "errands": lambda: errands(cut_at=3),
     "purchases": lambda: purchases.story(9, after=True, act=purchases.give_back).log,
+    "errands_of_old": errands_of_old,
     "seed_4": lambda: _seed(4),
     "seed_21": lambda: _seed(21),
     "seed_39": lambda: _seed(39),
@@ -65,10 +66,10 @@ def make(*, anew: bool) -> None:
     """Write down what is missing, or everything."""
     kept = [] if anew else golden_runes()
     known = {(each.kind, each.stored) for each in kept}
-    for cls in KINDS.runes:
+    for cls in KEPT_RUNES:
         made = [golden_of(rune) for rune in samples(cls)]
         kept += [each for each in made if (each.kind, each.stored) not in known]
-    order = {kind_of(cls): number for number, cls in enumerate(KINDS.runes)}
+    order = {kind_of(cls): number for number, cls in enumerate(KEPT_RUNES)}
     kept.sort(key=lambda each: order.get(each.kind, len(order)))
     RUNES.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in kept))
     LOGS.mkdir(exist_ok=True)

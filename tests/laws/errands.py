@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from actors import children
+from actors.budget import runes as budgets
+from actors.catalogue import KINDS
 from actors.errors import Dead, Unanswered
 from actors.model.providers.scripted import Scripted
 from actors.model.providers.scripted import call as ask_for
+from actors.system import runes as system
 from actors.tool.adapters.function import tool
+from actors.units import SECOND
 from runefold.machines import (
     Abandon,
     Answered,
@@ -35,7 +40,8 @@ from runefold.machines import (
     tools,
 )
 from runefold.testing.stage import PowerCut, Stage
-from runelog.rune import SYSTEM
+from runelog.memory import MemoryLog
+from runelog.rune import SYSTEM, Change
 
 if TYPE_CHECKING:
     from actors.model.provider import Request
@@ -82,6 +88,10 @@ class Done(Moved, frozen=True, tag="errand.done"):
     result: str
 
 
+class Lost(Moved, frozen=True, tag="errand.lost"):
+    """It never came back. Earlier versions wrote this; now `Done` says it."""
+
+
 class Phase(StrEnum):
     """What an errand can be."""
 
@@ -95,6 +105,7 @@ TABLE: Final[Table[Phase]] = {
         Missed: Phase.OUT,
         Recalled: Phase.OUT,
         Done: Phase.BACK,
+        Lost: Phase.BACK,
     },
     Phase.BACK: {},
 }
@@ -164,6 +175,8 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, recalled=reason)
         case tools.Result(status=status):
             return replace(state, result=status)
+        case Lost():
+            return replace(state, result="lost")
         case _:
             return state
 
@@ -191,6 +204,8 @@ ERRAND: Final = Kind(
     ),
     prefix=NAME,
     runes=(Begun, Advised, Missed, Recalled, Done),
+    retired=(Lost,),
+    external=frozenset({CallTool}),
     internal=frozenset({Settle}),
     actor=Machine,
     commands=(Send, CallBack),
@@ -235,3 +250,21 @@ def errands(*, cut_at: int | None = None, goes_on: bool = True) -> FragileLog:
         stage.reopen()
     stage.log.flush()
     return stage.log
+
+
+def errands_of_old() -> MemoryLog:
+    """Return a log as an earlier version wrote it, with a rune that is retired since."""
+    log = MemoryLog(KINDS.plus([ERRAND]).codec, lambda: 1_700_000_000 * SECOND)
+    opened = [system.Opened(SYSTEM), budgets.Opened(scope="system")]
+    started = children.Started("errand_old", NAME, "cancel")
+    ended = children.Ended("errand_old", "done")
+    log.append(
+        SYSTEM,
+        [
+            Change("system", 0, [opened[0], started]),
+            Change("budget", 0, [opened[1]]),
+            Change("errand_old", 0, [Begun("bread")]),
+        ],
+    )
+    log.append(SYSTEM, [Change("errand_old", 1, [Lost()]), Change("system", 2, [ended])])
+    return log

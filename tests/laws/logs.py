@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from order import ORDER
+
 from actors.catalogue import KINDS
 from actors.errors import Dead, Unanswered
 from actors.model.providers.scripted import Scripted, call
@@ -26,7 +28,8 @@ from runefold.testing.stage import PowerCut, Stage
 from runelog.lifecycle import state_hash
 from runelog.rune import State as Standing
 from tests.laws import purchases
-from tests.laws.errands import ERRAND, errands
+from tests.laws.errands import ERRAND, errands, errands_of_old
+from tests.laws.orders import orders
 from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, Till, tools
 
@@ -45,8 +48,10 @@ SEEDS: Final = range(50)
 """These reach most of what there is; scenarios reach the rest."""
 CUT: Final = {"charges by key": 9, "charges": 9, "budget": 20, "expert": 15, "handed over": 12}
 """Scenarios that are also cut off, at these appends, and played again."""
-PLAYED: Final = KINDS.plus([ERRAND, *purchases.KINDS])
-"""The kinds in those logs: ours, and one of an app, which the system's root has as a child."""
+PLAYED: Final = KINDS.plus([ERRAND, ORDER, *purchases.KINDS])
+"""The kinds in those logs: ours, and two of apps: outside of sessions, and in one."""
+STORED: Final = (*PLAYED.runes, *PLAYED.retired)
+"""All runes that may be in a log."""
 PER_COMMAND: Final = 150
 """At most so many questions with one kind of command are kept, those of the most states."""
 
@@ -96,7 +101,7 @@ class Recorder:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Write down what is asked meanwhile."""
-        before = {kind: kind.lifecycle.decide for kind in KINDS}
+        before = {kind: kind.lifecycle.decide for kind in PLAYED}
         for kind, decide in before.items():
             object.__setattr__(kind.lifecycle, "decide", self._wrapped(kind, decide))
         try:
@@ -151,6 +156,12 @@ def _logs() -> Iterator[Log]:
         for cut_at in (None, 9):
             yield purchases.story(cut_at, after=True, act=act).log
     yield purchases.elsewhere().log
+    yield errands_of_old()
+    yield orders()
+    yield orders(by_hand=True)
+    for cut_at in (4, 7, 9, 12):
+        yield orders(cut_at=cut_at)
+        yield orders(cut_at=cut_at, goes_on=False)
 
 
 def streams_of(log: Log) -> list[Stream]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from actors.catalogue import KINDS
 from runelog.lifecycle import state_hash
-from tests.laws.logs import played
+from tests.laws.logs import PLAYED, played
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from actors.kind import Kind
     from runelog.rune import Rune
 
-each_kind: Final = pytest.mark.parametrize("kind", KINDS.all, ids=lambda kind: kind.name)
-"""Has a test run once for each kind."""
+each_kind: Final = pytest.mark.parametrize("kind", PLAYED.all, ids=lambda kind: kind.name)
+"""Has a test run once for each kind, ours and those of apps."""
 PER_PHASE: Final = 40
 """So many different states of a phase are looked at, evenly spread over all that there were."""
 
@@ -26,7 +25,7 @@ PER_PHASE: Final = 40
 @functools.cache
 def by_phase(name: str) -> dict[Any, tuple[Any, ...]]:
     """Return states of a kind for each phase in which one of its entities was."""
-    kind = KINDS[name]
+    kind = PLAYED[name]
     law = kind.lifecycle
     found: dict[Any, dict[str, Any]] = {law.initial.phase: {"": law.initial}}
     for stream in played().of(kind):
@@ -50,9 +49,9 @@ def states(kind: Kind) -> list[Any]:
 @functools.cache
 def whose(name: str) -> dict[str, str]:
     """Return which entity of a kind was in a state, by the hash of that."""
-    law = KINDS[name].lifecycle
+    law = PLAYED[name].lifecycle
     found: dict[str, str] = {}
-    for stream in played().of(KINDS[name]):
+    for stream in played().of(PLAYED[name]):
         state = law.initial
         for rune in stream.runes:
             state = law.apply(state, rune)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 
-from actors.catalogue import KINDS
 from runelog.lifecycle import fold
-from tests.laws.logs import played, staged, streams_of
+from tests.laws.logs import PLAYED, played, staged, streams_of
 from tests.laws.states import each_kind
 from tests.scenarios.plays import ALL
 
@@ -28,7 +27,7 @@ _shown = msgspec.json.Encoder(order="deterministic").encode
 
 def outcomes(log: Log) -> dict[str, Counter[str]]:
     """Return what the entities of each kind came to; those that came to nothing do not count."""
-    found: dict[str, Counter[str]] = {kind.name: Counter() for kind in KINDS}
+    found: dict[str, Counter[str]] = {kind.name: Counter() for kind in PLAYED}
     for stream in streams_of(log):
         outcome = stream.kind.outcome(fold(stream.kind.lifecycle, stream.runes))
         if outcome is not None:
@@ -74,7 +73,7 @@ def _words(outcome: Any) -> set[str]:  # noqa: ANN401 -- of any kind
 
 def test_kinds_tell_different_ends_apart() -> None:
     """An outcome that were the same for every state would compare nothing."""
-    for kind in KINDS:
+    for kind in PLAYED:
         laws = kind.lifecycle
         found = {_shown(kind.outcome(fold(laws, each.runes))) for each in played().of(kind)}
         assert len(found) > 1, kind.name

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.catalogue import KINDS
 from runelog.errors import IllegalTransition
 from runelog.lifecycle import step, targets
 from runelog.rune import kind_of
-from tests.laws.logs import played
+from tests.laws.logs import PLAYED, STORED, played
 from tests.laws.samples import samples
 from tests.laws.states import by_phase, each_kind
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 PLACES = [
     pytest.param(kind, phase, id=f"{kind.name}-{phase.value}")
-    for kind in KINDS
+    for kind in PLAYED
     for phase in kind.lifecycle.table
 ]
 
@@ -32,13 +31,13 @@ def test_every_kind_and_every_rune_and_every_phase_is_reached() -> None:
     born = {stream.kind.name for stream in played().streams}
     phases = {
         f"{kind.name} in {phase.value}"
-        for kind in KINDS
+        for kind in PLAYED
         for phase in kind.lifecycle.table
         if phase not in by_phase(kind.name)
     }
 
-    assert [kind.name for kind in KINDS if kind.name not in born] == []
-    assert [kind_of(rune) for rune in KINDS.runes if not seen[kind_of(rune)]] == []
+    assert [kind.name for kind in PLAYED if kind.name not in born] == []
+    assert [kind_of(rune) for rune in STORED if not seen[kind_of(rune)]] == []
     assert phases == set()
 
 
@@ -47,7 +46,7 @@ def test_every_rune_leads_where_the_table_says_or_nowhere(kind: Kind, phase: Any
     """In every phase a rune has its row, is of others and moves nothing, or is illegal."""
     law = kind.lifecycle
     row = law.table[phase]
-    for cls in KINDS.runes:
+    for cls in STORED:
         for rune in samples(cls):
             found = {_led(kind, state, rune) for state in by_phase(kind.name)[phase]}
             if cls in row:
@@ -110,7 +109,7 @@ def test_every_row_of_a_table_is_walked(kind: Kind) -> None:
 def test_runes_that_others_decide_are_never_illegal(kind: Kind) -> None:
     """Their owners cannot be asked to wait: each is observed, and taken in whatever phase."""
     law = kind.lifecycle
-    own = set(kind.runes)
+    own = {*kind.runes, *kind.retired}
     forgotten = law.runes - own - law.observed
     wrong = [
         (phase.value, kind_of(cls))
@@ -126,12 +125,12 @@ def test_runes_that_others_decide_are_never_illegal(kind: Kind) -> None:
 
 def test_what_a_kind_owns_and_begins_with_is_its_own() -> None:
     """No two kinds own a rune, begin with the same one, or have one prefix, name or stream."""
-    runes = Counter(KINDS.runes)
-    births = Counter(birth for kind in KINDS for birth in kind.births)
-    words = Counter(word for kind in KINDS for word in (kind.prefix, *kind.streams))
+    runes = Counter(STORED)
+    births = Counter(birth for kind in PLAYED for birth in kind.births)
+    words = Counter(word for kind in PLAYED for word in (kind.prefix, *kind.streams))
 
     assert max(runes.values()) == max(births.values()) == max(words.values()) == 1
-    for kind in KINDS:
-        assert set(kind.births) <= set(kind.runes), kind.name
-        assert kind.lifecycle.runes <= set(KINDS.runes), kind.name
-        assert set(kind.parents) <= set(KINDS.by_name), kind.name
+    for kind in PLAYED:
+        assert set(kind.births) <= {*kind.runes, *kind.retired}, kind.name
+        assert kind.lifecycle.runes <= set(STORED), kind.name
+        assert set(kind.parents) <= set(PLAYED.by_name), kind.name

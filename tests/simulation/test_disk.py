@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors.catalogue import CODEC
 from actors.session.runes import Paused
 from runefold.testing.simulation.disk import Disk
 from runefold.testing.stage import PowerCut
@@ -51,7 +52,7 @@ def machine() -> Machine:
 @pytest.fixture
 def disk(machine: Machine) -> Disk:
     """Return its disk."""
-    return Disk(machine)
+    return Disk(machine, CODEC)
 
 
 def test_what_nobody_waits_for_is_on_disk_a_moment_later(disk: Disk, machine: Machine) -> None:

@@ -18,9 +18,10 @@ from runefold.testing.crash.judge import Finding
 from runefold.testing.crash.outcome import LogOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from runefold.testing.crash.outcome import Call, End, Shown, Talk
+    from runefold.testing.crash.outcome import Call, Came, End, Shown, Talk
+    from runefold.testing.crash.points import Verdict
 
 _T = TypeVar("_T")
 _Told: TypeAlias = tuple[str, str]
@@ -35,6 +36,7 @@ class Difference(NamedTuple):
     where: str
     """What was compared: what differs in undisturbed runs already is not held against others."""
     what: str
+    verdict: Verdict = "state"
 
 
 def differences(want: LogOutcome, got: LogOutcome, *, strict: bool = True) -> Iterator[Finding]:
@@ -54,7 +56,7 @@ def differences(want: LogOutcome, got: LogOutcome, *, strict: bool = True) -> It
     if strict:
         for each in compared(want, aligned(want, got) if want.drawn else got):
             if each.where not in want.varying:
-                yield Finding("state", each.what)
+                yield Finding(each.verdict, each.what)
 
 
 def varied(want: LogOutcome, other: LogOutcome) -> tuple[LogOutcome, list[str]]:
@@ -150,8 +152,40 @@ def compared(want: LogOutcome, got: LogOutcome) -> Iterator[Difference]:
         told = f"conversations: {sorted(got.talks)}, not {sorted(want.talks)}"
         yield Difference("conversations", told)
     for name in sorted(got.talks.keys() & want.talks.keys()):
-        for where, what in _ended_differently(want.talks[name], got.talks[name]):
+        for where, what, _ in _ended_differently(want.talks[name], got.talks[name]):
             yield Difference(f"{name} {where}", f"{name}: {what}")
+    for name in sorted(got.entities.keys() & want.entities.keys()):
+        old, new = want.talks.get(name), got.talks.get(name)
+        free = _free(old, new) | _cut_shorter(old, new) if old and new else set()
+        yield from _came_differently(name, want.entities[name], got.entities[name], free)
+
+
+def _came_differently(
+    conversation: str,
+    want: Mapping[str, Sequence[Came]],
+    got: Mapping[str, Sequence[Came]],
+    free: Collection[str],
+) -> Iterator[Difference]:
+    """Yield the kinds whose entities came to something else, as their own `outcome` tells.
+
+    What follows from something unknown, or from a turn that was stopped, is left out; then others
+    of its kind may be fewer, for what it stands for is not known.
+    """
+    for kind in sorted({*want, *got}):
+        new = [each for each in got.get(kind, ()) if each.sure and each.message not in free]
+        old = [each for each in want.get(kind, ()) if each.message not in free]
+        ours, theirs = (Counter(each.outcome for each in several) for several in (new, old))
+        more, less = ours - theirs, theirs - ours
+        if len(new) < len(got.get(kind, ())):
+            less.clear()
+        told = "; ".join(
+            f"{word}: {', '.join(sorted(several.elements()))}"
+            for word, several in (("too many", more), ("missing", less))
+            if several
+        )
+        if told:
+            what = f"{conversation}: what each {kind} came to: {told}"
+            yield Difference(f"{conversation} outcome of {kind}", what, "outcome")
 
 
 def _ended_differently(want: Talk, got: Talk) -> Iterator[Difference]:
@@ -166,15 +200,6 @@ def _ended_differently(want: Talk, got: Talk) -> Iterator[Difference]:
             yield Difference(f"end of {message}", told)
         elif message not in free and not _says_the_same(old, new):
             yield Difference(f"text of {message}", told)
-    for what, before in want.session.items():
-        if got.session[what] != before:
-            told = f"the session's {what}: {got.session[what]}, not {before}"
-            yield Difference(f"session {what}", told)
-    for kind in sorted(got.entities.keys() | want.entities.keys()):
-        old_ones, new_ones = want.entities.get(kind, []), got.entities.get(kind, [])
-        if new_ones != old_ones:
-            told = f"outcomes of {kind}: {', '.join(new_ones)}; not {', '.join(old_ones)}"
-            yield Difference(f"outcomes of {kind}", told)
     # What follows from something unknown may take more calls, or fewer: then each is paid for.
     more = _count(got) - _count(want) if got.unknown else 0
     if got.spent != want.spent + more:
@@ -198,6 +223,11 @@ def _free(want: Talk, got: Talk) -> set[str]:
             if _was_cut_shorter(want, got, message):
                 free.update(shown.turns[number + 1 :])
     return free
+
+
+def _cut_shorter(want: Talk, got: Talk) -> set[str]:
+    """Return the messages whose turns were stopped, and had said something else by then."""
+    return {each for each in got.ends if _was_cut_shorter(want, got, each)}
 
 
 def _was_cut_shorter(want: Talk, got: Talk, message: str) -> bool:

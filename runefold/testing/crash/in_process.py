@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from actors.catalogue import KINDS
 from actors.errors import Crashed, Dead, Unanswered
 from actors.units import SECOND
 from runefold import open_hook
@@ -84,6 +85,8 @@ class InProcess(Ports[InProcessLog, InstrumentedManual]):
         super().__init__(InProcessLog, InstrumentedManual, order)
         self.journal, self.ledger = Memory(), Memory()
         self.watch: Watch
+        self.kinds = KINDS
+        """Those of the runtime that was opened last."""
         self._faults = Faults(ManualTime(self))
 
     def begin(self, number: int, aim: Aim | None, *, messages: bool = False) -> None:
@@ -106,8 +109,9 @@ class InProcess(Ports[InProcessLog, InstrumentedManual]):
     def __call__(self, kind: type[Runtime], directory: Path, options: dict[str, Any]) -> Runtime:
         """Open a runtime as the app asked for it, but with these ports."""
         self.log.directory = directory
+        self.kinds = open_hook.known_kinds(options.get("kinds", ()))
         self.log.learn(options.get("kinds", ()))
-        self.watch.opened(self.log)
+        self.watch.opened(self.log, self.kinds)
         ports = self.ports()
         self.log.scheduler = self.scheduler
         self.scheduler.watch = self.watch
@@ -124,7 +128,10 @@ class InProcess(Ports[InProcessLog, InstrumentedManual]):
             if self.scheduler.step():
                 continue
             self.log.flush()
-            busy = any(run_once.is_busy(self.log, name) for name in outcome.conversations(self.log))
+            busy = any(
+                run_once.is_busy(self.log, name, self.kinds)
+                for name in outcome.conversations(self.log)
+            )
             when = self.clock.next_alarm
             if not busy or when is None or when > end:
                 return

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from actors.kind import nameless
 from actors.model import runes as models
 from actors.session import runes as sessions
 from actors.session.messages import Ended, ended
 from actors.tool import runes as tools
 from runefold.testing.crash.faults import INSTEAD, RAISED, WORDS
 from runefold.testing.crash.journal import Committed, Hit, Opened, Synced, Told, Wrong
-from runefold.testing.crash.outcome import conversations, folded, nameless
+from runefold.testing.crash.outcome import conversations, folded
 from runefold.testing.crash.points import Verdict
 from runefold.turns import outcome
 from runelog.errors import UnknownConversation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
-from runefold.testing.crash.outcome import nameless
+from actors.kind import nameless
 from runefold.testing.crash.points import (
     ACTOR_AFTER,
     ACTOR_BEFORE,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,7 +13,7 @@ from actors.agent.history import History
 from actors.budget import lifecycle as ledger
 from actors.catalogue import KINDS
 from actors.invariants import violations
-from actors.kind import without_ids
+from actors.kind import nameless, without_ids
 from actors.session import runes as sessions
 from actors.session.lifecycle import LIFECYCLE
 from actors.tool import runes as tools
@@ -29,20 +28,8 @@ if TYPE_CHECKING:
 
     from actors.kind import Kind, Kinds
     from actors.session.lifecycle import State
-    from actors.session.members import Member
     from runelog.log import Log
     from runelog.rune import Envelope, Rune
-
-_IDS = re.compile(r"\b(conv|agt|call|msg|req|plan|task|run|hyp|epi)_[0-9a-f]{16}\b")
-
-
-def nameless(text: str) -> str:
-    """Return a text without the ids in it: those of another run are others.
-
-    >>> nameless("call_0123456789abcdef is done")
-    'call is done'
-    """
-    return _IDS.sub(r"\1", text)
 
 
 class End(msgspec.Struct, frozen=True):
@@ -97,12 +84,11 @@ class Talk(msgspec.Struct, frozen=True):
     """Those that were accepted, in order."""
     ends: dict[str, End]
     """By message; of messages that agents sent each other, by a number."""
-    session: dict[str, Any]
     histories: list[Shown]
     calls: dict[str, list[Call]]
     """By the message whose turn asked for them."""
     spent: int
-    """Tool calls, as the budget has them."""
+    """Tool calls, as the budget has them: they are paid for also beside something unknown."""
     doubts: int
     """Calls of which the app is told that nobody knows how they came out."""
     unknown: int
@@ -113,8 +99,17 @@ class Talk(msgspec.Struct, frozen=True):
     """Messages whose turns know of something unknown, or follow from one that does."""
     adrift: bool = False
     """Whether one of those decided who speaks from then on."""
-    entities: dict[str, list[str]] = {}
-    """By the name of an app's kind: what became of its entities, as the kind's `outcome` says."""
+
+
+class Came(msgspec.Struct, frozen=True, order=True):
+    """What one entity came to."""
+
+    outcome: str
+    """As its kind says, in JSON without ids."""
+    message: str = ""
+    """The message whose turn it is or belongs to."""
+    sure: bool = True
+    """Whether nothing that is unknown led to it."""
 
 
 class LogOutcome(msgspec.Struct, frozen=True):
@@ -122,6 +117,8 @@ class LogOutcome(msgspec.Struct, frozen=True):
 
     talks: dict[str, Talk]
     """In the order in which they began."""
+    entities: dict[str, dict[str, list[Came]]]
+    """What the entities of each kind came to, by conversation and the name of the kind."""
     problems: list[str]
     """Invariants that do not hold."""
     runes: int
@@ -132,8 +129,9 @@ class LogOutcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(log: Log, kinds: Kinds = KINDS) -> LogOutcome:
-    """Return what a log came to. Everything must be at rest and on disk."""
+    """Return what a log of these kinds came to. Everything must be at rest and on disk."""
     talks: dict[str, tuple[int, Talk]] = {}
+    entities: dict[str, dict[str, list[Came]]] = {}
     problems: list[str] = []
     runes = 0
     for name in conversations(log):
@@ -141,19 +139,21 @@ def outcome_of(log: Log, kinds: Kinds = KINDS) -> LogOutcome:
         runes += len(envelopes)
         found = violations(envelopes, at_rest=True, kinds=kinds)
         problems += [nameless(f"{p.invariant} at {p.where}: {p.message}") for p in found]
-        begun = envelopes[0].position if envelopes else 0
-        talks[name] = (begun, _talk(log, name, envelopes, kinds))
+        taint, names = Taint(), _Messages()
+        for envelope in envelopes:
+            taint.take(envelope)
+        if name != SYSTEM:
+            begun = envelopes[0].position if envelopes else 0
+            talks[name] = (begun, _talk(log, name, envelopes, taint, names))
+        entities[name] = _entities(envelopes, kinds, taint, names)
     in_order = sorted(talks.items(), key=lambda each: each[1][0])
-    return LogOutcome({name: talk for name, (_, talk) in in_order}, problems, runes)
+    by_name = {name: talk for name, (_, talk) in in_order}
+    return LogOutcome(by_name, entities, problems, runes)
 
 
 def conversations(log: Log) -> list[str]:
-    """Name the conversations that can be read."""
-    return [
-        each.id
-        for each in log.conversations()
-        if each.id != SYSTEM and each.state is not Standing.ERASED
-    ]
+    """Return the ids of the conversations that can be read, the system's own among them."""
+    return [each.id for each in log.conversations() if each.state is not Standing.ERASED]
 
 
 def folded(log: Log, conversation: str) -> State:
@@ -162,20 +162,46 @@ def folded(log: Log, conversation: str) -> State:
     return state
 
 
-def _talk(log: Log, name: str, envelopes: list[Envelope], kinds: Kinds) -> Talk:
+def _entities(
+    envelopes: list[Envelope], kinds: Kinds, taint: Taint, names: _Messages
+) -> dict[str, list[Came]]:
+    """Return what each entity came to, by the name of its kind; those without an outcome left out.
+
+    They are in no order: which of several is the first depends on time.
+    """
+    folds: dict[str, tuple[Kind, Any]] = {}
+    for envelope in envelopes:
+        rune = envelope.payload
+        if envelope.owner not in folds and type(rune) in kinds.births:
+            kind = kinds.births[type(rune)]
+            folds[envelope.owner] = kind, kind.lifecycle.initial
+        for entity in dict.fromkeys((envelope.owner, *envelope.observers)):
+            if entity in folds:
+                kind, state = folds[entity]
+                folds[entity] = kind, kind.lifecycle.apply(state, rune)
+    found: dict[str, list[Came]] = {}
+    for entity, (kind, state) in folds.items():
+        outcome = kind.outcome(state)
+        if outcome is not None:
+            turn = entity if entity in taint.messages else kind.context(state)[1] or ""
+            message = names.of(taint.messages[turn]) if turn in taint.messages else ""
+            # What counts for all of a conversation counts what is unknown too.
+            shared = kind.single and not kind.is_root and taint.is_doubtful
+            sure = not shared and taint.is_sure(entity) and taint.is_sure(turn)
+            sure = sure or kind.is_root
+            found.setdefault(kind.name, []).append(Came(without_ids(outcome), message, sure))
+    return {name: sorted(several) for name, several in sorted(found.items())}
+
+
+def _talk(log: Log, name: str, envelopes: list[Envelope], taint: Taint, names: _Messages) -> Talk:
     state = folded(log, name)
     budget, _, _ = replay(log, name, ledger.LIFECYCLE, entity="budget")
     root = ledger.find(budget, "session")
     payloads = [envelope.payload for envelope in envelopes]
     people = [rune for rune in payloads if isinstance(rune, agents.Spawning)]
-    taint = Taint()
-    for rune in payloads:
-        taint.take(rune)
-    names = _Messages()
     ends = _ends(envelopes, names)
     histories = [(each, History.read(log, name, each.agent_id, len(envelopes))) for each in people]
     shown = [_shown(each.role, each.agent_id, history, taint, names) for each, history in histories]
-    own = _entities(envelopes, kinds)
     results = {rune.call_id: rune.status for rune in payloads if isinstance(rune, tools.Result)}
     return Talk(
         messages=[
@@ -184,7 +210,6 @@ def _talk(log: Log, name: str, envelopes: list[Envelope], kinds: Kinds) -> Talk:
             if isinstance(rune, sessions.InputAccepted)
         ],
         ends=ends,
-        session=_session(state, came_to_something=_came_to_something(payloads)),
         histories=sorted(shown, key=lambda each: (each.role, each.messages)),
         calls=_calls(payloads, results, taint, names),
         spent=0 if root is None else root.used.tool_calls,
@@ -193,76 +218,16 @@ def _talk(log: Log, name: str, envelopes: list[Envelope], kinds: Kinds) -> Talk:
         told_doubts=sum(
             message.status == "unknown" for _, history in histories for message in history.messages
         )
-        # A machine of the app's is told by the result itself: it observes it.
+        # A caller that is no turn, such as a machine of an app, is told by the result: it folds it.
         + sum(
             isinstance(rune, tools.Called)
-            and rune.caller in own
+            and rune.caller not in taint.messages
             and results.get(rune.call_id) == "unknown"
             for rune in payloads
         ),
         shaken=[names.of(taint.messages[turn]) for turn in sorted(taint.shaken)],
         adrift=taint.adrift,
-        entities=_outcomes(log, name, own),
     )
-
-
-def _entities(envelopes: list[Envelope], kinds: Kinds) -> dict[str, Kind]:
-    """Return the entities of an app's kinds that were born in a conversation."""
-    return {
-        each.owner: kind
-        for each in envelopes
-        if (kind := kinds.births.get(type(each.payload))) is not None and kind not in KINDS.all
-    }
-
-
-def _outcomes(log: Log, name: str, entities: Mapping[str, Kind]) -> dict[str, list[str]]:
-    """Return what became of entities, by the names of their kinds."""
-    found: dict[str, list[str]] = {}
-    for entity, kind in entities.items():
-        state, _, _ = replay(log, name, kind.lifecycle, entity=entity)
-        if (came_to := kind.outcome(state)) is not None:
-            found.setdefault(kind.name, []).append(without_ids(came_to))
-    return {kind: sorted(each) for kind, each in found.items()}
-
-
-def _came_to_something(runes: list[Rune]) -> bool:
-    """Tell whether there was an outcome since a session was last opened uncleanly."""
-    for rune in reversed(runes):
-        if isinstance(rune, sessions.Reopened):
-            return False
-        if isinstance(rune, _OUTCOMES):
-            return True
-    return False
-
-
-_OUTCOMES: Final = (turns.Completed, turns.Interrupted, turns.Error, turns.ToolsFinished)
-
-
-def _session(state: State, *, came_to_something: bool) -> dict[str, Any]:
-    """Return what a session is, but for ids and for what only a recovery writes."""
-    return {
-        "phase": state.phase.value,
-        "members": sorted(map(_member, state.members)),
-        "waiting": [nameless(each.message_id) for each in state.waiting],
-        "running": [nameless(each.message_id) for each in state.running],
-        "turns": state.stats.turns,
-        "suspension": nameless(state.suspension),
-        "exhausted": "" if state.exhausted is None else state.exhausted.what,
-        "failures": state.failures,
-        # Before an outcome has come, the count says only how often it was opened.
-        "unclean": state.unclean if came_to_something else 0,
-        "approvals": len(state.approvals),
-        "messages": state.stats.messages,
-        "refused": state.stats.refused,
-        "agents": state.stats.agents,
-        "completed": state.stats.completed,
-        "interrupted": state.stats.interrupted,
-        "failed": state.stats.failed,
-    }
-
-
-def _member(member: Member) -> list[Any]:
-    return [member.parent_id is None, member.ready, member.spent]
 
 
 def _calls(

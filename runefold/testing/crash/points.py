@@ -69,7 +69,16 @@ _POINT = re.compile(r"(\d{1,9}):([a-z0-9-]+)(?:\.(\d{1,6}))?")
 
 What: TypeAlias = Literal["tool", "model"]
 Verdict: TypeAlias = Literal[
-    "finished", "state", "invariant", "acknowledged", "effect", "hang", "check", "died", "actor"
+    "finished",
+    "state",
+    "outcome",
+    "invariant",
+    "acknowledged",
+    "effect",
+    "hang",
+    "check",
+    "died",
+    "actor",
 ]
 """What a run can be found wrong in."""
 

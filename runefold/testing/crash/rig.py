@@ -13,7 +13,7 @@ from actors.scheduling.threads import ThreadScheduler
 from actors.session import lifecycle as ask
 from actors.session.messages import Await, Ended, Send
 from actors.shell.shell import Shell
-from runefold.open_hook import known_kinds
+from runefold import open_hook
 from runefold.runtime import Runtime
 from runefold.testing.crash.clock import SkewedClock
 from runefold.testing.crash.faults import ActorKilled, Faults
@@ -199,11 +199,12 @@ class DiskRig:
 
     def __call__(self, kind: type[Runtime], directory: Path, options: dict[str, Any]) -> Runtime:
         """Open a runtime as the app asked for it."""
-        log = DiskLog.open(directory, known_kinds(options.get("kinds", ())).codec)
+        kinds = open_hook.known_kinds(options.get("kinds", ()))
+        log = DiskLog.open(directory, kinds.codec)
         assert isinstance(log, DiskLog)
         log.watch = self._watch
         try:
-            self._watch.opened(log)
+            self._watch.opened(log, kinds)
             self.runtime = telling(kind, self._watch)(log, **self._dressed(options))
         except BaseException:
             log.close()

@@ -33,10 +33,12 @@ from runefold.testing.crash.stacks import OWN
 from runefold.testing.crash.watch import Watch
 from runelog.errors import Refused, RunefoldError
 from runelog.writer import leader
+from supervisors.recovery import at_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actors.kind import Kinds
     from runefold.runtime import Runtime
     from runefold.testing.crash.app import CrashApp
     from runelog.log import Log
@@ -276,21 +278,25 @@ def _traced(found: traceback.TracebackException) -> list[str]:
 
 
 def rest(runtime: Runtime, seconds: float) -> None:
-    """Give turns that nobody waits for some time to end."""
+    """Give work that the scenario did not wait for some time to end."""
     end = time.monotonic() + seconds
     runtime.log.flush()
     for name in outcome.conversations(runtime.log):
-        while is_busy(runtime.log, name) and time.monotonic() < end:
+        while is_busy(runtime.log, name, runtime.kinds) and time.monotonic() < end:
             head = runtime.log.conversation(name).head
             for _ in runtime.log.follow(name, head, wait=0.1):
                 break
             runtime.log.flush()
 
 
-def is_busy(log: Log, conversation: str) -> bool:
-    """Tell whether turns run that nobody is asked about."""
-    state = outcome.folded(log, conversation)
-    return bool(state.running) and not state.approvals
+def is_busy(log: Log, conversation: str, kinds: Kinds) -> bool:
+    """Return True if a turn or a machine has work left and does not wait for a human."""
+    entities = {
+        work.entity
+        for work in log.open_work(conversation)
+        if (kind := kinds.of(work.entity)) is not None and not kind.is_root
+    }
+    return bool(at_work(log, conversation, entities, kinds))
 
 
 # -- as a process ----------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.approval import runes as approvals
 from actors.session import runes as sessions
 from actors.tool import runes as tools
 from actors.turn import runes as turns
 
 if TYPE_CHECKING:
-    from runelog.rune import Rune
+    from runelog.rune import Envelope
 
 
 class Taint:
@@ -37,25 +38,48 @@ class Taint:
         """The calls whose results shook a turn."""
         self.late: set[str] = set()
         """The calls that were asked for by a turn that was shaken."""
+        self.touched: set[str] = set()
+        """Entities of whatever kind that heard of something unknown, or of one that did."""
         self.adrift = False
         """Whether a turn that was shaken decided who speaks from then on."""
+        self._begun: set[str] = set()
+        """Calls that were started."""
+        self._questions: set[str] = set()
+        """Approvals that ask what became of a call: no undisturbed run has them."""
         self._turn_of: dict[str, str] = {}
         self._agent_of: dict[str, str] = {}
         self._agents: set[str] = set()
 
-    def take(self, rune: Rune) -> None:
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether anything is unknown."""
+        return bool(self.causes)
+
+    def is_sure(self, entity: str) -> bool:
+        """Return True if nothing that is unknown led to what an entity came to."""
+        return not any(entity in each for each in (self.shaken, self.touched, self._questions))
+
+    def take(self, envelope: Envelope) -> None:
         """Take in a rune."""
-        match rune:
+        if envelope.owner in self.touched:
+            self.touched.update(envelope.observers)
+        match envelope.payload:
             case turns.Started(turn_id=turn, agent_id=agent, message_id=message, input=text):
                 self._started(turn, agent, message, text)
             case tools.Called(call_id=call, caller=turn):
                 self._turn_of[call] = turn
-                if turn in self.shaken:
+                if not self.is_sure(turn):
                     self.late.add(call)
+                    self.touched.add(call)
+            case tools.Started(call_id=call):
+                self._begun.add(call)
+            case approvals.Requested(asker=call) if call in self._begun:
+                self._questions.add(envelope.owner)
             case tools.Result(call_id=call, status=status):
                 asked = {turn for turn, caller in self.callers.items() if caller == call}
                 if status == "unknown" or asked & self.shaken:
                     self.causes.add(call)
+                    self.touched |= {call, *envelope.observers}
                     self._shake(self._turn_of.get(call, ""))
             case sessions.HandedOver(sender=sender) if sender in self._agents:
                 self.adrift = True

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from actors.catalogue import KINDS
+from actors.kind import nameless
 from runefold.testing.crash.faults import OF_DISKS, ActorKilled, MadeToFail
 from runefold.testing.crash.journal import Committed, Handled, Hit, Opened, Synced, Wrong
 from runefold.testing.crash.names import Names
-from runefold.testing.crash.outcome import nameless
 from runefold.testing.crash.points import AFTER, BEFORE, BY_MESSAGE, EFFECT, OF_EFFECTS, REST, SYNC
 from runefold.testing.stage import PowerCut
 from runelog.rune import kind_of
@@ -21,6 +22,7 @@ from runelog.rune import kind_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actors.kind import Kinds
     from runefold.testing.crash.journal import Journal
     from runefold.testing.crash.points import Aim, Effect
     from runelog.log import Log
@@ -85,8 +87,8 @@ class Watch:
         self._start = time.monotonic()
         self._count = 0
         self._seen: dict[str, int] = {}
-        self._names = Names()
-        self._actors = Names()
+        self._names = Names(KINDS)
+        self._actors = Names(KINDS)
         """Of actors: they begin before their births are handed to the log."""
         self._begun: dict[tuple[str, str], tuple[Passing, int]] = {}
         self._last: dict[str, int] = {}
@@ -96,9 +98,10 @@ class Watch:
         self.log: Log
         self.was_hit = False
 
-    def opened(self, log: Log) -> None:
-        """Take note of what a log held when it was opened."""
+    def opened(self, log: Log, kinds: Kinds) -> None:
+        """Take note of what a log of these kinds held when it was opened."""
         self.log = log
+        self._names = Names(kinds)
         heads = {each.id: each.head for each in log.conversations()}
         place = getattr(log, "directory", "")
         self.journal.note(Opened(self.life, heads, str(place)))
@@ -120,7 +123,7 @@ class Watch:
             self._count += 1
             names = self._names
             marks = [(mark, self._occurs(mark)) for mark in names.marks(conversation, changes)]
-            marks += [(mark, REST) for mark in names.over(conversation, runes)]
+            marks += [(mark, REST) for mark in names.over(conversation, changes)]
             passing = Passing(
                 self._count,
                 tuple(marks),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from actors.catalogue import CODEC
 from runefold.testing.stage import PowerCut
 from runelog.errors import LogFailed, LogFull
 from runelog.memory import MemoryLog
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from runelog.codec import Codec
     from runelog.memory_store import Stored
     from runelog.rune import Appended, Change, Envelope
 
@@ -41,9 +41,9 @@ class Disk(MemoryLog):
     What is appended without waiting is committed by itself a moment later, or lost.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, codec: Codec) -> None:
         """Begin whole and empty."""
-        super().__init__(CODEC, machine.now, hold=True)
+        super().__init__(codec, machine.now, hold=True)
         self._machine = machine
         self.place: Path | None = None
         """Where snapshots are kept, if they are: real files, as beside any log."""

@@ -226,7 +226,7 @@ class Ending:
         """Go over the whole log once more: what was looked at rune by rune is all there is."""
         disk, folds = self._sim.disk, self._sim.truths.folds
         runes = [each for each in disk.read_all() if not isinstance(each, Gap)]
-        for problem in violations(runes, at_rest=True):
+        for problem in violations(runes, at_rest=True, kinds=self._sim.kinds):
             self._complain(problem.invariant, f"{problem.where}: {problem.message}")
         # What is archived cannot be read; it was looked at when it was written.
         there = {each.conversation for each in runes}

@@ -9,6 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from actors.catalogue import KINDS
 from actors.invariants import Auditor
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.policy import Policy
@@ -80,12 +81,14 @@ class Simulation:
         self.plan = plan
         self.world = plan.world
         self.choices = Choices(plan.seed, disorder=plan.disorder, given=plan.order)
+        self.kinds = KINDS
+        """Those of the runtime, the world's own among them."""
         self.truth = GroundTruth()
-        self.truths = Truths(self.truth)
-        self.auditor = Auditor()
+        self.truths = Truths(self.truth, self.kinds)
+        self.auditor = Auditor(self.kinds)
         self.clock = SimClock(BEGIN, self)
         self.conductor = Conductor(self.clock, self.choices, self)
-        self.disk = Disk(self)
+        self.disk = Disk(self, self.kinds.codec)
         self.runtime: Runtime
         self.forgotten: int | None = None
         self.reopens = False

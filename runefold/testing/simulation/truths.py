@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from actors.agent.history import History
-from actors.catalogue import KINDS
 from actors.model import runes as models
 from actors.model.runes import CRASH
 from actors.session import runes as sessions
@@ -20,7 +19,7 @@ from runefold.testing.simulation.requests import Requests
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.kind import Kind
+    from actors.kind import Kind, Kinds
     from actors.model.provider import Message, Request
     from actors.session.lifecycle import State as Session
     from actors.tool.context import Call as Running
@@ -50,8 +49,9 @@ class Fold:
 class Truths:
     """Folds what is on disk, rune by rune, and holds it against what happened outside."""
 
-    def __init__(self, truth: GroundTruth) -> None:
-        """Begin with an empty log."""
+    def __init__(self, truth: GroundTruth, kinds: Kinds) -> None:
+        """Begin with an empty log of these kinds."""
+        self._kinds = kinds
         self._truth = truth
         self.requests = Requests(truth)
         self.folds: dict[tuple[str, str], Fold] = {}
@@ -90,8 +90,8 @@ class Truths:
         self._about_messages(name, envelope.owner, rune)
         self._about_the_outside(name, envelope.owner, rune)
         key = (name, envelope.owner)
-        if key not in self.folds and type(rune) in KINDS.births:
-            self.folds[key] = Fold(KINDS.births[type(rune)])
+        if key not in self.folds and type(rune) in self._kinds.births:
+            self.folds[key] = Fold(self._kinds.births[type(rune)])
         for entity in dict.fromkeys((envelope.owner, *envelope.observers)):
             fold = self.folds.get((name, entity))
             if fold is not None:

@@ -26,6 +26,8 @@ from supervisors import conversation_supervisor
 from supervisors.strategy import Restart
 from tests.changing import everywhere
 from tests.crash.core import apps
+from tests.crash.core.outcome_mutants import OUTCOME_MUTANTS
+from tests.crash.kit import machines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -313,13 +315,15 @@ class Build:
     """Opens an app with a bug in it."""
 
     name: str
+    build: Callable[[Path], Runtime] = apps.build_warm
 
     def __call__(self, directory: Path) -> Runtime:
         """Switch the bug on, once in this process, and open."""
         if self.name not in _on:
             _on.add(self.name)
-            MUTANTS[self.name].bug()
-        return apps.build_warm(directory)
+            bug = OUTCOME_MUTANTS.get(self.name)
+            (MUTANTS[self.name].bug if bug is None else bug.plant)()
+        return self.build(directory)
 
 
 _on: set[str] = set()
@@ -327,7 +331,11 @@ _on: set[str] = set()
 
 def app(name: str) -> CrashApp:
     """Return a scenario as an app with a bug in it."""
-    scenario = MUTANTS[name].scenario
+    outcome = OUTCOME_MUTANTS.get(name)
+    scenario = MUTANTS[name].scenario if outcome is None else outcome.scenario
+    if scenario in machines.APPS:
+        found = machines.APPS[scenario]
+        return CrashApp(Build(name, found.build), found.scenario, found.check, name)
     # What the kit itself makes of a bug is the question, not what is known of this scenario.
     check = apps.Check(scenario, ended=False)
     return CrashApp(Build(name), apps.Play(scenario), check, name)

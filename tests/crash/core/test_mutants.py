@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from actors.catalogue import KINDS
 from runefold.testing import SweepOptions, sweep
 from runefold.testing.crash.points import BY_MESSAGE, parse
 from tests.crash.core.mutants import MUTANTS, app
+from tests.crash.core.outcome_mutants import OUTCOME_MUTANTS
 
 if TYPE_CHECKING:
     from runefold.testing import CrashReport
@@ -22,6 +24,7 @@ ROW: Final = re.compile(
     r"\| (?:`([\w-]+)` of `([\w. ]+)`|undisturbed) \|",
     re.MULTILINE,
 )
+KIND_ROW: Final = re.compile(r"^\| ([^|]+?) \| `(\w+)` \|$", re.MULTILINE)
 SOME: Final = ("in doubt, so run again", "snapshot before the log", "half an answer")
 """Those that are killed for real with every run of the tests, each at one point."""
 PATIENCE: Final = 15.0
@@ -88,6 +91,49 @@ def test_a_bug_is_caught_by_a_real_kill(name: str) -> None:
     assert mutant.killed in verdicts(report, mutant), "\n".join(report.lines())
 
 
+def point_of(report: CrashReport) -> str:
+    """Return the moment at which the bugs of kinds show: the last call of a tool is under way."""
+    return (
+        f"{[at.number for at in report.boundaries if 'tool.started' in at.kinds][-1]}:after-commit"
+    )
+
+
+def found_by(report: CrashReport) -> set[str]:
+    """Return all verdicts on the points of a sweep."""
+    return {finding.verdict for result in report.failed for finding in result.wrong}
+
+
+@pytest.mark.parametrize("name", OUTCOME_MUTANTS)
+def test_a_bug_of_a_kind_is_found_by_its_outcome_alone(name: str) -> None:
+    """What an entity came to is another thing after the kill, and nothing else tells."""
+    options = SweepOptions(in_process=True, seed=1, jobs=1)
+    undisturbed = sweep(app(name), options._replace(sample=1))
+    report = sweep(app(name), options._replace(point=point_of(undisturbed)))
+
+    assert found_by(report) == {"outcome"}, "\n".join(report.lines())
+    told = {finding.message for result in report.failed for finding in result.wrong}
+    assert {text.partition("what each ")[2].partition(" came to")[0] for text in told} == {
+        OUTCOME_MUTANTS[name].kind.name
+    }
+
+
+def test_every_kind_has_such_a_bug() -> None:
+    """A kind whose outcome was never compared would not be missed otherwise."""
+    assert {kind.name for kind in KINDS} <= {each.kind.name for each in OUTCOME_MUTANTS.values()}
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("name", OUTCOME_MUTANTS)
+def test_a_bug_of_a_kind_is_found_by_a_real_kill(name: str) -> None:
+    """So it is where the log is on disk and the process is killed."""
+    undisturbed = sweep(app(name), SweepOptions(in_process=True, jobs=1, sample=1))
+    point = point_of(undisturbed)
+    report = sweep(app(name), SweepOptions(jobs=1, point=point, patience=PATIENCE, warm="fork"))
+
+    assert found_by(report) == {"outcome"}, "\n".join(report.lines())
+
+
 def test_the_page_lists_them_all() -> None:
     """The documentation names each bug, the mode, what caught it, and where."""
     listed = {row[0]: row[1:] for row in ROW.findall(PAGE.read_text("utf-8"))}
@@ -96,3 +142,10 @@ def test_the_page_lists_them_all() -> None:
         name: (each.mode, each.caught, each.killed, each.moment, each.of)
         for name, each in MUTANTS.items()
     }
+
+
+def test_the_page_lists_those_of_kinds_too() -> None:
+    """The documentation names each of them, and the kind that it is of."""
+    listed = dict(KIND_ROW.findall(PAGE.read_text("utf-8")))
+
+    assert listed == {name: each.kind.name for name, each in OUTCOME_MUTANTS.items()}

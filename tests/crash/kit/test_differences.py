@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 
-from runefold.testing.crash import outcome
+from actors.catalogue import KINDS
 from runefold.testing.crash.endings import compared, differences
-from runefold.testing.crash.outcome import Call, End, LogOutcome, Shown, Talk
-from runefold.testing.stage import Stage
-from tests.crash.kit import bots
+from runefold.testing.crash.outcome import Call, Came, End, LogOutcome, Shown, Talk, outcome_of
+from runelog.rune import SYSTEM
+from tests.laws.errands import ERRAND, errands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,20 +21,10 @@ SAID: Final = [("user", "pay"), ("assistant", "Paid."), ("user", "more"), ("assi
 ENDS: Final = {"m1": End("completed", "Paid."), "m2": End("interrupted", "On", "enough")}
 
 
-def session_of_a_bot() -> dict[str, Any]:
-    """Return what is compared of a session, as the kit tells it of a real one."""
-    stage = Stage(providers={"bot": bots.MODEL})
-    bots.talk(stage.runtime, tools=[])
-    stage.runtime.log.flush()
-    return outcome.outcome_of(stage.runtime.log).talks[bots.NAME].session
-
-
-SESSION: Final = session_of_a_bot()
 BOT: Final = Shown("bot", SAID, ["m1", "m2"], ["pay", "more"])
 TALK: Final = Talk(
     messages=["m1", "m2"],
     ends=ENDS,
-    session=SESSION,
     histories=[BOT],
     calls={"m1": [PAID]},
     spent=1,
@@ -43,7 +33,12 @@ TALK: Final = Talk(
     told_doubts=0,
     shaken=[],
 )
-WANT: Final = LogOutcome({"a": TALK}, [], 0)
+CAME: Final = {
+    "order": [Came('"new"', "m1"), Came('"paid"')],
+    "session": [Came('"idle"')],
+}
+"""What the entities of each kind came to."""
+WANT: Final = LogOutcome({"a": TALK}, {"a": CAME}, [], 0)
 
 
 def with_(**changes: Any) -> LogOutcome:  # noqa: ANN401 -- the fields of a conversation
@@ -99,8 +94,11 @@ CASES: Final[Mapping[str, tuple[LogOutcome, list[str]]]] = {
     "a word more": (shown(messages=[*SAID, ("user", "?")]), ["a history of bot"]),
     "the app asked for something else": (shown(asked=["pay", "less"]), ["a history of bot"]),
     "the app asked for nothing": (shown(asked=["pay"]), ["a history of bot"]),
-    "no conversation": (LogOutcome({}, [], 0), ["conversations"]),
-    "a conversation more": (LogOutcome({"a": TALK, "b": TALK}, [], 0), ["conversations"]),
+    "no conversation": (LogOutcome({}, {}, [], 0), ["conversations"]),
+    "a conversation more": (
+        LogOutcome({"a": TALK, "b": TALK}, {"a": CAME}, [], 0),
+        ["conversations"],
+    ),
 }
 
 
@@ -113,20 +111,50 @@ def test_one_thing_that_is_another_is_named(case: str) -> None:
     assert [finding.verdict for finding in differences(WANT, got)] == ["state"] * len(where)
 
 
-@pytest.mark.parametrize("field", sorted(SESSION))
-def test_every_field_of_a_session_is_compared(field: str) -> None:
-    """Whatever is told of a session must be the same."""
-    got = with_(session={**SESSION, field: "something else"})
-
-    assert [each.where for each in compared(WANT, got)] == [f"a session {field}"]
+def came(kind: str, *several: Came) -> LogOutcome:
+    """Return the same run, in which the entities of one kind came to something else."""
+    return msgspec.structs.replace(WANT, entities={"a": {**CAME, kind: [*several]}})
 
 
-def test_all_that_a_session_is_told_by_is_told() -> None:
-    """A field that is left out would be compared nowhere."""
-    told = """agents approvals completed exhausted failed failures interrupted members messages
-        phase refused running suspension turns unclean waiting"""
+NEW, PAID_UP = CAME["order"]
+OUTCOMES: Final[Mapping[str, tuple[LogOutcome, list[str]]]] = {
+    "the same": (came("order", NEW, PAID_UP), []),
+    "in another order": (came("order", PAID_UP, NEW), []),
+    "another one": (came("session", Came('"closed"')), ["session"]),
+    "one too many": (came("order", NEW, PAID_UP, PAID_UP), ["order"]),
+    "one less": (came("order", NEW), ["order"]),
+    "none": (came("order"), ["order"]),
+    "a kind more": (came("errand", Came('"out"')), ["errand"]),
+    "one that is unknown": (came("order", NEW, Came('"lost"', sure=False)), []),
+    "beside one that is unknown": (
+        came("order", Came('"old"', "m1"), Came('"lost"', sure=False)),
+        ["order"],
+    ),
+}
 
-    assert sorted(SESSION) == told.split()
+
+@pytest.mark.parametrize("case", OUTCOMES)
+def test_entities_that_came_to_something_else_are_named_by_their_kind(case: str) -> None:
+    """Whatever the kind: what its `outcome` tells must be the same, as often."""
+    got, kinds = OUTCOMES[case]
+    found = [*differences(WANT, got)]
+
+    assert [each.where for each in compared(WANT, got)] == [
+        f"a outcome of {kind}" for kind in kinds
+    ]
+    assert [finding.verdict for finding in found] == ["outcome"] * len(kinds)
+
+
+def test_every_kind_is_compared_by_being_listed() -> None:
+    """In sessions and outside of them, a machine of an app like one of ours."""
+    log = errands()
+    found = outcome_of(log, KINDS.plus([ERRAND])).entities
+
+    assert [each.outcome for each in found[SYSTEM]["errand"]] == [
+        '{"phase":"back","what":"bread","result":"success"}',
+        '{"phase":"back","what":"milk","result":"success"}',
+    ]
+    assert {*found[SYSTEM]} == {"budget", "errand", "system", "tool"}
 
 
 def test_whoever_is_adrift_may_be_asked_something_else() -> None:

@@ -48,8 +48,8 @@ def test_what_an_app_with_drawn_ids_says_otherwise_is_found(*, in_process: bool)
 
 def test_ids_are_paired_by_what_they_stand_for() -> None:
     """Whichever conversation begins first, and in texts too; what is left over goes by order."""
-    want = LogOutcome({"a1": talk("x", "pay"), "b1": talk("y", "look", "a1 b1")}, [], 0)
-    got = LogOutcome({"b2": talk("y2", "look", "a2 b2"), "a2": talk("x2", "pay")}, [], 0)
+    want = LogOutcome({"a1": talk("x", "pay"), "b1": talk("y", "look", "a1 b1")}, {}, [], 0)
+    got = LogOutcome({"b2": talk("y2", "look", "a2 b2"), "a2": talk("x2", "pay")}, {}, [], 0)
 
     assert aligned(want, got).talks == want.talks
     assert not [*compared(want, aligned(want, got))]
@@ -58,8 +58,8 @@ def test_ids_are_paired_by_what_they_stand_for() -> None:
 
 def test_ids_that_stay_are_compared_as_they_are() -> None:
     """If two undisturbed runs have the same ids, others are a difference."""
-    want = LogOutcome({"a": talk("x", "pay")}, [], 0)
-    got = LogOutcome({"a": talk("other", "pay")}, [], 0)
+    want = LogOutcome({"a": talk("x", "pay")}, {}, [], 0)
+    got = LogOutcome({"a": talk("other", "pay")}, {}, [], 0)
     steady, drawn = varied(want, want), varied(want, got)
 
     assert (steady[0].drawn, drawn[0].drawn) == (False, True)
@@ -69,13 +69,13 @@ def test_ids_that_stay_are_compared_as_they_are() -> None:
 
 def test_what_varies_by_itself_is_all_that_is_not_compared() -> None:
     """A model that says something else each time does not excuse a call that is missing."""
-    want = LogOutcome({"a": talk("x", "pay", "one")}, [], 0)
-    held, varies = varied(want, LogOutcome({"a": talk("x", "pay", "two")}, [], 0))
+    want = LogOutcome({"a": talk("x", "pay", "one")}, {}, [], 0)
+    held, varies = varied(want, LogOutcome({"a": talk("x", "pay", "two")}, {}, [], 0))
     less = msgspec.structs.replace(talk("x", "pay", "three"), calls={})
 
     assert len(varies) == 2
-    assert not [*differences(held, LogOutcome({"a": talk("x", "pay", "three")}, [], 0))]
-    (finding,) = differences(held, LogOutcome({"a": less}, [], 0))
+    assert not [*differences(held, LogOutcome({"a": talk("x", "pay", "three")}, {}, [], 0))]
+    (finding,) = differences(held, LogOutcome({"a": less}, {}, [], 0))
     assert "missing: pay" in finding.message
 
 
@@ -84,7 +84,6 @@ def talk(message: str, tool: str, text: str = "Done.", **changes: Any) -> Talk: 
     found = Talk(
         messages=[message],
         ends={message: End("completed", text)},
-        session={"turns": 1},
         histories=[Shown("bot", [("user", "go"), ("assistant", text)], [message], ["go"])],
         calls={message: [Call(tool, "{}", "success")]},
         spent=1,
@@ -141,7 +140,7 @@ def test_calls_before_something_unknown_are_compared() -> None:
 
     def found(*calls: Call, spent: int) -> list[str]:
         got = talk("x", "", calls={"x": [*calls]}, spent=spent, **shaken)
-        return [each.where for each in compared(LogOutcome({"a": want}, [], 0), _only(got))]
+        return [each.where for each in compared(LogOutcome({"a": want}, {}, [], 0), _only(got))]
 
     assert found(sure, doubt, spent=2) == []
     assert found(sure, doubt, late, spent=3) == []
@@ -151,7 +150,7 @@ def test_calls_before_something_unknown_are_compared() -> None:
 
 
 def _only(talk_: Talk) -> LogOutcome:
-    return LogOutcome({"a": talk_}, [], 0)
+    return LogOutcome({"a": talk_}, {}, [], 0)
 
 
 def stopped(text: str, then: str, before: str = "Hi.") -> Talk:

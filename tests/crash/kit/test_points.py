@@ -7,6 +7,7 @@ import random
 import msgspec
 import pytest
 
+from actors import catalogue
 from actors.agent.runes import Spawning
 from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
 from actors.tool.runes import Called, Progress, Rule
@@ -29,6 +30,7 @@ from runefold.testing.crash.points import (
 from runefold.testing.crash.watch import Watch
 from runelog.errors import Refused
 from runelog.rune import Change, Rune
+from tests.laws.errands import ERRAND, Begun
 
 TOOL = Effect("tool", "pay", "call_1")
 MODEL = Effect("model", "bot", "turn_1-r0-a0")
@@ -183,9 +185,21 @@ def test_an_effect_is_aimed_at_by_what_began_it() -> None:
     assert aims(Point(1, "after-commit"), [at])[0].mark == "conv_a turn_1 x"
 
 
+def test_machines_of_apps_are_named_like_ours() -> None:
+    """By their kind if their ids are new in each run, else by their ids; pieces by their stream."""
+    names = Names(catalogue.KINDS.plus([ERRAND]))
+    drawn, given = "errand_0123456789abcdef", "errand_1"
+    changes = [Change(each, 0, [Begun("bread")]) for each in (drawn, given)]
+
+    assert names.marks("conv_system", changes) == [
+        "conv_system errand#1 errand.begun",
+        "conv_system errand_1 errand.begun",
+    ]
+
+
 def test_ids_that_are_made_up_are_numbered() -> None:
     """Others are kept: of two that begin beside each other, the first is a matter of time."""
-    names = Names()
+    names = Names(catalogue.KINDS)
 
     assert names.talk("conv_0123456789abcdef") == "conversation#1"
     assert names.talk("2026-11-16T170102Z") == "conversation#2"
@@ -196,7 +210,7 @@ def test_ids_that_are_made_up_are_numbered() -> None:
 @pytest.mark.parametrize("order", [("conv_a", "conv_b"), ("conv_b", "conv_a")])
 def test_calls_and_agents_are_numbered_in_their_own_conversation(order: tuple[str, ...]) -> None:
     """Of conversations beside each other it is a matter of time which one calls a tool first."""
-    names = Names()
+    names = Names(catalogue.KINDS)
     marks = {talk: names.marks(talk, _begun(talk)) for talk in order}
 
     assert marks["conv_a"] == ["conv_a bot#1 agent.spawning", "conv_a pay#1 tool.call"]

@@ -1,0 +1,85 @@
+"""Apps with machines of their own, to be crashed: an order in a session, an errand outside one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from order import ORDER, Place
+
+from runefold import AgentSpec, CallId, Runtime, UnknownConversation, tool
+from runefold.providers import Scripted
+from runefold.testing import CrashApp
+from runelog.rune import SYSTEM
+from tests.laws.errands import ERRAND, fetch, send
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runefold.testing import Effects
+
+DESK: Final = "conv_desk"
+CHEAP, DEAR = 5_00, 900_00
+"""Prices below and above what a human must look at, in cents."""
+
+
+def build_desk(directory: Path) -> Runtime:
+    """Open a runtime with the kind of an order and the tool that its payment calls."""
+
+    @tool(idempotent=True)
+    def pay(item: str, cents: int, key: CallId) -> str:
+        """Pay."""
+        with (directory / "paid").open("a") as file:
+            file.write(f"{key} {item} {cents}\n")
+        return f"paid {cents}"
+
+    return Runtime.open(
+        directory / "log", kinds=[ORDER], tools=[pay], providers={"demo": Scripted(["Hi."])}
+    )
+
+
+def order_two(runtime: Runtime) -> None:
+    """Place two orders, and approve the one that waits; nothing waits for their payments."""
+    try:
+        session = runtime.session(DESK)
+    except UnknownConversation:
+        spec = AgentSpec(role="clerk", model="demo")
+        session = runtime.create_session(spec, conversation_id=DESK)
+    runtime.do(DESK, Place("pen", CHEAP), "order_1")
+    runtime.do(DESK, Place("car", DEAR), "order_2")
+    runtime.wait_for(DESK, "approval.awaiting", 10)
+    if any(each.call_id == "order_2" for each in session.approvals()):
+        session.approve("order_2", approver="ada")
+
+
+def check_orders(runtime: Runtime, effects: Effects) -> None:
+    """Each order is paid."""
+    del effects
+    session = runtime.session(DESK)
+    assert [session.history(f"order_{n}").phase for n in (1, 2)] == ["paid", "paid"]
+
+
+def build_errands(directory: Path) -> Runtime:
+    """Open a runtime with a machine that lives outside of sessions."""
+    return Runtime.open(directory / "log", kinds=[ERRAND], tools=[fetch])
+
+
+def send_two(runtime: Runtime) -> None:
+    """Send two errands; nothing waits for them."""
+    send(runtime, "errand_1", "bread")
+    send(runtime, "errand_2", "milk")
+
+
+def check_errands(runtime: Runtime, effects: Effects) -> None:
+    """Each errand came back."""
+    del effects
+    found = {
+        envelope.owner: envelope.kind
+        for envelope in runtime.log.read(SYSTEM, kinds={"errand.done"})
+    }
+    assert sorted(found) == ["errand_1", "errand_2"]
+
+
+ORDERS: Final = CrashApp(build_desk, order_two, check_orders, "orders")
+ERRANDS: Final = CrashApp(build_errands, send_two, check_errands, "errands")
+APPS: Final = {app.name: app for app in (ORDERS, ERRANDS)}
+"""By name."""
