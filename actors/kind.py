@@ -188,8 +188,6 @@ class Kind:
     """What of a state must be equal after any kill: without ids, times and orders that differ."""
     answer: Callable[[Any], Any] = field(default=_phase)
     """What another conversation is told that asked for such an entity, once it has ended."""
-    printed: bool = True
-    """Whether `runefold lifecycles` shows it."""
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself; give the actor its kind."""

@@ -75,5 +75,4 @@ KIND: Final = Kind(
     invariants=(Money,),
     summary=summary,
     outcome=outcome,
-    printed=False,
 )

@@ -36,5 +36,4 @@ KIND: Final = Kind(
     is_open=is_open,
     waits_for_human=waits_for_children,
     actor=Root,
-    printed=False,
 )

@@ -1,17 +1,17 @@
-"""`runefold lifecycles`: the tables that everything obeys, for people, scripts and pictures."""
+"""`runefold lifecycles`: the transition tables, for people, scripts and diagrams."""
 
 import enum
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
-import typer
 
 from actors.catalogue import KINDS
+from runefold.cli.options import argument, option
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING
 from runelog.errors import Refused
-from runelog.lifecycle import Description, Lifecycle, describe
+from runelog.lifecycle import Description, describe
 
 
 class Format(enum.StrEnum):
@@ -25,12 +25,12 @@ class Format(enum.StrEnum):
 def lifecycles(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Only these; all without one.", show_default=False),
+        argument("NAME", "Only these lifecycles."),
     ] = None,
     *,
-    form: Annotated[Format, typer.Option("--format", help="How to print them.")] = Format.TEXT,
+    form: Annotated[Format, option(None, "Output format.", "--format", default=True)] = Format.TEXT,
 ) -> None:
-    """Print the lifecycles: which rune leads from which state to which."""
+    """Print the transition table of each lifecycle."""
     screen = Screen()
     found = _chosen(names or [])
     match form:
@@ -45,10 +45,7 @@ def lifecycles(
 
 
 def _chosen(names: list[str]) -> list[Description]:
-    laws: Sequence[Lifecycle[Any, Any, Any, Any]] = [
-        kind.lifecycle for kind in KINDS if kind.printed
-    ]
-    known = {each.name: describe(each) for each in laws}
+    known = {kind.name: describe(kind.lifecycle) for kind in KINDS}
     for name in names:
         if name not in known:
             msg = f"there is no lifecycle {name}; there are {', '.join(known)}"

@@ -41,7 +41,7 @@ def test_a_log_is_backed_up_again_and_restored(log: Path, tmp_path: Path) -> Non
 
     assert (first.exit_code, second.exit_code, third.exit_code) == (0, 0, 0)
     assert f"backed up to {backup}: 3 files (" in first.stdout
-    assert "0 files (0 B) there already" in first.stdout
+    assert "0 files (0 B) already there" in first.stdout
     assert ": 1 file (" in second.stdout
     assert "2 files (" in second.stdout
     assert "there already, checked again" in second.stdout

@@ -256,6 +256,18 @@ def test_kinds_that_are_none_are_refused(tmp_path: Path) -> None:
     assert "names no kinds" in wrong.stderr
 
 
+def test_an_app_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its error and where that is, in a sentence; what it made before is not left behind."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    wrong = run("parcel", "ship-out", tmp_path, "--app", "tests.runefold.parcels:build_in_vain")
+
+    assert wrong.exit_code == 2
+    assert "failed before it opened a runtime: LookupError: there is no key" in wrong.stderr
+    assert "parcels.py" in wrong.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_apps_command_goes_through_the_socket(tmp_path: Path) -> None:
     """Its answer comes back, and its refusals; to a runtime without the app it is unknown."""
     with Runtime.open(tmp_path / "a", kinds=KINDS, **options(tmp_path, "plain")) as shop:
