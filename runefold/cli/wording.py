@@ -26,7 +26,7 @@ SHORT: Final = 160
 NOTHING: Final = "-"
 """Stands for a value that is not there."""
 TIMES: Final = frozenset({"time", "began", "seen", "since", "deadline", "first_time", "last_time"})
-"""Fields that hold a time in nanoseconds since 1970; none if it is 0."""
+"""Fields that hold a time; there is none if it is 0."""
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 """Controls, marks without a shape, surrogates, breaks of lines: all that acts and is not seen."""
@@ -128,7 +128,7 @@ def plain(item: Any) -> Any:  # noqa: ANN401, PLR0911 -- plain values of any sha
 def record(item: Any) -> dict[str, Any]:  # noqa: ANN401 -- any struct
     """Return the fields of a struct, a dataclass or a named tuple as JSON has them.
 
-    Times in nanoseconds become ISO 8601 in UTC: every field of `TIMES` is one.
+    Times become ISO 8601 in UTC: every field of `TIMES` is one.
     """
     names = getattr(item, "_fields", None) or getattr(item, "__struct_fields__", None)
     names = names or [field.name for field in dataclasses.fields(item)]
@@ -141,12 +141,16 @@ def _field(field: str, item: Any) -> Any:  # noqa: ANN401 -- of any type
     return plain(item)
 
 
-def moment(time: int, digits: int = 0) -> str:
-    """Return nanoseconds since 1970 as a time in UTC, with so many digits after the second.
+def moment(time: float, digits: int = 0) -> str:
+    """Return a time in UTC, with so many digits after the second.
 
-    >>> moment(1_700_000_000_123_456_789, 3)
-    '2023-11-14T22:13:20.123Z'
+    Whole numbers are nanoseconds since 1970, as the log has them; others are seconds.
+
+    >>> moment(1_700_000_000_123_456_789, 3), moment(1_700_000_000.5, 3)
+    ('2023-11-14T22:13:20.123Z', '2023-11-14T22:13:20.500Z')
     """
+    if isinstance(time, float):
+        time = round(time * 1_000_000) * 1_000
     seconds, rest = divmod(time, _SECOND)
     try:
         whole = _second(seconds)
