@@ -20,7 +20,7 @@ from runefold.cli.options import (
     writing,
 )
 from runefold.cli.screen import Screen
-from runefold.cli.wording import many, plain, safe
+from runefold.cli.wording import many, plain, record, safe
 from runefold.observe.session_list import check_ended
 from runelog.errors import Refused
 from runelog.repair.repair import Repaired, repair
@@ -99,7 +99,9 @@ def mend(directory: Directory, *, json: Json = False) -> None:
     with screen.progress("verifying") as progress:
         report = verify(directory, progress=progress)
     if json:
-        screen.record(done, ok=report.ok, problems=plain(report.problems))
+        fields = record(done)
+        fields["set_aside"] = fields.pop("segments")
+        screen.json({"ok": report.ok, **fields, "problems": plain(report.problems)})
     else:
         _tell_repair(screen, done, report)
     if done.runes_lost or done.more_lost or not report.ok:

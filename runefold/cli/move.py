@@ -84,7 +84,8 @@ def send(
     if not json:
         screen.line(f"exported {told} to {safe(file)}, {size(taken)}")
         return
-    screen.record(totals, file=file, bytes=taken, secret=secret)
+    counts = {name: getattr(totals, name) for name in ("conversations", "runes", "blobs")}
+    screen.json({"file": file, **counts, "bytes": taken, "secret": secret})
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import runefold
 from runefold.cli import stats
 from runefold.cli.failures import Exit, code_of, told
 from runelog.errors import Corrupt, LogFailed, LogFull, Refused
@@ -302,6 +303,25 @@ def test_where_no_log_is_the_way_out_is_named(tmp_path: Path) -> None:
         f"error: {tmp_path} holds no log (it has no MANIFEST): name another directory, or create "
         "a log there with `runefold run`\n"
     )
+
+
+def test_the_version_is_printed_without_importing_a_command() -> None:
+    """Nor is what commands need."""
+    program = (
+        "import sys; from runefold.cli import main; sys.argv[1:] = ['--version']; main(); "
+        "print(*[name for name in ('typer', 'runefold.cli.app') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        env=environment(),
+        timeout=60,
+        text=True,
+    )
+
+    assert done.stdout == f"runefold {runefold.__version__}\n\n"
 
 
 def test_an_interrupt_while_commands_are_imported_is_no_traceback() -> None:

@@ -107,6 +107,7 @@ def test_a_session_that_is_closing_is_completed_by_its_app(tmp_path: Path) -> No
     run("close", tmp_path / "log", "conv_a")
     refused = run("log", "archive", tmp_path / "log", "conv_a")
     with Runtime.open(tmp_path / "log", providers={"demo": Scripted(["Hello!"])}) as runtime:
+        runtime.session("conv_a").close()  # until it is closed
         runtime.session("conv_a").archive()
 
     assert refused.exit_code == Exit.REFUSED
@@ -168,7 +169,7 @@ def test_erasing_twice_does_nothing(log: Path) -> None:
     again = run("log", "erase", log, "conv_a", feed="")
 
     assert again.exit_code == 0
-    assert again.stdout == "conv_a was erased already\n"
+    assert again.stdout == "conv_a is already erased\n"
 
 
 def test_erasing_tells_of_copies_that_a_repair_made(log: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_history_is_shown_with_every_move_and_the_time_it_took(place: Path) ->
 
     assert plain.exit_code == 0
     heads, first, second, last = plain.stdout.splitlines()
-    assert heads.split() == ["event", "time", "phase", "by", "why"]
+    assert heads.split() == ["event", "time", "phase", "by", "cause"]
     assert "idle -> streaming" in first
     assert "streaming -> tool_executing" in second
     assert last.startswith("turn is tool_executing: idle 0.000 s, streaming ")

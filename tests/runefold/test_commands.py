@@ -92,7 +92,7 @@ def test_a_command_is_a_verb_whose_help_says_what_its_class_says(
         off = msgspec.inspect.type_info(field.type).extra or {}  # type: ignore[attr-defined]  # described
         assert off.get("off", ("", described(field.type)))[1] in shown
     assert "--json" in shown
-    assert (f"The id of the {command.noun or kind.name}." in shown) is not kind.single
+    assert (f"Id of the {command.noun or kind.name}." in shown) is not kind.single
 
 
 @EACH
