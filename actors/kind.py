@@ -214,8 +214,6 @@ class Kind:
     """Seconds after which an entity that is still in a phase is reported as stuck."""
     views: tuple[StateFile | LineFile | View, ...] = ()
     """Files, or anything else, that are kept in step with the log and rebuilt from it."""
-    printed: bool = True
-    """Whether `runefold lifecycles` shows it."""
 
     # -- what must hold of it
     invariants: tuple[Callable[[], Audit], ...] = ()

@@ -1,10 +1,10 @@
 """`python -m runefold.demo`: a team of agents is killed at the worst moment, and finishes.
 
 A child process runs the team: a planner asks a scout and a cashier, who call tools; one payment
-waits for an approval. We follow its log from here, as any other process may, and tell the story.
-When the card has been charged and the log does not know it yet, the child gets SIGKILL. A second
-child opens the same directory. Nobody tells it what happened: it reads the log, asks the payment's
-probe, and goes on.
+waits for an approval. This process follows the log, as any process may, and prints the story.
+When the card has been charged and the log does not have it yet, the child gets SIGKILL. A second
+child opens the same directory. All it knows is in the log: it asks the payment's probe whether the
+charge happened, and goes on.
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ def main() -> int:
         story = Story(console)
         last = _first_life(console, directory, story)
         code = _second_life(console, directory, story, last) if last >= 0 else 1
-        wrong = _judge(directory, last)
+        wrong = _judge(directory, last) if last >= 0 else ["the team ended before it was killed"]
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     if code or wrong:

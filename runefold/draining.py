@@ -1,7 +1,7 @@
-"""Ending in order: turns that run may end, what waits stays where it is, and nothing begins.
+"""Draining: running turns may end, what waits stays where it is, and nothing begins.
 
-A turn that waits for nothing but a human is neither waited for nor interrupted, and no more is the
-one that asked it: they go on waiting, and whoever opens the log next finds them so.
+A turn that only waits for a human is neither waited for nor interrupted, nor is the turn that asked
+it: they are found waiting at the next open.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def drain(tree: Tree, timeout: float) -> None:
     end = clock.now() + round(timeout * SECOND)
     for name in tree.awake():
         try:
-            quiet = Quiet(tree, name)
+            ended = TurnsEnded(tree, name)
             left = max(0.0, (end - clock.now()) / SECOND)
-            if not tree.services.scheduler.wait(quiet, left):
-                _interrupt(tree, name, quiet.working())
+            if not tree.services.scheduler.wait(ended, left):
+                _interrupt(tree, name, ended.working())
         except RunefoldError as error:
             operator.warning("not_drained", conversation=name, reason=str(error))
 
@@ -48,9 +48,9 @@ def _interrupt(tree: Tree, name: str, turns: list[str]) -> None:
 
 
 def rest(tree: Tree) -> None:
-    """Have those with work left record that the process ended in order.
+    """Let conversations with work left record that the process ended in order.
 
-    Those asleep have none but what waits for a human: that is no work, however the process ends.
+    Passivated ones only wait for a human: that is no work, however the process ends.
     """
     left = {work.conversation for work in tree.log.open_work()}
     for name in tree.awake():
@@ -61,31 +61,31 @@ def rest(tree: Tree) -> None:
                 operator.warning("not_rested", conversation=name, reason=str(error))
 
 
-class Quiet:
-    """That no turn of a conversation works, to wait for."""
+class TurnsEnded:
+    """A condition to wait for: no turn of a conversation does anything."""
 
     def __init__(self, tree: Tree, conversation: str) -> None:
-        """Look at it as it is now, each time."""
+        """Wait for the turns of this conversation."""
         self._tree = tree
         self._log = tree.log
         self._conversation = conversation
         self._telling = frozenset(
             kind_of(rune) for kind in tree.kinds for rune in kind.runes if rune not in kind.pieces
         )
-        """All that may leave a turn with nothing to do: everything but fragments."""
+        """Runes that may leave a turn with nothing to do: all but fragments."""
 
     def working(self) -> list[str]:
-        """Name the turns that do something, rather than wait for a human."""
+        """Return the turns that do more than wait for a human."""
         state: State = self._tree.ask(self._conversation, Look())
         running = [each.turn_id for each in state.running]
         return at_work(self._log, self._conversation, running, self._tree.kinds)
 
     def is_there(self) -> bool:
-        """Tell whether none does."""
+        """Return True if none does."""
         return not self.working()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until none does; tell whether that came in time."""
+        """Wait until none does; return True if that came in time."""
         clock = self._tree.services.clock
         end = None if timeout is None else clock.now() + round(timeout * SECOND)
         while True:
@@ -97,6 +97,6 @@ class Quiet:
                 return self.is_there()
 
     def _stirs(self, after: int, seconds: float | None) -> bool:
-        """Wait for something that may leave a turn with nothing to do; tell whether it came."""
+        """Wait for a rune that may leave a turn with nothing to do; return True if it came."""
         found = self._log.follow(self._conversation, after, kinds=self._telling, wait=seconds)
         return next(iter(found), None) is not None

@@ -40,12 +40,12 @@ def imported(reference: str, what: str) -> Any:  # noqa: ANN401 -- whatever has 
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:  # whatever an app's own modules do when they are imported
-        msg = f"{reference} cannot be imported: {_told(error)}"
+        msg = f"{reference} cannot be imported: {explained(error)}"
         raise Refused(msg) from error
     return found
 
 
-def _told(error: Exception) -> str:
+def explained(error: Exception) -> str:
     """Return what an error says, and where in the app it happened."""
     words = str(error)
     stack = traceback.extract_tb(error.__traceback__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import tempfile
 from collections.abc import Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -23,7 +24,7 @@ from actors.tool.adapters.command import CommandTool
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from runefold import checks
-from runefold.naming import imported
+from runefold.naming import explained, imported
 from runelog.errors import Refused
 from runelog.files import path_of
 from runelog.rune import kind_of
@@ -210,15 +211,19 @@ class _Opened(Exception):
 def kinds_of(app: str) -> list[Kind]:
     """Return the kinds of an app: a list of them, or those that its function opens a runtime with.
 
-    The function is called, and nothing is opened.
+    The function is called with a temporary directory, and no runtime is opened.
     """
     found = imported(app, "kinds")
     if callable(found):
-        with through(_catch):
+        # The app may write files before it opens its runtime.
+        with through(_catch), tempfile.TemporaryDirectory(prefix="runefold-") as directory:
             try:
-                found(Path())
+                found(Path(directory))
             except _Opened as caught:
                 found = caught.options.get("kinds", ())
+            except Exception as error:  # the app's own code
+                msg = f"{app} failed before it opened a runtime: {explained(error)}"
+                raise Refused(msg) from error
     if isinstance(found, list | tuple) and all(isinstance(each, Kind) for each in found):
         return [*found]
     msg = f"{app} names no kinds: name a list of them, or a function that opens a runtime with them"

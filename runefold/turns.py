@@ -168,12 +168,12 @@ class Turn:
 
     async def _end(self) -> Ended | Refusal:
         """Wait until the log has it how it ended. Nobody is woken for that, and nobody asked."""
-        with self._runtime.watcher.bell(self.conversation, _NEWS) as bell:
+        with self._runtime.watcher.waiter(self.conversation, _NEWS) as waiter:
             # The bell hangs already, so it rings for whatever is not found here.
             found = self._ended()
             turn_id = self.id
             while found is None:
-                for envelope in await bell.news():
+                for envelope in await waiter.news():
                     match envelope.payload:
                         case turns.Started(message_id=self.message_id) as rune:
                             turn_id = self._id = rune.turn_id

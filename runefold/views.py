@@ -135,8 +135,8 @@ class _Folds:
 
 
 @dataclass
-class _Feed:
-    """One view, and how it gets on."""
+class _ViewState:
+    """One view, and how far it has come."""
 
     kind: str
     view: View
@@ -171,7 +171,7 @@ class Views:
         self._record = None if directory is None else Record(directory)
         self._watched = frozenset(kind.name for kind in kinds if kind.views)
         self._folds, self._folds_at = self._new_folds(), 0
-        self._feeds = [_Feed(kind.name, view) for kind in kinds for view in self._bound(kind)]
+        self._feeds = [_ViewState(kind.name, view) for kind in kinds for view in self._bound(kind)]
         names = [feed.view.name for feed in self._feeds]
         for name in names:
             if not name or names.count(name) > 1:
@@ -274,7 +274,7 @@ class Views:
             while self._round():
                 pass
 
-    def look_for_erased(self, opening: Iterable[_Feed] = ()) -> None:
+    def look_for_erased(self, opening: Iterable[_ViewState] = ()) -> None:
         """Remove from the views what was erased from the log; open those that are not yet."""
         with self._lock:
             self._looked = self._services.clock.now()
@@ -285,7 +285,7 @@ class Views:
                         with self._trying([feed]):
                             self._erase(feed, gone)
 
-    def _erase(self, feed: _Feed, gone: set[str]) -> None:
+    def _erase(self, feed: _ViewState, gone: set[str]) -> None:
         new = sorted(gone - feed.erased)
         for conversation in new:
             feed.view.erase(conversation)
@@ -297,7 +297,7 @@ class Views:
         if feed.cursor is None or mark is None:
             self._begin(feed, mark)
 
-    def _begin(self, feed: _Feed, mark: Mark | None) -> None:
+    def _begin(self, feed: _ViewState, mark: Mark | None) -> None:
         feed.is_level = False
         if mark is None or not self._fits(mark):
             feed.view.reset()
@@ -316,7 +316,7 @@ class Views:
 
     def _round(self) -> bool:
         """Tell each view of the next runes; return True if there were any."""
-        at: dict[int, list[_Feed]] = {}
+        at: dict[int, list[_ViewState]] = {}
         for feed in self._feeds:
             if feed.cursor is not None:
                 at.setdefault(feed.cursor, []).append(feed)
@@ -325,7 +325,7 @@ class Views:
             more = self._advance(cursor, feeds) or more
         return more
 
-    def _advance(self, cursor: int, feeds: list[_Feed]) -> bool:
+    def _advance(self, cursor: int, feeds: list[_ViewState]) -> bool:
         """Tell views that have come to the same position of what follows."""
         with self._trying(feeds):
             items = [*islice(self._log.read_all(cursor), CHUNK)]
@@ -347,7 +347,7 @@ class Views:
         return False
 
     def _steps(
-        self, cursor: int, feeds: list[_Feed], items: list[Envelope | Gap]
+        self, cursor: int, feeds: list[_ViewState], items: list[Envelope | Gap]
     ) -> dict[str, list[Step]] | None:
         """Return what runes mean to the entities of each kind; None if some cannot be found."""
         folds = self._new_folds()
@@ -394,7 +394,7 @@ class Views:
     # -- those that fail ----------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _trying(self, feeds: Iterable[_Feed]) -> Iterator[None]:
+    def _trying(self, feeds: Iterable[_ViewState]) -> Iterator[None]:
         """Let views fail, and not what goes on around them; a log that was closed is no failure."""
         try:
             yield
@@ -404,7 +404,7 @@ class Views:
             for feed in feeds:
                 self._fail(feed, error)
 
-    def _level(self, feed: _Feed) -> None:
+    def _level(self, feed: _ViewState) -> None:
         """Take notice that a view was told everything."""
         if not feed.is_level:
             feed.view.caught_up()
@@ -413,7 +413,7 @@ class Views:
             feed.error = ""
             operator.info("view_recovered", view=feed.view.name)
 
-    def _fail(self, feed: _Feed, error: Exception) -> None:
+    def _fail(self, feed: _ViewState, error: Exception) -> None:
         now = self._services.clock.now()
         if not feed.error:
             feed.since, feed.pause = now, _SHORTEST

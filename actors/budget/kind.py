@@ -76,5 +76,4 @@ KIND: Final = Kind(
     invariants=(Money,),
     summary=summary,
     outcome=outcome,
-    printed=False,
 )

@@ -48,5 +48,4 @@ KIND: Final = Kind(
     summary=summary,
     outcome=outcome,
     stuck={"calling": 1_800.0},
-    printed=False,
 )

@@ -44,5 +44,4 @@ KIND: Final = Kind(
     waits_for_human=waits_for_others,
     summary=summary,
     outcome=outcome,
-    printed=False,
 )

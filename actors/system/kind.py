@@ -50,5 +50,4 @@ KIND: Final = Kind(
     actor=Root,
     questions=questions,
     outcome=outcome,
-    printed=False,
 )

@@ -6,11 +6,19 @@ import importlib.util
 import sys
 from typing import Final
 
+import runefold
+
 NEEDED: Final = ("typer", "rich")
+INTERRUPTED: Final = 130
+"""As a shell reports a process that was ended by Ctrl-C."""
 
 
 def main() -> None:
-    """Run the command line, or say what to install for it."""
+    """Run the command line; if a library is missing, say what to install."""
+    if sys.argv[1:] == ["--version"]:
+        # At once, without the imports that commands need.
+        sys.stdout.write(f"runefold {runefold.__version__}\n")
+        return
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(
@@ -18,6 +26,9 @@ def main() -> None:
             "pip install 'runefold[cli]'\n"
         )
         raise SystemExit(2)
-    from runefold.cli.app import main as run  # noqa: PLC0415 -- needs what was just found
-
+    try:
+        from runefold.cli.app import main as run  # noqa: PLC0415 -- needs what was just found
+    except KeyboardInterrupt:
+        # Ctrl-C before a command began. It ends like any other that is interrupted.
+        raise SystemExit(INTERRUPTED) from None
     run()

@@ -27,7 +27,7 @@ from runefold.cli import (
     verbs,
     verify,
 )
-from runefold.cli.failures import EXIT_CODES, Guarded
+from runefold.cli.failures import EXIT_CODES, Guarded, Verb
 from runefold.cli.options import kinds_with
 
 APP: Final = "--app"
@@ -74,17 +74,17 @@ app = typer.Typer(
 )
 log = typer.Typer(
     name="log",
-    help="Look at a log and keep it in order.",
+    cls=Guarded,
+    help="Inspect and maintain a log.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    epilog=EXIT_CODES,
 )
 
 _COMMANDS: dict[str, Callable[..., None]] = {
     "stats": look.stats,
     "list": look.list_,
     "show": look.show,
-    "verify": look.check,
+    "verify": verify.verify_files,
     "export": move.send,
     "import": move.receive,
     "archive": keep.archive,
@@ -95,7 +95,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "restore-backup": backup.restore,
 }
 for name, command in _COMMANDS.items():
-    log.command(name, epilog=EXIT_CODES)(command)
+    log.command(name, cls=Verb)(command)
 
 _TOP: Final = {"session": "Sessions", "tool": "Calls"}
 """Kinds whose commands need no kind before them, and the heading of each."""
@@ -109,8 +109,10 @@ def add(to: typer.Typer, known: Kinds, kinds: Collection[str]) -> None:
             continue
         panel = _TOP.get(kind.name)
         if panel is None and kind.name not in groups:
-            groups[kind.name] = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-            about = f"Give commands to an entity of the kind {kind.name}."
+            groups[kind.name] = typer.Typer(
+                cls=Guarded, no_args_is_help=True, rich_markup_mode="markdown"
+            )
+            about = f"Commands for {kind.name}s."
             to.add_typer(groups[kind.name], name=kind.name, help=about, rich_help_panel="Kinds")
         sends = command is Send
         verb = verbs.verb(
@@ -122,7 +124,7 @@ def add(to: typer.Typer, known: Kinds, kinds: Collection[str]) -> None:
         )
         name = command.verb().replace("_", "-")
         place = to if panel else groups[kind.name]
-        place.command(name, epilog=EXIT_CODES, rich_help_panel=panel)(verb)
+        place.command(name, cls=Verb, rich_help_panel=panel)(verb)
 
 
 _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
@@ -142,11 +144,11 @@ for panel, verbs_of in _TO_A_RUNTIME.items():
     if panel == "Prove":
         add(app, KINDS, KINDS.commands.kinds)
     for name, command in verbs_of.items():
-        app.command(name, epilog=EXIT_CODES, rich_help_panel=panel)(command)
+        app.command(name, cls=Verb, rich_help_panel=panel)(command)
 app.add_typer(log, rich_help_panel="Keep")
 
 
-def _tell_version(*, asked: bool) -> None:
+def _print_version(*, asked: bool) -> None:
     if asked:
         typer.echo(f"runefold {runefold.__version__}")
         raise typer.Exit
@@ -159,20 +161,20 @@ def root(
         bool,
         typer.Option(
             "--version",
-            help="Show the version and end.",
+            help="Print the version.",
             is_eager=True,
-            callback=lambda asked: _tell_version(asked=asked),
+            callback=lambda asked: _print_version(asked=asked),
         ),
     ] = False,
 ) -> None:
-    """Crash-safe agent runtime. Talks to what runs, looks at logs and keeps them in order."""
+    """Run agents that survive crashes; inspect and maintain their logs."""
     del version
 
 
 def main() -> None:
     """Run the command line with the arguments of this process."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character is shown its number.
+        # A character that the terminal cannot show is printed as its number.
         if isinstance(stream, io.TextIOWrapper):
             with contextlib.suppress(ValueError):
                 stream.reconfigure(errors="backslashreplace")

@@ -1,21 +1,15 @@
-"""`runefold crash-test`: kill an app at every moment, without a line of test code."""
+"""`runefold crash-test`: kill an app at every boundary, without a line of test code."""
 
 import enum
-import os
 import shlex
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from runefold.cli.failures import Exit
-from runefold.cli.options import Json
+from runefold.cli.options import Json, argument, flag, option
 from runefold.cli.screen import Screen
 from runefold.cli.wording import safe
 from runelog.errors import Refused
@@ -25,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kills(enum.StrEnum):
-    """Which points are swept."""
+    """Which points are tested."""
 
     EVERY = "every"
     RANDOM = "random"
@@ -35,65 +29,32 @@ class Kills(enum.StrEnum):
     ALL = "all"
 
 
-def _number(help_: str, *, least: int | None = None) -> object:
-    return typer.Option(min=least, metavar="N", help=help_, show_default=False)
-
-
-def _file(name: str, help_: str, metavar: str = "FILE") -> object:
-    return typer.Option(name, metavar=metavar, help=help_, show_default=False)
-
-
 App = Annotated[
     str,
-    typer.Argument(
-        metavar="MODULE:APP",
-        help="The app: anything with build, scenario and check, such as a CrashApp.",
-        show_default=False,
-    ),
+    argument("MODULE:APP", "The app: an object with build, scenario and check, such as a CrashApp"),
 ]
-Mode = Annotated[
-    Kills,
-    typer.Option(
-        help="Every boundary; some at random; each twice; one actor instead of the process; "
-        "faults instead of kills; or all of it."
-    ),
-]
+Mode = Annotated[Kills, option(None, "Which points to test (see docs/crash-testing.md)")]
 Where = Annotated[
-    str,
-    typer.Option(
-        "--point",
-        "--crash-point",
-        metavar="POINT",
-        help="One point only: 17:after-effect.",
-        show_default=False,
-    ),
+    str, option("POINT", "Test only this point: 17:after-effect.", "--point", "--crash-point")
 ]
-Seed = Annotated[int | None, _number("What is chosen at random.")]
-Sample = Annotated[int | None, _number("So many points at most.", least=1)]
-Jobs = Annotated[int | None, _number("So many at once [two for each core].", least=1)]
-InProcess = Annotated[
-    bool, typer.Option("--in-process", help="Have the log raise instead of a kill: quick, for CI.")
-]
-Order = Annotated[int | None, _number("In process: a seed for another order of events.")]
+Seed = Annotated[int | None, option("N", "Random seed.")]
+Sample = Annotated[int | None, option("N", "Test at most N points.", least=1)]
+Jobs = Annotated[int | None, option("N", "Run N at once [default: two for each core].", least=1)]
+InProcess = Annotated[bool, flag("Simulate kills in this process: faster.", "--in-process")]
+Order = Annotated[int | None, option("N", "With --in-process: seed for the order of events.")]
 FromTheTop = Annotated[
-    bool,
-    typer.Option(
-        "--from-the-top", help="Kill at each point, and begin with no copies of what a kill leaves."
-    ),
+    bool, flag("Run each point from the start and kill it for real.", "--from-the-top")
 ]
 _PATIENCE: Final = 60.0
 Patience = Annotated[
-    float, typer.Option(min=1, metavar="SECONDS", help="After so long it is a hang.")
+    float, option("SECONDS", "Treat a run longer than this as hung.", least=1, default=True)
 ]
-AllowMissed = Annotated[
-    int,
-    typer.Option(
-        min=0, metavar="N", help="So many points may go unmet: else an app that varies fails."
-    ),
+AllowMissed = Annotated[int, option("N", "Allow N unreached points.", least=0, default=True)]
+Keep = Annotated[
+    Path | None, option("DIR", "Keep the directories of failed runs in DIR.", "--keep")
 ]
-Keep = Annotated[Path | None, _file("--keep", "Keep what failed there.", "DIR")]
-Page = Annotated[Path | None, _file("--report", "Write a page with a timeline.")]
-Junit = Annotated[Path | None, _file("--junit", "Write JUnit XML.")]
+Page = Annotated[Path | None, option("FILE", "Write an HTML report with a timeline.", "--report")]
+Junit = Annotated[Path | None, option("FILE", "Write a JUnit XML report.", "--junit")]
 
 
 def crash_test(  # noqa: PLR0913 -- one for each option
@@ -114,16 +75,16 @@ def crash_test(  # noqa: PLR0913 -- one for each option
     junit: Junit = None,
     json: Json = False,
 ) -> None:
-    """Kill an app at every boundary, open it again, and judge what it comes to.
+    """Kill an app at every commit and effect, reopen it and check the result.
 
-    The app is run undisturbed first. Then, for each point, it is run in a process that is killed
-    there, opened again in a fresh one, and played to its end. Exit code 1 means that some point did
-    not survive, or that no run came by it; each that failed is printed with the line that runs it
-    again.
+    The app first runs without a kill. Then, for each point, it runs in a process that is killed
+    there, is opened again in a new process and runs to its end. Exit code 1: a point failed or was
+    never reached. Each failed point is printed with the command that runs it again.
     """
+    screen = Screen()
     for file in (report, junit):
         _check_writable(file)
-    # Other commands are to start without all of this.
+    # Other commands start faster without these.
     from runefold.testing import SweepOptions, sweep  # noqa: PLC0415 -- see above
     from runefold.testing.crash import html, xml  # noqa: PLC0415 -- see above
     from runefold.testing.crash.sweep import Interrupted  # noqa: PLC0415 -- see above
@@ -143,11 +104,16 @@ def crash_test(  # noqa: PLR0913 -- one for each option
         again=_again(app, order, patience, in_process=in_process),
     )
     try:
-        with _bar() as move:
-            found = sweep(app, options, move)
+        with screen.bar("crashing") as move:
+
+            def count(done: int, total: int, failed: int) -> None:
+                wrong = f", {failed} failed" if failed else ""
+                move(done, total, f"{done} of {total} points{wrong}")
+
+            found = sweep(app, options, count)
     except Interrupted as interrupted:
         found = interrupted.report
-    _tell(found, json=json)
+    _tell(screen, found, json=json)
     if report is not None:
         report.write_text(html.page(found), encoding="utf-8")
     if junit is not None:
@@ -159,7 +125,7 @@ def crash_test(  # noqa: PLR0913 -- one for each option
 
 
 def _check_writable(file: Path | None) -> None:
-    """Refuse a place for a report before minutes are spent on what goes into it."""
+    """Refuse a report that cannot be written, before minutes are spent on the test."""
     if file is None:
         return
     if file.is_dir():
@@ -181,35 +147,10 @@ def _again(app: str, order: int | None, patience: float, *, in_process: bool) ->
     return " ".join([*parts, "--point"])
 
 
-def _tell(found: "CrashReport", *, json: bool) -> None:
-    screen = Screen()
+def _tell(screen: Screen, found: "CrashReport", *, json: bool) -> None:
     if json:
         screen.json(msgspec.to_builtins(found))
         return
     for text in found.lines():
         for line in text.split("\n"):
             screen.line(safe(line))
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int, int], None]]:
-    """Show a bar on a terminal while points are swept."""
-    console = Console(file=sys.stderr, highlight=False)
-    if not console.is_terminal or os.environ.get("TERM") == "dumb":
-        yield lambda _done, _total, _failed: None
-        return
-    columns = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f} points", markup=False),
-        TextColumn("{task.fields[failed]}", style="red", markup=False),
-        TimeElapsedColumn(),
-    ]
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("the undisturbed run", total=1, failed="")
-
-        def move(done: int, total: int, failed: int) -> None:
-            wrong = f"{failed} failed" if failed else ""
-            bar.update(task, description="crashing", completed=done, total=total, failed=wrong)
-
-        yield move

@@ -1,6 +1,6 @@
-"""What a command's end means to whoever called it: exit codes, and words instead of a traceback.
+"""Exit codes, and messages instead of tracebacks.
 
-A traceback is for bugs. A mistake, damage or a full disk has its sentence and its code.
+A traceback is for bugs. A mistake, damage or a full disk ends with a sentence and an exit code.
 """
 
 from __future__ import annotations
@@ -12,47 +12,54 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from runefold.cli import INTERRUPTED
 from runefold.cli.screen import Screen
-from runelog.errors import BadStream, Corrupt, Fault, Held, LogFull, ReadOnly, Refused
+from runelog.errors import BadStream, Corrupt, Fault, Held, LogFull, NotALog, ReadOnly, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 class Exit(enum.IntEnum):
-    """What a command ends with."""
+    """The exit codes."""
 
     OK = 0
     PROBLEMS = 1
     REFUSED = 2
     DAMAGED = 3
     ENVIRONMENT = 4
-    INTERRUPTED = 130
-    """What a shell says of a process that was ended by Ctrl-C."""
+    INTERRUPTED = INTERRUPTED
     UNREAD = 141
-    """What a shell says of a process whose reader went away, as `head` does."""
+    """As a shell reports a process whose reader went away, as `head` does."""
 
 
 EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 verify found problems, or repair left some or lost runes, or the turn "
-    "that was waited for did not end well, or an app did not survive its crash test, "
-    "or calls would be judged otherwise, or something has to be looked at; "
-    "2 wrong usage, or refused and nothing changed; 3 the log or the stream is damaged; "
-    "4 the disk is full or failed, or no answer came in time."
+    "Exit codes: 0 success; 1 a check failed or found problems; 2 usage error or refused, nothing "
+    "changed; 3 damaged log or stream; 4 disk error or no answer in time"
 )
-_BESIDE: Final = (
-    "stop that process first. Reading works beside it: stats, list, show, verify, export and backup"
-)
+_BESIDE: Final = "stop that process first. Read-only commands work meanwhile"
 _FOR_PROGRAMS: Final = (
     ": close it there first, or only read it, with Runelog.open(..., readonly=True)",
     ": open the log with readonly=True",
 )
 
 
+class Verb(TyperCommand):
+    """One command."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 -- as it is in click
+        """Return its parameters."""
+        return _without_types(super().get_params(ctx))
+
+
 class Guarded(TyperGroup):
     """Commands whose failures end in a sentence and an exit code."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 -- as it is in click
+        """Return its parameters."""
+        return _without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- as it is in click
         """Run the command that was asked for."""
@@ -60,17 +67,25 @@ class Guarded(TyperGroup):
             return super().invoke(ctx)
 
 
+def _without_types(params: list[Any]) -> list[Any]:
+    """Show no type behind an option that takes no value."""
+    for each in params:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return params
+
+
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Turn what went wrong in the block into words on standard error and an exit code."""
+    """Turn an error in the block into a message on standard error and an exit code."""
     try:
         try:
             yield
         finally:
-            # Here and not at the end of the process, where a reader that went away makes noise.
+            # At the end of the process Python would complain of a reader that went away.
             sys.stdout.flush()
     except BrokenPipeError:
-        _write_to_nobody()
+        _discard_output()
         raise typer.Exit(Exit.UNREAD) from None
     except KeyboardInterrupt:
         raise typer.Exit(Exit.INTERRUPTED) from None
@@ -91,7 +106,7 @@ def code_of(error: Exception) -> Exit:
 
 
 def told(error: Exception) -> str:
-    """Return what to tell a user of a failure, and the way out."""
+    """Return the message for a failure, with the way out."""
     message = str(error)
     match error:
         case Held() | ReadOnly():
@@ -103,13 +118,15 @@ def told(error: Exception) -> str:
                 f"{message}. `runefold log verify` shows how far the damage goes, "
                 "`runefold log repair` sets it aside and keeps what can be read"
             )
+        case NotALog() if message.endswith("(it has no MANIFEST)"):
+            return f"{message}: name another directory, or create a log there with `runefold run`"
         case OSError() if error.strerror:
             return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return message
 
 
-def _write_to_nobody() -> None:
-    """Send what is left in the buffers nowhere, so that the end of the process is quiet."""
+def _discard_output() -> None:
+    """Send what is left in the buffers to /dev/null: Python flushes them at its end."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,27 +1,34 @@
-"""What is wrong with a log, told to people and to scripts."""
+"""Problems found in a log, for people and for scripts."""
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from runefold.cli.failures import told
-from runefold.cli.wording import safe
+import typer
+
+from runefold.cli.failures import Exit, told
+from runefold.cli.options import find, reading
+from runefold.cli.screen import Screen
+from runefold.cli.wording import many, safe
 from runelog.errors import Corrupt, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from runefold.cli.screen import Screen
-    from runelog.repair.verify import Problem
+    from runelog.repair.verify import Problem, Report
 
 MAX_TOLD: Final = 100
-"""So many problems are told one by one; a script gets all of them."""
+"""At most this many problems are printed; --json has all of them."""
+_DAMAGE: Final = frozenset(
+    {"INV-CRC-VALID", "INV-EVENTID-MONOTONIC", "INV-RUNE-IMMUTABLE", "INV-SEGMENT-CONTIGUOUS"}
+)
+"""What a repair mends."""
 _SEVERITIES: Final = {"fatal": "bold red", "error": "red", "warn": "yellow"}
 
 
 def tell(screen: Screen, problems: Sequence[Problem]) -> None:
-    """Tell of problems, one a line."""
+    """Print problems, one a line."""
     for problem in problems[:MAX_TOLD]:
         screen.line(
             (f"{problem.severity:<5}", _SEVERITIES[problem.severity]),
@@ -32,22 +39,52 @@ def tell(screen: Screen, problems: Sequence[Problem]) -> None:
         screen.line(f"and {len(problems) - MAX_TOLD:,} more: --json lists them all")
 
 
-def records(problems: Sequence[Problem]) -> list[dict[str, Any]]:
-    """Return problems as JSON has them."""
-    return [problem._asdict() for problem in problems]
+def checked(
+    directory: Path, check: Callable[[Callable[[int], None]], Report], *, passes: int, json: bool
+) -> None:
+    """Check a log, print what was found, and end with exit code 1 if something is wrong.
 
-
-@contextlib.contextmanager
-def also_as_json(screen: Screen, *, wanted: bool) -> Iterator[None]:
-    """If JSON is `wanted`, write one of what kept the block from looking at a log at all."""
+    `check` is given a function that counts runes; it looks at each rune as often as `passes` says.
+    """
+    screen = Screen()
     try:
-        yield
+        find(directory)
+        count = _expected(directory)
+        with screen.progress("verifying", None if count is None else passes * count) as progress:
+            report = check(progress)
     except (Corrupt, Refused) as error:
-        if wanted:
+        if json:
             screen.json({"ok": False, "error": told(error), "problems": []})
         raise
+    if json:
+        screen.record(report, ok=report.ok)
+    else:
+        _tell_report(screen, report)
+    if not report.ok:
+        raise typer.Exit(Exit.PROBLEMS)
 
 
-def can_be_repaired(problems: Sequence[Problem]) -> bool:
-    """Tell whether a repair does anything: where a file is missing, only a backup helps."""
-    return any("from a backup" not in problem.message for problem in problems)
+def _tell_report(screen: Screen, report: Report) -> None:
+    tell(screen, report.problems)
+    runes, segments = many(report.runes, "rune"), many(report.segments, "segment")
+    seen = f"{runes} of {many(report.conversations, 'conversation')} in {segments}"
+    if report.ok:
+        screen.line(("sound", "bold green"), f": {seen}")
+        return
+    screen.line((many(len(report.problems), "problem"), "bold red"), f": {seen} checked")
+    # A broken rule is no damage, and of a missing file only a backup helps.
+    if any(
+        each.invariant in _DAMAGE and "from a backup" not in each.message
+        for each in report.problems
+    ):
+        screen.note("`runefold log repair` sets damage aside and keeps what can be read")
+
+
+def _expected(directory: Path) -> int | None:
+    """Return about how many runes there are to look at; None if the index cannot tell."""
+    try:
+        with reading(directory) as log:
+            return sum(conversation.head for conversation in log.conversations())
+    except AssertionError:
+        # The index is damaged: the check reports it.
+        return None

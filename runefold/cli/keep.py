@@ -1,4 +1,4 @@
-"""The commands that change a log: archive, restore, erase, repair. Nobody else may write then."""
+"""The commands that change a log: archive, restore, erase, repair. They need it for themselves."""
 
 from typing import Annotated
 
@@ -13,13 +13,14 @@ from runefold.cli.options import (
     Directory,
     Json,
     find,
+    flag,
     has_segments,
     ids,
     reading,
     writing,
 )
 from runefold.cli.screen import Screen
-from runefold.cli.wording import many, safe
+from runefold.cli.wording import many, plain, record, safe
 from runefold.observe.session_list import check_ended
 from runelog.errors import Refused
 from runelog.repair.repair import Repaired, repair
@@ -29,9 +30,9 @@ from runelog.store import Runelog
 
 
 def archive(directory: Directory, conversations: Conversations, *, json: Json = False) -> None:
-    """Move conversations to cold storage: compressed, still listed, still readable.
+    """Move conversations to cold storage: compressed, still listed and readable.
 
-    A session has to be closed before.
+    A session must be closed first.
     """
     screen = Screen()
     with writing(directory, CODEC) as log:
@@ -44,7 +45,7 @@ def archive(directory: Directory, conversations: Conversations, *, json: Json = 
 
 
 def restore(directory: Directory, conversations: Conversations, *, json: Json = False) -> None:
-    """Bring archived conversations back, so that they can be appended to again."""
+    """Bring archived conversations back; they can be written to again."""
     screen = Screen()
     with writing(directory) as log:
         before = _described(log, conversations)
@@ -57,17 +58,15 @@ def erase(
     directory: Directory,
     conversations: Conversations,
     *,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask: what is erased cannot be brought back.")
-    ] = False,
+    yes: Annotated[bool, flag("Skip the confirmation. Erasing cannot be undone.", "--yes")] = False,
     json: Json = False,
 ) -> None:
-    """Remove every rune, blob and snapshot of conversations for good, leaving a tombstone each.
+    """Erase conversations: every rune, blob and snapshot. A tombstone stays in place of each.
 
-    Asks for each id to be typed again, unless --yes.
+    Asks for each id to be typed again, unless --yes is given.
     """
     screen = Screen()
-    # Asked before the log is held: other writers need not wait for an answer.
+    # Asked before the log is held: other writers do not wait for the answer.
     with reading(directory) as log:
         before = _described(log, conversations)
     if not yes:
@@ -79,39 +78,30 @@ def erase(
     _tell(screen, before, State.ERASED, json=json)
     aside = sorted(path.name for path in directory.glob("damaged/*.mdb*"))
     if aside:
-        # A copy for whoever can read more out of it: not ours to delete, and not to be forgotten.
+        # More may be read from them one day, so they are not deleted here.
         screen.note(
             f"an earlier repair set {', '.join(map(safe, aside))} aside, in {safe(str(directory))}"
-            "/damaged: what was erased may still be in there; delete it if nobody needs it"
+            "/damaged: erased data may still be in there; delete it if you do not need it"
         )
 
 
 def mend(directory: Directory, *, json: Json = False) -> None:
-    """Set damage aside and make the log writable again, keeping every rune that can be read.
+    """Set damage aside and make the log writable again, with every rune that can be read.
 
-    Verifies the log afterwards. Exit code 1 if runes were lost, or if something is still wrong.
-    Damaged files stay in DIR/damaged.
+    Verifies the log afterwards. Exit code 1 if runes were lost or problems are left. Damaged files
+    are kept in DIR/damaged.
     """
     screen = Screen()
     if not has_segments(directory):
-        # Whatever else it is, it is nothing to leave a file in.
         find(directory)
     with screen.progress("repairing") as progress:
         done = repair(directory, progress=progress)
     with screen.progress("verifying") as progress:
         report = verify(directory, progress=progress)
     if json:
-        screen.json(
-            {
-                "ok": report.ok,
-                "set_aside": list(done.segments),
-                "runes_kept": done.runes_kept,
-                "runes_lost": done.runes_lost,
-                "more_lost": done.more_lost,
-                "notes": list(done.notes),
-                "problems": findings.records(report.problems),
-            }
-        )
+        fields = record(done)
+        fields["set_aside"] = fields.pop("segments")
+        screen.json({"ok": report.ok, **fields, "problems": plain(report.problems)})
     else:
         _tell_repair(screen, done, report)
     if done.runes_lost or done.more_lost or not report.ok:
@@ -128,10 +118,10 @@ def _tell_repair(screen: Screen, done: Repaired, report: Report) -> None:
     if done.runes_lost or done.more_lost:
         lost = many(done.runes_lost, "rune")
         if done.more_lost:
-            lost = f"at least {lost}" if done.runes_lost else "nobody knows how many"
-        screen.line(("not everything could be saved", "bold red"), f": {kept} kept, {lost} lost")
+            lost = f"at least {lost}" if done.runes_lost else "an unknown number of runes"
+        screen.line(("some runes were lost", "bold red"), f": {kept} kept, {lost} lost")
     if not report.ok:
-        screen.line(("still damaged", "bold red"), ": restore what is named above from a backup")
+        screen.line(("still damaged", "bold red"), ": restore the files named above from a backup")
     elif done.runes_lost or done.more_lost:
         screen.line(("sound", "bold green"), " again: the log can be written to")
     elif done.segments or done.notes:
@@ -142,14 +132,14 @@ def _tell_repair(screen: Screen, done: Repaired, report: Report) -> None:
 
 
 def _described(log: Runelog, conversations: list[str]) -> list[Conversation]:
-    """Return what is known of conversations; an unknown one is refused before anything is done."""
+    """Return what the index knows of conversations; refuse one that is not there."""
     return [log.conversation(name) for name in ids(conversations)]
 
 
 def _confirm(screen: Screen, found: Conversation) -> None:
-    screen.note(f"{found.id} has {many(found.head, 'rune')}. Erased runes cannot be brought back.")
+    screen.note(f"{found.id} has {many(found.head, 'rune')}. Erasing cannot be undone.")
     if screen.ask("Type its id to erase it") != found.id:
-        msg = "that is not its id: nothing was erased (--yes erases without asking)"
+        msg = "that is not its id: nothing was erased (--yes skips this question)"
         raise Refused(msg)
 
 
@@ -171,6 +161,6 @@ def _tell(screen: Screen, before: list[Conversation], state: State, *, json: boo
     verb = "restored" if state is State.LIVE else word
     for found in before:
         if found.state is state:
-            screen.line(f"{found.id} was {word} already")
+            screen.line(f"{found.id} is already {word}")
         else:
             screen.line((verb, style), f" {found.id}, {many(found.head, 'rune')}")

@@ -1,18 +1,17 @@
-"""`runefold lifecycles`: the tables that everything obeys, for people, scripts and pictures."""
+"""`runefold lifecycles`: the transition tables, for people, scripts and diagrams."""
 
 import enum
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
-import typer
 
 from actors.kind import Kinds
-from runefold.cli.options import App, kinds_with
+from runefold.cli.options import App, argument, kinds_with, option
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING
 from runelog.errors import Refused
-from runelog.lifecycle import Description, Lifecycle, describe
+from runelog.lifecycle import Description, describe
 
 
 class Format(enum.StrEnum):
@@ -26,13 +25,13 @@ class Format(enum.StrEnum):
 def lifecycles(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Only these; all without one.", show_default=False),
+        argument("NAME", "Only these lifecycles."),
     ] = None,
     *,
-    form: Annotated[Format, typer.Option("--format", help="How to print them.")] = Format.TEXT,
+    form: Annotated[Format, option(None, "Output format.", "--format", default=True)] = Format.TEXT,
     app: App = "",
 ) -> None:
-    """Print the lifecycles: which rune leads from which state to which."""
+    """Print the transition table of each lifecycle."""
     screen = Screen()
     found = _chosen(names or [], kinds_with(app))
     match form:
@@ -47,10 +46,7 @@ def lifecycles(
 
 
 def _chosen(names: list[str], kinds: Kinds) -> list[Description]:
-    laws: Sequence[Lifecycle[Any, Any, Any, Any]] = [
-        kind.lifecycle for kind in kinds if kind.printed
-    ]
-    known = {each.name: describe(each) for each in laws}
+    known = {kind.name: describe(kind.lifecycle) for kind in kinds}
     for name in names:
         if name not in known:
             msg = f"there is no lifecycle {name}; there are {', '.join(known)}"

@@ -1,81 +1,47 @@
-"""The commands that look at a log: stats, list, show, verify. They work beside a live writer."""
+"""The commands that show a log: stats, list, show. They work while another process writes."""
 
 from typing import Annotated
 
-import typer
-
-from runefold.cli import findings
 from runefold.cli import show as showing
 from runefold.cli import stats as counting
-from runefold.cli.failures import Exit
-from runefold.cli.options import STATES, Directory, Json, StateName, find, reading
-from runefold.cli.screen import Part, Screen, table
-from runefold.cli.wording import NOTHING, many, moment, safe, size
+from runefold.cli.options import (
+    STATES,
+    Directory,
+    Json,
+    StateName,
+    argument,
+    flag,
+    option,
+    reading,
+)
+from runefold.cli.screen import Part, Screen, headed, table, text_of
+from runefold.cli.wording import NOTHING, moment, record, safe, size
 from runelog.errors import Refused
-from runelog.repair.verify import verify
 from runelog.rune import Conversation, State
 
 OneConversation = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="CONVERSATION",
-        help="Its id; without one, the whole log in its own order.",
-        show_default=False,
-    ),
+    str | None, argument("CONVERSATION", "Its id; the whole log if left out.")
 ]
 After = Annotated[
-    int,
-    typer.Option(
-        min=0, metavar="N", help="Begin behind this event (or position of the whole log)."
-    ),
+    int, option("N", "Start after event N (or position N of the whole log).", least=0, default=True)
 ]
-Until = Annotated[
-    int | None,
-    typer.Option(min=0, metavar="N", help="End with this event (or position).", show_default=False),
-]
-Last = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="N", help="Begin so many events before the end.", show_default=False
-    ),
-]
+Until = Annotated[int | None, option("N", "Stop after event N (or position N).", least=0)]
+Last = Annotated[int | None, option("N", "Show only the last N events.", least=0)]
 Kinds = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KIND",
-        help="Only this kind, or family: turn.started, turn. Repeatable.",
-        show_default=False,
-    ),
+    list[str] | None, option("KIND", "Only this kind, or family: turn.started, turn. Repeatable.")
 ]
-Entity = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ENTITY", help="Only what this entity owns or observes.", show_default=False
-    ),
-]
+Entity = Annotated[str | None, option("ENTITY", "Only what this entity owns or observes.")]
 Seen = Annotated[
-    showing.Eyes | None,
-    typer.Option(
-        "--visibility",
-        help="Only what may be seen with so much: public, what any client may.",
-        show_default=False,
-    ),
+    showing.Level | None, option(None, "Only runes visible at this level.", "--visibility")
 ]
-Limit = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Stop after so many runes.", show_default=False),
-]
-Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with what is appended, until Ctrl-C.")
-]
-Full = Annotated[bool, typer.Option("--full", help="Show long values whole.")]
-Long = Annotated[
-    bool, typer.Option("--long", "-l", help="Show observers, agent, turn, cause and tags too.")
-]
+Limit = Annotated[int | None, option("N", "Stop after N runes.", least=1)]
+Follow = Annotated[bool, flag("Keep printing new entries until Ctrl-C.", "--follow", "-f")]
+Full = Annotated[bool, flag("Show long values in full.", "--full")]
+Long = Annotated[bool, flag("Also show observers, agent, turn, cause and tags.", "--long", "-l")]
 
 
 def stats(directory: Directory, *, json: Json = False) -> None:
-    """Show what a log holds, what it takes on the disk, and how it was left."""
+    """Show size, contents and state of a log."""
     screen = Screen()
     with reading(directory) as log:
         found, damage = counting.gather(log)
@@ -93,7 +59,7 @@ def list_(
     *,
     state: Annotated[
         StateName | None,
-        typer.Option(help="Only conversations in this state.", show_default=False),
+        option(None, "Only conversations in this state."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -111,32 +77,19 @@ def list_(
     if not found:
         screen.note("no conversations" + (f" that are {state}" if state else ""))
         return
-    rows: list[list[Part]] = [_row(conversation) for conversation in found]
-    rows.insert(
-        0, [(head, "bold") for head in ("conversation", "state", "runes", "size", "first", "last")]
-    )
-    lines = list(table(rows, right=frozenset({2, 3})))
-    if screen.width is not None and sum(len(_plain(part)) for part in lines[0]) > screen.width:
-        # The first time is what can best be done without.
-        lines = list(table([[*row[:4], row[5]] for row in rows], right=frozenset({2, 3})))
+    rows = headed(("conversation", "state", "runes", "size", "first", "last"), map(_row, found))
+    lines = list(table(rows, right={2, 3}))
+    if screen.width is not None and sum(map(len, map(text_of, lines[0]))) > screen.width:
+        # Without the time of the first rune.
+        lines = list(table([[*row[:4], row[5]] for row in rows], right={2, 3}))
     for line in lines:
         screen.line(*line)
 
 
-def _plain(part: Part) -> str:
-    return part if isinstance(part, str) else part[0]
-
-
-def _listed(conversation: Conversation) -> dict[str, object]:
-    # Of an erased one there is no time, nor of one that a repair found nothing of.
-    return {
-        "id": conversation.id,
-        "state": STATES[conversation.state][0],
-        "head": conversation.head,
-        "bytes": conversation.size,
-        "first_time": moment(conversation.first_time, 9) if conversation.first_time else None,
-        "last_time": moment(conversation.last_time, 9) if conversation.last_time else None,
-    }
+def _listed(found: Conversation) -> dict[str, object]:
+    # An erased one has no times, nor has one of which a repair found nothing.
+    fields = record(found)
+    return {**fields, "state": STATES[found.state][0], "bytes": fields.pop("size")}
 
 
 def _row(conversation: Conversation) -> list[Part]:
@@ -172,8 +125,8 @@ def show(  # noqa: PLR0913 -- each is an option of the command
 ) -> None:
     """Show runes, one a line. Times are UTC.
 
-    Runes of every kind are shown with their fields, internal ones too. What is in a secret rune is
-    never shown. Control characters are escaped. With --json: one object a line, values whole.
+    Internal runes are shown as well; the contents of secret runes never are. Control characters are
+    escaped. With --json: one object a line, with values in full.
     """
     screen = Screen()
     families = tuple(given.removesuffix(".*") for given in kind or ())
@@ -181,7 +134,7 @@ def show(  # noqa: PLR0913 -- each is an option of the command
         conversation, after, until, families, entity, last, limit, follow, visibility
     )
     if entity is not None and conversation is None:
-        msg = "an entity belongs to a conversation: name that too"
+        msg = "--entity needs a CONVERSATION: name that too"
         raise Refused(msg)
     shown = 0
     with reading(directory) as log:
@@ -196,47 +149,3 @@ def show(  # noqa: PLR0913 -- each is an option of the command
                 screen.flush()
     if not shown and not json:
         screen.note("no runes to show")
-
-
-def check(directory: Directory, *, json: Json = False) -> None:
-    """Check everything in a log: checksums, digests, order, indexes, archives, blobs.
-
-    Exit code 1 if something is wrong; a warning alone, about a cache, is none.
-    """
-    screen = Screen()
-    with findings.also_as_json(screen, wanted=json):
-        find(directory)
-        with screen.progress("verifying", expected(directory)) as progress:
-            report = verify(directory, progress=progress)
-    if json:
-        screen.json(
-            {
-                "ok": report.ok,
-                "runes": report.runes,
-                "conversations": report.conversations,
-                "segments": report.segments,
-                "problems": findings.records(report.problems),
-            }
-        )
-    else:
-        findings.tell(screen, report.problems)
-        runes, segments = many(report.runes, "rune"), many(report.segments, "segment")
-        seen = f"{runes} of {many(report.conversations, 'conversation')} in {segments}"
-        if report.ok:
-            screen.line(("sound", "bold green"), f": {seen}")
-        else:
-            screen.line(("damaged", "bold red"), f": {seen} looked at")
-        if not report.ok and findings.can_be_repaired(report.problems):
-            screen.note("`runefold log repair` sets damage aside and keeps what can be read")
-    if not report.ok:
-        raise typer.Exit(Exit.PROBLEMS)
-
-
-def expected(directory: Directory) -> int | None:
-    """Return about how many runes there are to look at, None if the index cannot tell."""
-    try:
-        with reading(directory) as log:
-            return sum(conversation.head for conversation in log.conversations())
-    except AssertionError:
-        # Damage: verifying tells of it.
-        return None

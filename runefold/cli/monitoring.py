@@ -1,17 +1,26 @@
-"""The commands that tell what became of entities: history, phases, alerts. They wake nobody."""
+"""The commands that show what entities did: history, phases, alerts. They only read the log."""
 
 import time
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from actors.view import Move
 from runefold.cli.failures import Exit
-from runefold.cli.options import App, Directory, Json, Session, kinds_with, reading
-from runefold.cli.screen import Part, Screen, table
-from runefold.cli.wording import moment, safe
+from runefold.cli.options import (
+    App,
+    Directory,
+    Json,
+    Session,
+    argument,
+    flag,
+    kinds_with,
+    option,
+    reading,
+)
+from runefold.cli.screen import Part, Screen
+from runefold.cli.wording import moment, plain, safe
 from runefold.observe.history import History, Invalid, moves
 from runefold.observe.history import history as told
 from runefold.observe.monitoring import Alert, Monitor, Rules
@@ -20,28 +29,22 @@ from runelog.rune import check_id
 
 Entity = Annotated[
     str,
-    typer.Argument(
-        metavar="ENTITY",
-        help="The session, or an agent, a turn, a call of it, or an entity of an app's kind.",
-    ),
+    argument("ENTITY", "Id of the session's agent, turn, call, or other entity."),
 ]
-OneSession = Annotated[
-    str,
-    typer.Argument(metavar="SESSION", help="Of one session only.", show_default=False),
-]
+OneSession = Annotated[str, argument("SESSION", "Only this session.")]
 Stuck = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="PHASE=SECONDS",
-        help="So long may be spent in a phase: tool.executing=60. Repeatable.",
-        show_default=False,
+    option(
+        "PHASE=SECONDS",
+        "Report an entity that stays longer than SECONDS in PHASE: tool.executing=60. Repeatable.",
     ),
 ]
-Failing = Annotated[int, typer.Option(min=1, metavar="N", help="So many turns that fail in a row.")]
-Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with what is found later, until Ctrl-C.")
+Failing = Annotated[
+    int, option("N", "Report a session after N failed turns in a row.", least=1, default=True)
 ]
-_RULES = {"stuck": "yellow", "failing": "red", "over_budget": "yellow", "invalid": "bold red"}
+Follow = Annotated[bool, flag("Keep printing new entries until Ctrl-C.", "--follow", "-f")]
+_COLOURS = {"failing": "red", "invalid": "bold red", "view": "red"}
+"""Of alerts that are worse than others."""
 _PAUSE = 1.0
 
 
@@ -54,10 +57,10 @@ def history(
     app: App = "",
     json: Json = False,
 ) -> None:
-    """Show which phases an entity went through, when, why and by whom, and how long it stayed.
+    """Show an entity's transitions: time, phase, cause, actor.
 
-    Where its runes stop making sense, those that led there. Exit code 1 then. What is followed is
-    told move by move, until the entity is over; with --json, one object a line.
+    If a rune is invalid, list the runes up to it and exit with 1. With --follow, print each
+    transition until the entity ends; with --json, one object a line.
     """
     screen = Screen()
     check_id(session, "session id")
@@ -69,7 +72,7 @@ def history(
             _follow(screen, moves(log, session, entity, kinds), json=json)
             return
     if json:
-        screen.json({**msgspec.to_builtins(found), "seconds": found.seconds})
+        screen.record(found, seconds=found.seconds)
     else:
         _tell(screen, found)
     if found.invalid is not None:
@@ -77,10 +80,7 @@ def history(
 
 
 def _tell(screen: Screen, found: History) -> None:
-    rows: list[list[Part]] = [[(head, "bold") for head in ("event", "time", "phase", "by", "why")]]
-    rows += [_row(move) for move in found.moves]
-    for line in table(rows, right=frozenset({0})):
-        screen.line(*line)
+    screen.table(("event", "time", "phase", "by", "cause"), map(_row, found.moves), right={0})
     stays = ", ".join(f"{phase} {seconds:,.3f} s" for phase, seconds in found.seconds.items())
     is_now = "ended" if found.is_over else "is"
     screen.line((f"{found.lifecycle} {is_now} {found.phase}", "bold"), f": {stays}")
@@ -91,7 +91,7 @@ def _tell(screen: Screen, found: History) -> None:
 def _follow(screen: Screen, found: Iterator[Move], *, json: bool) -> None:
     for move in found:
         if json:
-            screen.json(msgspec.to_builtins(move))
+            screen.record(move)
         else:
             number, when, way, actor, why = _row(move)
             screen.line(number, " ", when, "  ", way, "  ", actor, "  ", why)
@@ -113,7 +113,7 @@ def _tell_invalid(screen: Screen, invalid: Invalid) -> None:
 def phases(
     directory: Directory, session: OneSession = "", *, app: App = "", json: Json = False
 ) -> None:
-    """Count who is in which phase, how often it was come into, and the time spent there."""
+    """Count entities per phase: current, entered, time spent."""
     screen = Screen()
     if session:
         check_id(session, "session id")
@@ -121,14 +121,12 @@ def phases(
     with reading(directory, kinds.codec) as log:
         found = Monitor(log, conversation=session, kinds=kinds).phases()
     if json:
-        screen.json(msgspec.to_builtins(found))
+        screen.json(plain(found))
         return
     if not found:
         screen.note("no entities")
         return
-    heads = ("phase", "here", "entered", "an hour", "seconds", "each")
-    rows: list[list[Part]] = [[(head, "bold") for head in heads]]
-    rows += [
+    rows: list[list[Part]] = [
         [
             f"{each.lifecycle}.{each.phase}",
             f"{each.here:,}",
@@ -139,8 +137,8 @@ def phases(
         ]
         for each in found
     ]
-    for line in table(rows, right=frozenset({1, 2, 3, 4, 5})):
-        screen.line(*line)
+    heads = ("phase", "current", "entered", "per hour", "seconds", "mean")
+    screen.table(heads, rows, right={1, 2, 3, 4, 5})
 
 
 def alerts(
@@ -152,9 +150,9 @@ def alerts(
     app: App = "",
     json: Json = False,
 ) -> None:
-    """Say what somebody has to look at: stuck, failing, over budget, or invalid.
+    """List what needs attention: stuck, failing or over budget, or with invalid runes.
 
-    Exit code 1 if there is anything.
+    Exit code 1 if the list is not empty.
     """
     screen = Screen()
     rules = Rules(stuck=dict(_limit(each) for each in stuck or ()), failing=failing)
@@ -175,7 +173,7 @@ def alerts(
     if known:
         raise typer.Exit(Exit.PROBLEMS)
     if not json:
-        screen.note("nothing to look at")
+        screen.note("no alerts")
 
 
 def _key(alert: Alert) -> tuple[str, str, str, int]:
@@ -184,10 +182,10 @@ def _key(alert: Alert) -> tuple[str, str, str, int]:
 
 def _say(screen: Screen, alert: Alert, *, json: bool) -> None:
     if json:
-        screen.json({**msgspec.to_builtins(alert), "since": moment(alert.since, 9)})
+        screen.record(alert)
         return
     screen.line(
-        (alert.rule, _RULES[alert.rule]),
+        (alert.rule, _COLOURS.get(alert.rule, "yellow")),
         f" {safe(alert.conversation)} {safe(alert.entity)}: {safe(alert.message)}",
         (f", since {moment(alert.since)}, event {alert.event_id:,}", "dim"),
     )
@@ -198,5 +196,5 @@ def _limit(given: str) -> tuple[str, float]:
     try:
         return phase, float(seconds)
     except ValueError:
-        msg = f"{given!r} is no limit: write PHASE=SECONDS, such as tool.executing=60"
+        msg = f"{given!r} is not PHASE=SECONDS: write e.g. tool.executing=60"
         raise Refused(msg) from None

@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
-import typer
-
-from runefold.cli.options import Directory, Json, errand, has_segments, ids, reading, writing
+from runefold.cli.options import (
+    Directory,
+    Json,
+    argument,
+    errand,
+    flag,
+    has_segments,
+    ids,
+    reading,
+    writing,
+)
 from runefold.cli.screen import Screen
 from runefold.cli.wording import many, safe, size
 from runelog.errors import NotALog, Refused
@@ -20,37 +28,32 @@ from runelog.stream.stream_check import check_stream, spooled
 from runelog.transfer.export_import import export, take_in
 
 STDIO: Final = "-"
-"""The name of a file that is none: standard input or output."""
+"""Stands for standard input or output."""
 
 
 def send(
     directory: Directory,
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE", help="Where to write to; - for standard output.", show_default=False
-        ),
+        argument("FILE", "File to write; - for standard output."),
     ],
     conversations: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CONVERSATION", help="What to export.", show_default=False),
+        argument("CONVERSATION", "Ids of the conversations to export."),
     ] = None,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Export every conversation that is not erased.")
+        bool, flag("Export every conversation that is not erased.", "--all")
     ] = False,
     secret: Annotated[
-        bool,
-        typer.Option(
-            "--secret", help="Secret runes too; without, each has a tombstone in its place."
-        ),
+        bool, flag("Include secret runes. Otherwise a tombstone replaces each.", "--secret")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    force: Annotated[bool, flag("Replace FILE if it exists.", "--force")] = False,
     json: Json = False,
 ) -> None:
-    """Write conversations as one compressed and checksummed stream.
+    """Write conversations to a file, compressed and with checksums.
 
-    FILE appears when it is complete, or not at all.
+    FILE is written completely or not at all.
     """
     screen = Screen()
     chosen = ids(conversations or [])
@@ -74,31 +77,23 @@ def send(
             )
     told = f"{many(totals.runes, 'rune')} of {many(totals.conversations, 'conversation')}"
     if file == STDIO:
-        # Standard output is the stream's.
+        # Standard output holds the stream.
         screen.note(f"exported {told}")
         return
     taken = Path(file).stat().st_size
     if not json:
         screen.line(f"exported {told} to {safe(file)}, {size(taken)}")
         return
-    screen.json(
-        {
-            "file": file,
-            "conversations": totals.conversations,
-            "runes": totals.runes,
-            "blobs": totals.blobs,
-            "bytes": taken,
-            "secret": secret,
-        }
-    )
+    counts = {name: getattr(totals, name) for name in ("conversations", "runes", "blobs")}
+    screen.json({"file": file, **counts, "bytes": taken, "secret": secret})
 
 
 @contextlib.contextmanager
 def _writable(file: str, *, force: bool) -> Iterator[BinaryIO]:
-    """Give a file to write to that is there only once it is complete."""
+    """Give a file to write to; it appears under its name once it is complete."""
     if file == STDIO:
         if sys.stdout.isatty():
-            msg = "a stream is not for a terminal: name a file, or pipe standard output somewhere"
+            msg = "standard output is a terminal: name a file, or pipe the output"
             raise Refused(msg)
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -116,7 +111,7 @@ def _writable(file: str, *, force: bool) -> Iterator[BinaryIO]:
             yield target
         return
     with path.open("wb") as target:
-        # A named pipe or a device: there is nothing to put in its place.
+        # A named pipe or a device is written to directly.
         yield target
 
 
@@ -124,28 +119,24 @@ def receive(
     directory: Directory,
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE", help="What to read; - for standard input.", show_default=False
-        ),
+        argument("FILE", "File to read; - for standard input."),
     ],
     *,
-    create: Annotated[
-        bool, typer.Option("--create", help="Make the log if DIR holds none.")
-    ] = False,
+    create: Annotated[bool, flag("Create the log if DIR holds none.", "--create")] = False,
     json: Json = False,
 ) -> None:
-    """Add the conversations of an exported stream to a log, all of them or none.
+    """Add the conversations of an exported file to a log, all of them or none.
 
-    The whole stream is checked before anything is written. A conversation that is in the log
-    already, or was erased from it, is refused.
+    The whole file is checked before anything is written. Refused if the log has one of the
+    conversations already, or if one was erased from it.
     """
     screen = Screen()
     with _readable(file) as source, spooled(source) as stream:
         if not (directory / "MANIFEST").exists() and not has_segments(directory):
             if not create:
-                msg = f"{directory} holds no log: name another directory, or make one with --create"
+                msg = f"{directory} holds no log: name another directory, or use --create"
                 raise NotALog(msg)
-            # Not even an empty log is made for a stream that is no good.
+            # Checked first: a damaged stream creates no log.
             with screen.progress("checking") as progress:
                 check_stream(stream, progress)
             stream.seek(0)

@@ -3,7 +3,7 @@
 import enum
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,26 +19,36 @@ from runelog.manifest import read_manifest
 from runelog.rune import State, check_id
 from runelog.store import Runelog
 
-Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The directory of the log.", show_default=False)
-]
-Conversations = Annotated[
-    list[str],
-    typer.Argument(metavar="CONVERSATION", help="Ids of conversations.", show_default=False),
-]
-Session = Annotated[
-    str, typer.Argument(metavar="SESSION", help="The id of a session.", show_default=False)
-]
+
+def argument(metavar: str, about: str) -> Any:  # noqa: ANN401 -- as in typer
+    """Declare an argument."""
+    return typer.Argument(metavar=metavar, help=about, show_default=False)
+
+
+def option(
+    metavar: str | None, about: str, *names: str, least: int | None = None, default: bool = False
+) -> Any:  # noqa: ANN401 -- as in typer
+    """Declare an option with a value; with `default`, its help names the default."""
+    return typer.Option(*names, metavar=metavar, help=about, min=least, show_default=default)
+
+
+def flag(about: str, *names: str) -> Any:  # noqa: ANN401 -- as in typer
+    """Declare an option that is given or not."""
+    return typer.Option(*names, help=about, show_default=False)
+
+
+Directory = Annotated[Path, argument("DIR", "Directory of the log.")]
+Conversations = Annotated[list[str], argument("CONVERSATION", "Ids of conversations.")]
+Session = Annotated[str, argument("SESSION", "Id of a session.")]
 App = Annotated[
     str,
-    typer.Option(
+    option(
+        "MODULE:BUILD",
+        "Know this app's machines too: its list of kinds, or the function that opens its runtime.",
         "--app",
-        metavar="MODULE:BUILD",
-        help="Know the machines of this app too: its list of kinds, or what opens its runtime.",
-        show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+Json = Annotated[bool, flag("Write JSON.", "--json")]
 
 STATES: Final = {
     State.LIVE: ("live", "green"),
@@ -49,7 +59,7 @@ STATES: Final = {
 
 
 class StateName(enum.StrEnum):
-    """A state of conversations, as it is asked for."""
+    """A state of conversations, as it is named on the command line."""
 
     LIVE = "live"
     ARCHIVED = "archived"
@@ -76,19 +86,19 @@ def writing(directory: Path, codec: Codec | None = None) -> Runelog:
 
 
 def errand() -> str:
-    """Return the command that runs now by its name: an app that is started waits for its end."""
+    """Return the name of this command; an app that is started meanwhile waits for its end."""
     words = sys.argv[1:3] if sys.argv[1:2] == ["log"] else sys.argv[1:2]
     return " ".join(["runefold", *words])
 
 
 def show_notices(log: Log) -> None:
-    """Tell the user what opening a log did that an operator should know."""
+    """Print what opening a log found or repaired."""
     for notice in log.notices if isinstance(log, Runelog) else ():
         Screen().note("note: ", safe(notice))
 
 
 def find(directory: Path) -> None:
-    """Make sure that there is a log: a directory that holds none is refused and left alone."""
+    """Refuse a directory that holds no log, and leave it alone."""
     if not (directory / "MANIFEST").exists() and has_segments(directory):
         msg = f"{directory} has no MANIFEST: `runefold log repair` rebuilds it from the segments"
         raise Corrupt(msg)
@@ -96,10 +106,10 @@ def find(directory: Path) -> None:
 
 
 def has_segments(directory: Path) -> bool:
-    """Tell whether a log is here, or what is left of one."""
+    """Return True if the directory holds segments of a log."""
     return any(directory.glob("segments/*.mdb"))
 
 
 def ids(conversations: list[str]) -> list[str]:
-    """Return the ids that were given, each once, or refuse the first that cannot be one."""
+    """Return the ids that were given, each once; refuse the first that is not valid."""
     return [check_id(given, "conversation id") for given in dict.fromkeys(conversations)]

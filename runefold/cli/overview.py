@@ -1,15 +1,14 @@
-"""The commands that show what there is to run and what runs: sessions, tree."""
+"""The commands that show sessions and running actors: sessions, tree."""
 
 from typing import Any
 
 from runefold.cli.options import App, Directory, Json, find, kinds_with, reading
-from runefold.cli.reach import is_run
-from runefold.cli.screen import Part, Screen, table
+from runefold.cli.reach import held, is_run
+from runefold.cli.screen import Part, Screen, headed, table
 from runefold.cli.wording import NOTHING, many, moment, plain, safe, value
 from runefold.control.client import NobodyThere, Remote
 from runefold.observe import session_list
-from runelog import manifest
-from runelog.errors import Corrupt, Held
+from runelog.errors import Corrupt
 
 _PHASES = {
     "active": "green",
@@ -21,17 +20,17 @@ _STATES = {"running": "green", "silent": "bold yellow", "gone": "dim"}
 
 
 def sessions(directory: Directory, *, app: App = "", json: Json = False) -> None:
-    """List sessions: phase, turns, what waits, and which calls wait for a human.
+    """List sessions: phase, turns, queued messages, pending approvals.
 
-    Works beside a runtime that runs, and without one. Entities whose kind is not known here are
-    listed as unknown: --app names the app that they are of.
+    Works with and without a runtime that has the log open. Entities of unknown kinds are listed
+    as unknown: name their app with --app.
     """
     screen = Screen()
     kinds = kinds_with(app)
     with reading(directory, kinds.codec) as log:
         found = session_list.sessions(log, kinds=kinds)
     if json:
-        screen.json([_record(each) for each in found])
+        screen.json(plain(found))
     elif not found:
         screen.note("no sessions")
     else:
@@ -42,33 +41,8 @@ def sessions(directory: Directory, *, app: App = "", json: Json = False) -> None
         raise Corrupt(msg)
 
 
-def _record(each: session_list.Listed) -> dict[str, Any]:
-    return {
-        "id": each.id,
-        "phase": each.phase,
-        "turns": each.turns,
-        "running": each.running,
-        "waiting": each.waiting,
-        "last_time": None if each.last_time is None else moment(each.last_time, 9),
-        "approvals": [
-            {
-                "call_id": asked.call_id,
-                "tool_name": asked.tool_name,
-                "arguments": plain(asked.arguments),
-                "reason": asked.reason,
-                "until": moment(asked.deadline, 9),
-            }
-            for asked in each.approvals
-        ],
-        "in_doubt": list(each.in_doubt),
-        "unknown": list(each.unknown),
-    }
-
-
 def _tell(screen: Screen, found: list[session_list.Listed]) -> None:
-    heads = ("session", "phase", "turns", "running", "waiting", "last")
-    rows: list[list[Part]] = [[(head, "bold") for head in heads]]
-    rows += [
+    rows: list[list[Part]] = [
         [
             safe(each.id),
             (each.phase, _PHASES.get(each.phase, "dim")),
@@ -79,7 +53,8 @@ def _tell(screen: Screen, found: list[session_list.Listed]) -> None:
         ]
         for each in found
     ]
-    lines = table(rows, right=frozenset({2, 3, 4}))
+    heads = ("session", "phase", "turns", "running", "waiting", "last")
+    lines = table(headed(heads, rows), right={2, 3, 4})
     screen.line(*next(lines))
     for each, line in zip(found, lines, strict=True):
         screen.line(*line)
@@ -95,20 +70,18 @@ def _tell(screen: Screen, found: list[session_list.Listed]) -> None:
 
 
 def tree(directory: Directory, *, json: Json = False) -> None:
-    """Show what is alive in the runtime that has a log open, and who keeps it so."""
+    """Show the running actors and their supervisors."""
     screen = Screen()
     find(directory)
     try:
         top = Remote(directory).tree()
     except NobodyThere:
         if is_run(directory):
-            holder = manifest.holder(directory)
-            msg = f"{directory} is being written by {holder}, which takes no commands here"
-            raise Held(msg) from None
+            raise held(directory) from None
         if json:
             screen.json(None)
         else:
-            screen.note(f"nothing runs: nobody has {directory} open")
+            screen.note(f"no runtime has {directory} open")
         return
     if json:
         screen.json(top)
@@ -117,8 +90,7 @@ def tree(directory: Directory, *, json: Json = False) -> None:
 
 
 def _draw(screen: Screen, top: dict[str, Any]) -> None:
-    # As deep as supervisors are, and they are as many as there are sessions: no recursion is
-    # needed, and what was answered is not trusted to be shallow.
+    # A loop and no recursion: the answer of another process may be of any depth.
     ahead: list[tuple[dict[str, Any], str, str]] = [(top, "", "")]
     while ahead:
         node, here, below = ahead.pop()

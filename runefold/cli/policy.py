@@ -1,42 +1,36 @@
-"""The command that judges old calls by other rules."""
+"""The command that checks past tool calls against another policy."""
 
 from collections.abc import Iterator
 from typing import Annotated
 
-import msgspec
 import typer
 
 from actors.catalogue import CODEC
 from actors.tool.policy import Policy
 from runefold.cli.failures import Exit
-from runefold.cli.options import Directory, Json, reading
+from runefold.cli.options import Directory, Json, argument, reading
 from runefold.cli.screen import Screen
-from runefold.cli.wording import many, safe
+from runefold.cli.wording import many, plain, safe
 from runefold.observe.policy_replay import Judged, judged, policy_of
 from runelog.rune import SYSTEM
 from runelog.store import Runelog
 
 Rules = Annotated[
     str,
-    typer.Argument(
-        metavar="POLICY",
-        help="`package.module:policy`, or a .toml or .json file with `mode` and `rules`.",
-        show_default=False,
+    argument(
+        "POLICY", "`package.module:policy`, or a .toml or .json file with `mode` and `rules`."
     ),
 ]
-OneSession = Annotated[
-    str | None,
-    typer.Argument(metavar="SESSION", help="Only of this session.", show_default=False),
-]
+OneSession = Annotated[str | None, argument("SESSION", "Only this session.")]
 
 
 def policy_check(
     directory: Directory, rules: Rules, session: OneSession = None, *, json: Json = False
 ) -> None:
-    """Judge again, by another policy, every call that was made.
+    """Check past tool calls against another policy.
 
-    Lists the calls that would have been allowed, asked about or denied otherwise. Nothing is run
-    or changed, and it works beside a live runtime. Exit code 1 if there are any.
+    List the calls whose verdict would change. Nothing is run or changed; it works while a runtime
+    has the log open. Exit code 1 if a verdict changes.
     """
     screen = Screen()
     policy = policy_of(rules)
@@ -44,8 +38,7 @@ def policy_check(
         found = [*_all(log, policy, session)]
     others = [each for each in found if each.is_other]
     if json:
-        records = [msgspec.to_builtins(each) for each in others]
-        screen.json({"calls": len(found), "rules": policy.hash, "otherwise": records})
+        screen.json({"calls": len(found), "rules": policy.hash, "otherwise": plain(others)})
     else:
         for each in others:
             screen.line(
@@ -53,8 +46,8 @@ def policy_check(
                 (each.now, "bold"),
                 f"  {safe(each.reason)}",
             )
-        told = f"{len(others)} of them would be judged otherwise" if others else "none otherwise"
-        screen.line(f"{many(len(found), 'call')} judged again, {told}")
+        told = f"{many(len(others), 'verdict')} would change" if others else "no verdict changes"
+        screen.line(f"{many(len(found), 'call')} checked, {told}")
     if others:
         raise typer.Exit(Exit.PROBLEMS)
 

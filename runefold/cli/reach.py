@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 PATIENCE: Final = 5.0
-"""How many seconds a runtime that is just being opened has until it takes commands."""
+"""Seconds to wait for a runtime that is just being opened to take commands."""
 _PAUSE: Final = 0.05
 
 
 def deliver(directory: Path, kinds: Kinds, give: Callable[[Commander], T]) -> tuple[T, bool]:
     """Give a command to the runtime that has the log open, or record it if none has.
 
-    Return the answer, and True if a runtime carried it out. A process that holds the log and takes
-    no commands is named.
+    Return the answer, and True if a runtime carried it out. `Held` names a process that holds the
+    log and takes no commands.
     """
     find(directory)
     until = time.monotonic() + PATIENCE
@@ -44,18 +44,16 @@ def deliver(directory: Path, kinds: Kinds, give: Callable[[Commander], T]) -> tu
                 show_notices(offline.log)
                 return give(offline), False
         except Held:
-            # A runtime opened it a moment ago and is still looking through it; or it is one of us,
-            # which is about to let go.
+            # A runtime that is just being opened, or another command that is about to end.
             if time.monotonic() > until:
-                raise Held(_held(directory)) from None
+                raise held(directory) from None
             time.sleep(_PAUSE)
 
 
-def _held(directory: Path) -> str:
-    return (
-        f"{directory} is being written by {manifest.holder(directory)}, "
-        "which takes no commands here"
-    )
+def held(directory: Path) -> Held:
+    """Return the error for a log whose holder takes no commands."""
+    holder = manifest.holder(directory)
+    return Held(f"{directory} is being written by {holder}, which takes no commands")
 
 
 def is_run(directory: Path) -> bool:
@@ -64,8 +62,8 @@ def is_run(directory: Path) -> bool:
 
 
 def say_later(screen: Screen, directory: Path) -> None:
-    """Tell the user that what was written down is yet to be done."""
-    screen.note(f"nobody runs {directory} now: the next to open it goes on from there")
+    """Say that a command takes effect later."""
+    screen.note(f"recorded; no runtime has {directory} open. It takes effect when one opens it")
 
 
 def watched(directory: Path, until: float | None) -> Iterator[float]:
@@ -78,4 +76,4 @@ def watched(directory: Path, until: float | None) -> Iterator[float]:
 
 
 _LOOK: Final = 1.0
-"""How often it is checked that a process still runs the log."""
+"""Seconds between two checks that a process still runs the log."""

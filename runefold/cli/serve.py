@@ -1,50 +1,41 @@
-"""`runefold run`: an app's runtime as a process of its own, until somebody ends it.
-
-SIGTERM and Ctrl-C have it drained: turns that run may end, what waits is kept for the next time.
-"""
+"""`runefold run`: an app's runtime as a process of its own, until SIGTERM or Ctrl-C drains it."""
 
 import json as plain_json
 import logging
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from runefold.cli.options import Directory
+from runefold.cli.options import Directory, argument, flag, option
 from runefold.cli.screen import Screen
 from runefold.cli.wording import safe
 from runefold.naming import imported
-from runefold.runtime import Runtime
-from runefold.serving import until_told
 from runelog.errors import Refused
+
+if TYPE_CHECKING:
+    from runefold.runtime import Runtime
 
 App = Annotated[
     str,
-    typer.Argument(
-        metavar="MODULE:BUILD",
-        help="A function that opens a runtime in the directory it is given, and returns it.",
-        show_default=False,
-    ),
+    argument("MODULE:BUILD", "Function that opens a runtime in a given directory and returns it."),
 ]
 Drain = Annotated[
-    float,
-    typer.Option(min=0, metavar="SECONDS", help="So long running turns may take to end."),
+    float, option("SECONDS", "Seconds to wait for running turns.", least=0, default=True)
 ]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Tell of every transition, not of mishaps alone.")
-]
+Verbose = Annotated[bool, flag("Log every transition, not only warnings.", "--verbose", "-v")]
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-"""What every record has: the rest is what was said with it."""
+"""The fields that every log record has."""
 
 
 def run(directory: Directory, app: App, *, drain: Drain = 30.0, verbose: Verbose = False) -> None:
-    """Run an app in this process: go on with what was under way, and take commands.
+    """Run an app: resume unfinished work and accept commands.
 
-    Stays until SIGTERM or Ctrl-C. Then no turn begins; those that run may end, and are interrupted
-    after a while. What an operator is told goes to standard error, one object of JSON a line.
+    On SIGTERM or Ctrl-C, start no new turns, wait --drain seconds, interrupt the rest. Logs go to
+    standard error as JSON lines.
     """
+    from runefold.serving import until_told  # noqa: PLC0415 -- other commands start faster without
+
     screen = Screen()
     tell_operators(logging.INFO if verbose else logging.WARNING)
     runtime = built(directory, app)
@@ -58,8 +49,10 @@ def run(directory: Directory, app: App, *, drain: Drain = 30.0, verbose: Verbose
     screen.line(("closed", "blue"), f" {safe(str(directory))}")
 
 
-def built(directory: Path, app: str) -> Runtime:
-    """Have an app open its runtime; refuse what is none."""
+def built(directory: Path, app: str) -> "Runtime":
+    """Let an app open its runtime; refuse what is not one."""
+    from runefold.runtime import Runtime  # noqa: PLC0415 -- as above
+
     found = imported(app, "build")
     build: Any = getattr(found, "build", found)
     if not callable(build):
@@ -67,13 +60,13 @@ def built(directory: Path, app: str) -> Runtime:
         raise Refused(msg)
     runtime = build(directory)
     if not isinstance(runtime, Runtime):
-        msg = f"{app} returned a {type(runtime).__name__}: it has to return the runtime it opened"
+        msg = f"{app} returned a {type(runtime).__name__}: return the runtime that it opened"
         raise Refused(msg)
     return runtime
 
 
 def tell_operators(level: int) -> None:
-    """Write what operators are told to standard error: this process is ours alone."""
+    """Write the operator log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Line())
     logger = logging.getLogger("runefold")
@@ -82,10 +75,10 @@ def tell_operators(level: int) -> None:
 
 
 class Line(logging.Formatter):
-    """A record as one line of JSON: what happened, how bad it is, and all that was said with it."""
+    """A log record as one line of JSON: level, event, and all its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, in ASCII: whatever is in it cannot act on a terminal."""
+        """Return the line, in ASCII: nothing in it can act on a terminal."""
         said = {name: value for name, value in vars(record).items() if name not in _PLAIN}
         told = {"level": record.levelname.lower(), "event": record.getMessage(), **said}
         if record.exc_text or record.exc_info:

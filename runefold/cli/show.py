@@ -1,7 +1,6 @@
-"""`runefold log show`: runes as lines, those there are and those to come.
+"""`runefold log show`: runes as lines, those that are there and, if wanted, those to come.
 
-Internal runes are shown, as an operator needs them. What is in a secret one never is, not even to
-its operator: a line says that there is one.
+Internal runes are shown. Of a secret rune a line says only that it is there.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from runelog.store import Runelog
 
 
-class Eyes(enum.StrEnum):
-    """How much somebody may see, as it is asked for."""
+class Level(enum.StrEnum):
+    """A visibility, as it is named on the command line."""
 
     PUBLIC = "public"
     INTERNAL = "internal"
@@ -29,7 +28,7 @@ class Eyes(enum.StrEnum):
 
 
 class Query(NamedTuple):
-    """Which runes are asked for."""
+    """Which runes to show."""
 
     conversation: str | None
     after: int = 0
@@ -39,11 +38,11 @@ class Query(NamedTuple):
     last: int | None = None
     limit: int | None = None
     follow: bool = False
-    eyes: Eyes | None = None
+    level: Level | None = None
 
 
 def chosen(log: Runelog, query: Query) -> Iterator[Envelope | Gap]:
-    """Yield the runes that are asked for, in order."""
+    """Yield the runes that a query is for, in order."""
     if query.conversation is not None:
         check_id(query.conversation, "conversation id")
     if query.entity is not None:
@@ -59,7 +58,7 @@ def chosen(log: Runelog, query: Query) -> Iterator[Envelope | Gap]:
                 if left == 0:
                     return
         if query.until is not None and _end(item, query) >= query.until:
-            # Here and not at the next one, which need not come if the log is followed.
+            # Not at the next rune: if the log is followed it may never come.
             return
 
 
@@ -97,7 +96,7 @@ def _wanted(envelope: Envelope, query: Query) -> bool:
     entity = query.entity
     if entity is not None and entity != envelope.owner and entity not in envelope.observers:
         return False
-    if query.eyes is not None and envelope.visibility > Visibility[query.eyes.name]:
+    if query.level is not None and envelope.visibility > Visibility[query.level.name]:
         return False
     if not query.kinds:
         return True
@@ -106,7 +105,7 @@ def _wanted(envelope: Envelope, query: Query) -> bool:
 
 
 def record(item: Envelope | Gap) -> dict[str, Any]:
-    """Return a rune, or a gap, as JSON has it."""
+    """Return a rune or a gap as JSON has it."""
     if isinstance(item, Gap):
         return {
             "gap": item.reason,
@@ -154,7 +153,7 @@ def line(item: Envelope | Gap, *, everything: bool, full: bool, long: bool) -> l
     if isinstance(item, Gap):
         place = f"{item.first}" if item.first == item.last else f"{item.first}-{item.last}"
         whose = f"{item.conversation} was {item.reason}" if item.conversation else item.reason
-        return [(f"{place:>6}  {safe(whose)} since: not in the log's order any more", "yellow")]
+        return [(f"{place:>6}  {safe(whose)} since: no longer in the order of the log", "yellow")]
     place = f"{item.event_id:>6}"
     if everything:
         place = f"{item.position:>6}  {item.conversation} {item.event_id}"
@@ -179,7 +178,7 @@ def line(item: Envelope | Gap, *, everything: bool, full: bool, long: bool) -> l
 
 
 def _circumstances(envelope: Envelope) -> dict[str, object]:
-    """Return what is known around a rune: who sees it, who acted, why."""
+    """Return the observers, agent, turn, cause and tags of a rune."""
     told: dict[str, object] = {
         "observers": list(envelope.observers),
         "agent": envelope.agent,

@@ -1,4 +1,4 @@
-"""`runefold log stats`: what a log holds, what it takes, and how it was left."""
+"""`runefold log stats`: size, contents and state of a log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLACES: Final = {
 
 
 def gather(log: Runelog) -> tuple[dict[str, Any], Corrupt | None]:
-    """Collect everything there is to tell, as JSON has it, and damage that kept us from more."""
+    """Return the figures as JSON has them, and the damage that kept some from being read."""
     directory = log.directory
     listed = log.log_directory.segments.manifest
     writer = holder(directory)
@@ -64,7 +64,7 @@ def gather(log: Runelog) -> tuple[dict[str, Any], Corrupt | None]:
         for info in listed.segments
     ]
     for what, place in _PLACES.items():
-        # Cold storage also has a small mark for each erased conversation: no archive.
+        # The directory of archives also has a mark for each erased conversation.
         files, taken = _measure(directory / place, ARCHIVE if what == "archives" else "")
         found[what] = {"files": files, "bytes": taken}
     found["disk_bytes"] = _measure(directory)[1]
@@ -72,7 +72,7 @@ def gather(log: Runelog) -> tuple[dict[str, Any], Corrupt | None]:
 
 
 def _index(log: Runelog) -> dict[str, Any]:
-    """Collect what the index knows, without reading a rune."""
+    """Return what the index knows, without reading a rune."""
     states: Counter[State] = Counter()
     runes = encoded = 0
     times: list[int] = []
@@ -81,7 +81,7 @@ def _index(log: Runelog) -> dict[str, Any]:
         if conversation.state is not State.ERASED:
             runes += conversation.head
             encoded += conversation.size
-            # Of one that a repair found nothing of there is no time.
+            # A conversation of which a repair found nothing has no times.
             times += filter(None, (conversation.first_time, conversation.last_time))
             times = [min(times), max(times)] if times else []
     work = list(log.open_work())
@@ -113,7 +113,7 @@ def holder(directory: Path) -> dict[str, Any] | None:
 
 
 def _measure(path: Path, suffix: str = "") -> tuple[int, int]:
-    """Count files, and the bytes they take on the disk. What vanishes meanwhile does not count."""
+    """Count files and their bytes on the disk; those that vanish meanwhile are left out."""
     files = taken = 0
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for entry in [str(path)] if path.is_file() else _files(path):
@@ -129,7 +129,7 @@ def _files(path: Path) -> Iterator[str]:
 
 
 def rows(found: dict[str, Any]) -> Iterator[tuple[Part, Part]]:
-    """Yield what was collected as lines for people."""
+    """Yield the figures as lines for people."""
     yield "log", f"{safe(found['log'])} in {safe(found['directory'])}"
     yield "state", _state(found)
     if found["damage"] is None:
@@ -173,7 +173,7 @@ def _state(found: dict[str, Any]) -> Part:
         return safe(told), "green"
     if found["closed_cleanly"]:
         return "closed cleanly", "green"
-    return "not closed cleanly: the next writer looks through what it left", "yellow"
+    return "not closed cleanly: the next open recovers it", "yellow"
 
 
 def _segments(segments: list[dict[str, Any]]) -> Part:

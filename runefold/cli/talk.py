@@ -1,4 +1,4 @@
-"""What `runefold send` does beside giving its command: it may wait for the answer."""
+"""`runefold send`: gives its command, and waits for the answer if that is wanted."""
 
 import time
 from pathlib import Path
@@ -10,48 +10,45 @@ from actors.catalogue import CODEC
 from actors.errors import Unanswered
 from actors.session.messages import Ended, Refusal, ended
 from actors.session.public_commands import Send
+from actors.session.runes import InputRefused
+from actors.turn.runes import Completed, Error, Interrupted
 from runefold.cli.failures import Exit
-from runefold.cli.options import find, reading
+from runefold.cli.options import find, flag, option, reading
 from runefold.cli.reach import is_run, watched
 from runefold.cli.screen import Screen
 from runefold.cli.verbs import Call
-from runefold.cli.wording import plain, safe
+from runefold.cli.wording import safe
 from runefold.turns import TurnResult, outcome
 from runelog.errors import Fault, Refused
-from runelog.rune import check_id
+from runelog.rune import check_id, kind_of
 from runelog.store import Runelog
 
-_TOLD: Final = frozenset(
-    {"turn.completed", "turn.interrupted", "turn.error", "session.input_refused"}
-)
+_ENDS: Final = frozenset(kind_of(rune) for rune in (Completed, Interrupted, Error, InputRefused))
 Wait = Annotated[
     bool,
-    typer.Option(
-        "--wait/--no-wait",
-        help="Wait for the turn's end, and show its answer; exit code 1 if it did not end well.",
-    ),
+    flag("Wait for the turn to end and print its answer; exit code 1 if it failed.", "--wait"),
 ]
-Timeout = Annotated[
-    float | None,
-    typer.Option(min=0, metavar="SECONDS", help="Wait so long at most.", show_default=False),
-]
+Timeout = Annotated[float | None, option("SECONDS", "Give up after SECONDS.", least=0)]
 
 
 def options(*, wait: Wait = False, timeout: Timeout = None) -> None:
-    """Declare what `send` takes beside the fields of its command."""
+    """Declare the options that `send` has besides the fields of its command."""
 
 
 def send(call: Call, *, wait: bool, timeout: float | None) -> None:
-    """Send a message; wait for its turn to end if that is wanted."""
+    """Send a message; with --wait, wait until its turn ends."""
     directory, session, command = call.directory, call.session, call.command
     check_id(session, "session id")
     if not isinstance(command, Send) or not command.content.strip():
-        # A variable that was not set, or a pipe that broke: an empty message is a mistake.
+        # A variable that was not set, or a broken pipe.
         msg = "the message is empty: nothing was sent"
         raise Refused(msg)
     find(directory)
     if wait and not is_run(directory):
-        msg = f"nobody runs {directory}, so nobody would answer: nothing was sent; do not --wait"
+        msg = (
+            f"no runtime has {directory} open, so no answer will come: leave out --wait. "
+            "Nothing was sent"
+        )
         raise Refused(msg)
     after = _head(directory, session) if wait else 0
     answer, runs = call.deliver()
@@ -70,14 +67,14 @@ def _head(directory: Path, session: str) -> int:
 def _awaited(
     directory: Path, session: str, message_id: str, after: int, timeout: float | None
 ) -> TurnResult:
-    """Wait for the end of a message's turn, as the log tells of it."""
+    """Wait until the log has the end of a message's turn."""
     until = None if timeout is None else time.monotonic() + timeout
     with reading(directory, CODEC) as log:
         for seconds in watched(directory, until):
             found = _end(log, session, message_id)
             if found is not None:
                 return found
-            for _ in log.follow(session, after, kinds=_TOLD, wait=seconds):
+            for _ in log.follow(session, after, kinds=_ENDS, wait=seconds):
                 if (found := _end(log, session, message_id)) is not None:
                     return found
         found = _end(log, session, message_id)
@@ -86,7 +83,7 @@ def _awaited(
     if is_run(directory):
         msg = f"{message_id} has not been answered within {timeout:g} s; its turn goes on"
         raise Unanswered(msg)
-    msg = f"whoever ran {directory} is gone; {message_id} is kept, and taken up by the next one"
+    msg = f"the runtime of {directory} stopped; message {message_id} is kept for the next one"
     raise Fault(msg)
 
 
@@ -102,16 +99,7 @@ def _end(log: Runelog, session: str, message_id: str) -> TurnResult | None:
 
 def _show(screen: Screen, result: TurnResult, message_id: str, *, json: bool) -> None:
     if json:
-        screen.json(
-            {
-                "message_id": message_id,
-                "turn_id": result.turn_id,
-                "status": result.status,
-                "output": plain(result.output),
-                "reason": result.reason,
-                "message": result.message,
-            }
-        )
+        screen.record(result, message_id=message_id)
     else:
         for line in result.output.splitlines():
             screen.line(safe(line.expandtabs(4)))

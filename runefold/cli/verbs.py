@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
-import typer
 from msgspec import inspect as kinds
 
 from actors.public_command import noun
-from runefold.cli.options import App, Directory, Json, Session
+from runefold.cli.options import App, Directory, Json, Session, argument, flag, option
 from runefold.cli.reach import deliver, say_later
 from runefold.cli.screen import Screen
 from runefold.cli.wording import safe
@@ -56,7 +55,7 @@ class Call:
         )
 
     def report(self, answer: Any, *, runs: bool) -> None:  # noqa: ANN401 -- of whichever command
-        """Show what was done."""
+        """Print what was done."""
         screen = Screen()
         if self.json:
             whose = {"entity": self.entity} if self.entity else {}
@@ -129,18 +128,12 @@ def _parameter(name: str, of: Any, *, default: Any = inspect.Parameter.empty) ->
 
 
 def _entity(name: str) -> Any:  # noqa: ANN401 -- a type
-    about = typer.Argument(metavar=name.upper(), help=f"The id of the {name}.", show_default=False)
-    return Annotated[str, about]
+    return Annotated[str, argument(name.upper(), f"Id of the {name}.")]
 
 
 def _new(name: str) -> Any:  # noqa: ANN401 -- a type
-    about = typer.Option(
-        "--id",
-        metavar="ID",
-        help=f"The id of the new {name}; asked for again with it, it counts once.",
-        show_default=False,
-    )
-    return Annotated[str, about]
+    about = f"Id of the new {name}; a command repeated with the same id counts once."
+    return Annotated[str, option("ID", about, "--id")]
 
 
 class _Field:
@@ -164,7 +157,7 @@ class _Field:
 
     @property
     def is_argument(self) -> bool:
-        """Whether it has to be given."""
+        """Return True if it is required."""
         return self.default is msgspec.NODEFAULT and "who" not in self._extra
 
     def parameter(self) -> inspect.Parameter:
@@ -172,17 +165,15 @@ class _Field:
         metavar = self._extra.get("metavar")
         if self.is_argument:
             shown = metavar or self.name.upper()
-            about: Any = typer.Argument(metavar=shown, help=self._help, show_default=False)
-            return _parameter(self.name, Annotated[self._asked(), about])
+            return _parameter(self.name, Annotated[self._asked(), argument(shown, self._help)])
         if isinstance(self._type, kinds.BoolType):
             name = f"--{_hyphened(self.name)}"
             both = f"{name}/--no-{_hyphened(self.name)}" if self.default else name
-            flag, told = self._extra.get("off") or (both, self._help)
-            about = typer.Option(flag, help=told, show_default=False)
+            shown, told = self._extra.get("off") or (both, self._help)
             value = bool(self.default) and "off" not in self._extra
-            return _parameter(self.name, Annotated[bool, about], default=value)
-        flag = self._extra.get("option") or f"--{_hyphened(self.name)}"
-        about = typer.Option(flag, metavar=metavar, help=self._help, show_default=False)
+            return _parameter(self.name, Annotated[bool, flag(told, shown)], default=value)
+        shown = self._extra.get("option") or f"--{_hyphened(self.name)}"
+        about = option(metavar, self._help, shown)
         return _parameter(self.name, Annotated[self._asked() | None, about], default=None)
 
     def _asked(self) -> Any:  # noqa: ANN401 -- a type
@@ -192,7 +183,7 @@ class _Field:
         return _PLAIN.get(type(self._type), str)
 
     def value(self, given: Any) -> Any:  # noqa: ANN401 -- as it was typed, and as it is meant
-        """Return what was typed as the field takes it; UNSET if nothing was."""
+        """Return what was typed as a value of the field; UNSET if nothing was."""
         if given is None:
             return me() if "who" in self._extra else msgspec.UNSET
         match self._type:
@@ -213,19 +204,19 @@ def _hyphened(name: str) -> str:
 
 
 def _parsed(given: str) -> object:
-    """Return a value that was typed as JSON, or else as text."""
+    """Return what was typed: as JSON if it is that, else as text."""
     try:
         given.encode()
         return plain_json.loads(given)
     except UnicodeEncodeError:
-        msg = "that is no text in the encoding of this terminal"
+        msg = "that is not valid text in the encoding of this terminal"
         raise Refused(msg) from None
     except ValueError:
         return given
 
 
 def me() -> str:
-    """Return the name of the user who types."""
+    """Return the name of this user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,63 +1,47 @@
-"""The command that checks everything about a log: what is on disk, and what its runes say."""
+"""The commands that check a log: its files, and the rules that its conversations must keep."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
-import typer
+from runefold.cli.findings import checked
+from runefold.cli.options import App, Directory, Json, flag, kinds_with
+from runefold.observe import verification
+from runelog.repair import verify as files
 
-from runefold.cli import findings
-from runefold.cli.failures import Exit
-from runefold.cli.look import expected
-from runefold.cli.options import App, Directory, Json, find, kinds_with
-from runefold.cli.screen import Screen
-from runefold.cli.wording import many
-from runefold.observe.verification import verify as checked
-
-_DAMAGE: Final = frozenset({"INV-CRC-VALID", "INV-RUNE-IMMUTABLE", "INV-SEGMENT-CONTIGUOUS"})
+AtRest = Annotated[bool, flag("Also report unfinished work as a problem.", "--at-rest")]
 
 
 def verify(
     directory: Directory,
     *,
-    at_rest: Annotated[
-        bool,
-        typer.Option("--at-rest", help="Have everything come to its end: nothing is under way."),
-    ] = False,
+    at_rest: AtRest = False,
     app: App = "",
     json: Json = False,
 ) -> None:
-    """Check everything in a log, and that every conversation in it keeps the rules.
+    """Check files and checksums, and audit every conversation.
 
-    Does what `log verify` does, and then reads each conversation: turns that end, calls that have
-    one result, nothing that ran unapproved, budgets that add up. Works beside a live runtime. Exit
-    code 1 if something is wrong; a warning alone is none.
+    Does what `log verify` does, then reads each conversation: every turn ends, every call has one
+    result, nothing ran without its approval, budgets add up. Works while a runtime has the log
+    open. Exit code 1 if a problem was found. Warnings do not count.
     """
-    screen = Screen()
-    with findings.also_as_json(screen, wanted=json):
-        find(directory)
-        count = expected(directory)
-        with screen.progress("verifying", None if count is None else 2 * count) as progress:
-            report = checked(directory, at_rest=at_rest, progress=progress, kinds=kinds_with(app))
-    if json:
-        screen.json(
-            {
-                "ok": report.ok,
-                "runes": report.runes,
-                "conversations": report.conversations,
-                "segments": report.segments,
-                "problems": findings.records(report.problems),
-            }
-        )
-    else:
-        findings.tell(screen, report.problems)
-        runes, segments = many(report.runes, "rune"), many(report.segments, "segment")
-        seen = f"{runes} of {many(report.conversations, 'conversation')} in {segments}"
-        if report.ok:
-            screen.line(("sound", "bold green"), f": {seen}")
-        else:
-            wrong = many(len(report.problems), "problem")
-            screen.line((wrong, "bold red"), f": {seen} looked at")
-        damage = [each for each in report.problems if each.invariant in _DAMAGE]
-        if findings.can_be_repaired(damage):
-            screen.note("`runefold log repair` sets damage aside and keeps what can be read")
-    if not report.ok:
-        raise typer.Exit(Exit.PROBLEMS)
+    kinds = kinds_with(app)
+    checked(
+        directory,
+        lambda progress: verification.verify(
+            directory, at_rest=at_rest, progress=progress, kinds=kinds
+        ),
+        passes=2,
+        json=json,
+    )
+
+
+def verify_files(directory: Directory, *, json: Json = False) -> None:
+    """Check the files of a log: checksums, digests, order, indexes, archives, blobs.
+
+    Exit code 1 if a problem was found. Warnings do not count.
+    """
+    checked(
+        directory,
+        lambda progress: files.verify(directory, progress=progress),
+        passes=1,
+        json=json,
+    )

@@ -7,6 +7,7 @@ a colour, set a title or turn the direction of writing; it is shown as what it i
 from __future__ import annotations
 
 import base64
+import dataclasses
 import datetime as dt
 import functools
 import json
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHORT: Final = 160
-"""Longer values are cut unless they are asked for in full."""
+"""Longer values are cut, except with --full."""
 NOTHING: Final = "-"
-"""What stands where there is nothing to tell."""
+"""Stands for a value that is not there."""
+TIMES: Final = frozenset({"time", "began", "seen", "since", "deadline", "first_time", "last_time"})
+"""Fields that hold a time; there is none if it is 0."""
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 """Controls, marks without a shape, surrogates, breaks of lines: all that acts and is not seen."""
@@ -95,7 +98,7 @@ def fields(payload: Mapping[str, object], limit: int | None = SHORT) -> str:
     return " ".join(f"{name(key)}={value(item, limit)}" for key, item in payload.items())
 
 
-def plain(item: Any) -> Any:  # noqa: ANN401 -- plain values of any shape
+def plain(item: Any) -> Any:  # noqa: ANN401, PLR0911 -- plain values of any shape
     """Return a decoded value as one that JSON can hold; bytes become `{"$base64": …}`.
 
     >>> plain({1: b"ab", "x": [float("inf")]})
@@ -112,6 +115,8 @@ def plain(item: Any) -> Any:  # noqa: ANN401 -- plain values of any shape
             return {
                 key if isinstance(key, str) else str(key): plain(at) for key, at in item.items()
             }
+        case _ if isinstance(item, msgspec.Struct) or hasattr(item, "_fields"):
+            return record(item)
         case list() | tuple():
             return [plain(at) for at in item]
         case dt.datetime():
@@ -121,12 +126,32 @@ def plain(item: Any) -> Any:  # noqa: ANN401 -- plain values of any shape
     return str(item)
 
 
-def moment(time: int, digits: int = 0) -> str:
-    """Return nanoseconds since 1970 as a time in UTC, with so many digits after the second.
+def record(item: Any) -> dict[str, Any]:  # noqa: ANN401 -- any struct
+    """Return the fields of a struct, a dataclass or a named tuple as JSON has them.
 
-    >>> moment(1_700_000_000_123_456_789, 3)
-    '2023-11-14T22:13:20.123Z'
+    Times become ISO 8601 in UTC: every field of `TIMES` is one.
     """
+    names = getattr(item, "_fields", None) or getattr(item, "__struct_fields__", None)
+    names = names or [field.name for field in dataclasses.fields(item)]
+    return {each: _field(each, getattr(item, each)) for each in names}
+
+
+def _field(field: str, item: Any) -> Any:  # noqa: ANN401 -- of any type
+    if field in TIMES:
+        return moment(item, 9) if item else None
+    return plain(item)
+
+
+def moment(time: float, digits: int = 0) -> str:
+    """Return a time in UTC, with so many digits after the second.
+
+    Whole numbers are nanoseconds since 1970, as the log has them; others are seconds.
+
+    >>> moment(1_700_000_000_123_456_789, 3), moment(1_700_000_000.5, 3)
+    ('2023-11-14T22:13:20.123Z', '2023-11-14T22:13:20.500Z')
+    """
+    if isinstance(time, float):
+        time = round(time * 1_000_000) * 1_000
     seconds, rest = divmod(time, SECOND)
     try:
         whole = _second(seconds)

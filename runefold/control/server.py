@@ -1,29 +1,25 @@
-"""The control socket: how another process gives commands to the one that holds a log.
+"""The control socket: how another process gives commands to the one that has a log open.
 
-It lies in the log's directory and only its owner can open it. Each client has one request, which is
-read whole and checked before anything is done, within a time and a size. One thread reads from all
-clients and writes to all of them, and waits for none: a client that is slow or silent costs a
-descriptor until its time is up, and keeps nobody from being served. Only a request that is here is
-given to a thread of its own, and there are at most so many of those.
+It lies in the log's directory and only its owner can open it. A thread accepts clients. Each has a
+thread that reads one request, within a time and a size, carries it out and writes the answer. If
+too many clients are slow at once, or too much memory is kept for them, those that came first are
+disconnected: they keep no other client from being served.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import selectors
+import select
 import socket
 import stat
 import threading
-import time
 import weakref
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from actors.catalogue import COMMANDS
 from actors.operator_log import log as operator
 from runefold.control import peers, socket_path, wire
-from runefold.control.connection import Client
 from runefold.control.requests import carried_out
 from runelog.errors import Closed, RunefoldError, TooLarge
 
@@ -39,19 +35,21 @@ if TYPE_CHECKING:
 
 MODE: Final = 0o600
 CLIENTS: Final = 16
-"""How many requests are carried out at once."""
-CROWD: Final = 256
-"""How many clients may be slow at once: when more come, those that came first are sent away."""
-HELD: Final = 128 << 20
-"""How many bytes are kept for slow clients, all together, besides those of the last one."""
+"""At most this many requests are carried out at once."""
+MAX_SLOW: Final = 256
+"""At most this many clients may be sending or receiving; the first are then disconnected."""
+MAX_HELD: Final = 128 << 20
+"""At most this many bytes are kept for slow clients together, besides those of the last one."""
+MAX_THREADS: Final = 2 * MAX_SLOW
+"""At most this many clients have a thread; others wait in the backlog."""
 BACKLOG: Final = 128
-"""How many wait at the door."""
+"""At most this many clients wait to be accepted."""
 READING: Final = 5.0
-"""How many seconds a client has to say what it wants."""
+"""Seconds that a client has to send its request."""
 WRITING: Final = 10.0
-"""How many seconds a client has to take the answer."""
-_BREATH: Final = 0.5
-"""How long to wait when clients cannot be let in, for want of descriptors."""
+"""Seconds that a client has to take the answer."""
+RETRY: Final = 0.5
+"""Seconds to wait if no client can be accepted, for want of descriptors."""
 
 
 def open_beside(directory: Path, carry: Carry, commands: Commands) -> Control | None:
@@ -72,216 +70,155 @@ class Control:
         self._commands = commands
         self._path = socket_path.socket_in(directory)
         self._closed = self._dropped = False
-        self._shut = threading.Event()
-        """Set once nobody is let in any more."""
-        self._slow: dict[Client, None] = {}
-        """Those whose request or answer is on its way, in the order in which that began."""
-        self._waiting: deque[tuple[Client, bytes]] = deque()
-        """Requests that are here, and for which no thread is free."""
-        self._replies: deque[tuple[Client, bytes]] = deque()
-        """What the threads have to tell."""
-        self._busy = 0
-        """How many requests are being carried out."""
-        self._rests_until = 0.0
-        """Until when nobody is let in, for want of descriptors."""
+        self._lock = threading.Lock()
+        self._slow: dict[socket.socket, int] = {}
+        """Clients that send or receive, the first first, and the bytes that are kept for each."""
+        self._served: set[socket.socket] = set()
+        """Clients whose request is here."""
+        self._carriers = threading.Semaphore(CLIENTS)
+        self._threads = threading.Semaphore(MAX_THREADS)
         self._listener = _listening(directory)
         self._id = _identity(self._path)
-        self._bell, self._rope = socket.socketpair()
-        for end in (self._bell, self._rope):
-            end.setblocking(False)  # noqa: FBT003 -- as the library has it
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._bell, selectors.EVENT_READ)
-        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._woken, self._wake = socket.socketpair()
+        """The end of the second one ends the thread that accepts."""
         _open.add(self)
-        self._thread = threading.Thread(target=self._live, name="runefold-control", daemon=True)
+        self._thread = threading.Thread(target=self._accept, name="runefold-control", daemon=True)
         try:
             self._thread.start()
         except RuntimeError:
             self.drop()
             raise
 
-    # -- the one thread for all -----------------------------------------------------------------
+    # -- accepting ------------------------------------------------------------------------------
 
-    def _live(self) -> None:
+    def _accept(self) -> None:
+        """Accept clients until this is closed."""
+        wait = None
         try:
-            while not self._shut.is_set() or self._slow or self._waiting or self._busy:
-                self._look()
+            while not self._closed:
+                listener = [self._listener] if wait is None else []
+                select.select([self._woken, *listener], [], [], wait)
+                wait = None if self._closed or self._accepted() else RETRY
         except Exception:  # noqa: BLE001 -- the runtime goes on without a socket
             if not self._dropped:
                 operator.exception("control_failed")
         finally:
-            self.drop()
+            self._listener.close()
+            with self._lock:
+                for peer in self._slow:
+                    if peer not in self._served:
+                        _disconnect(peer)
 
-    def _look(self) -> None:
-        """Wait until something happens, and see to all of it."""
-        for key, _ in self._selector.select(self._patience()):
-            if key.fileobj is self._listener:
-                self._let_in()
-            elif key.fileobj is self._bell:
-                with contextlib.suppress(BlockingIOError):
-                    self._bell.recv(wire.CHUNK)
-            else:
-                self._attend(key.data)
-        while self._replies:
-            client, data = self._replies.popleft()
-            self._busy -= 1
-            self._tell(client, data)
-        while self._waiting and self._busy < CLIENTS:
-            self._begin(*self._waiting.popleft())
-        now = time.monotonic()
-        for client in [each for each in self._slow if each.until <= now]:
-            self._dismiss(client, "it was too slow")
-        if self._closed:
-            self._shut_door()
-        elif self._rests_until and self._rests_until <= now:
-            self._rests_until = 0.0
-            self._selector.register(self._listener, selectors.EVENT_READ)
-
-    def _patience(self) -> float | None:
-        """Return how many seconds there are until somebody's time is up; None if nobody's is."""
-        ends = [client.until for client in self._slow]
-        if self._rests_until:
-            ends.append(self._rests_until)
-        return max(min(ends) - time.monotonic(), 0.0) if ends else None
-
-    def _let_in(self) -> None:
-        while not self._closed:
-            try:
-                peer = self._listener.accept()[0]
-            except BlockingIOError:
-                return
-            except OSError as error:
+    def _accepted(self) -> bool:
+        """Accept a client that is there; return False if that is impossible for now."""
+        if not self._threads.acquire(timeout=RETRY):
+            return True
+        try:
+            peer = self._listener.accept()[0]
+        except OSError as error:
+            self._threads.release()
+            if not isinstance(error, BlockingIOError):
                 operator.warning("control_client_not_served", reason=str(error))
-                self._selector.unregister(self._listener)
-                self._rests_until = time.monotonic() + _BREATH
-                return
-            if not peers.trusts(peer):
-                operator.warning("control_client_refused", reason="it is another user's")
-                peer.close()
-                continue
-            client = Client(peer, time.monotonic() + READING)
-            self._selector.register(peer, selectors.EVENT_READ, client)
-            self._wait_for(client)
-
-    def _wait_for(self, client: Client) -> None:
-        """Have a client be among those that are slow; if they are too many, the first leave."""
-        self._slow[client] = None
-        held = sum(each.size for each in self._slow) - client.size
-        for first in [*self._slow]:
-            if first is client or (len(self._slow) <= CROWD and held <= HELD):
-                return
-            held -= first.size
-            self._dismiss(first, "others came")
-
-    def _attend(self, client: Client) -> None:
-        if client not in self._slow:
-            return  # sent away since it stirred
+            return isinstance(error, BlockingIOError)
+        self._keep(peer, 0)
+        if not peers.trusts(peer):
+            operator.warning("control_client_refused", reason="it belongs to another user")
+            self._end(peer)
+            return True
         try:
-            if client.is_told:
-                if client.give():
-                    self._dismiss(client)
-            elif (data := client.hear()) is not None:
-                self._go_on_without(client)
-                self._waiting.append((client, data))
-        except TooLarge as error:
-            self._go_on_without(client)
-            self._tell(client, wire.encode(wire.failed(error)))
-        except (OSError, wire.Broken) as error:
-            # It went away: nobody is left to be told.
-            self._dismiss(client, str(error))
-
-    def _tell(self, client: Client, data: bytes) -> None:
-        client.tell(data, time.monotonic() + WRITING)
-        self._selector.register(client.peer, selectors.EVENT_WRITE, client)
-        self._wait_for(client)
-        self._attend(client)
-
-    def _go_on_without(self, client: Client) -> None:
-        """Wait for a client no more."""
-        del self._slow[client]
-        self._selector.unregister(client.peer)
-
-    def _dismiss(self, client: Client, reason: str = "") -> None:
-        """Send a slow client away."""
-        if reason:
-            operator.debug("control_client_gone", reason=reason)
-        self._go_on_without(client)
-        client.close()
-
-    # -- a request ------------------------------------------------------------------------------
-
-    def _begin(self, client: Client, data: bytes) -> None:
-        """Carry a request out on a thread of its own."""
-        thread = threading.Thread(
-            target=self._serve, args=(client, data), name="runefold-client", daemon=True
-        )
-        try:
-            thread.start()
+            threading.Thread(
+                target=self._serve, args=(peer,), name="runefold-client", daemon=True
+            ).start()
         except RuntimeError as error:
             operator.warning("control_client_not_served", reason=str(error))
-            client.close()
-        else:
-            self._busy += 1
+            self._end(peer)
+        return True
 
-    def _serve(self, client: Client, data: bytes) -> None:
-        reply = self._reply(client, data)
-        self._replies.append((client, reply))
-        self._ring()
+    # -- a client -------------------------------------------------------------------------------
 
-    def _reply(self, client: Client, data: bytes) -> bytes:
+    def _keep(self, peer: socket.socket, size: int) -> None:
+        """Note how many bytes are kept for a slow client; disconnect the first if need be."""
+        with self._lock:
+            self._slow[peer] = size
+            held = sum(self._slow.values()) - size
+            for first in [*self._slow]:
+                if first is peer or (len(self._slow) <= MAX_SLOW and held <= MAX_HELD):
+                    return
+                held -= self._slow.pop(first)
+                _disconnect(first)
+
+    def _end(self, peer: socket.socket) -> None:
+        with self._lock:
+            self._slow.pop(peer, None)
+            self._served.discard(peer)
+        peer.close()
+        self._threads.release()
+
+    def _serve(self, peer: socket.socket) -> None:
+        """Read a request, carry it out and write the answer."""
+        try:
+            try:
+                data = wire.receive(
+                    peer, wire.MAX_REQUEST, READING, lambda size: self._keep(peer, size)
+                )
+            except TooLarge as error:
+                reply = wire.encode(wire.failed(error))
+            else:
+                with self._lock:
+                    self._slow.pop(peer, None)
+                    self._served.add(peer)
+                with self._carriers:
+                    reply = self._reply(peer, data)
+            self._keep(peer, len(reply))
+            wire.transmit(peer, reply, len(reply), WRITING)
+        except (OSError, wire.Broken) as error:
+            # It was too slow, or is gone.
+            operator.debug("control_client_gone", reason=str(error))
+        finally:
+            self._end(peer)
+
+    def _reply(self, peer: socket.socket, data: bytes) -> bytes:
         try:
             request = wire.request_from(data, self._commands)
-            reply = wire.encode(wire.Reply(self._carry(request, peers.process_of(client.peer))))
+            reply = wire.encode(wire.Reply(self._carry(request, peers.process_of(peer))))
         except RunefoldError as error:
             return wire.encode(wire.failed(error))
-        except BaseException as error:  # noqa: BLE001 -- whoever asked has to be told something
+        except BaseException as error:  # noqa: BLE001 -- the client must get an answer
             operator.exception("control_request_failed")
             return wire.encode(wire.failed(error))
         if len(reply) > wire.MAX_ANSWER:
             msg = f"the answer has {len(reply):,} bytes: at most {wire.MAX_ANSWER:,} can be sent"
-            return wire.encode(wire.Reply(error="TooLarge", message=msg))
+            return wire.encode(wire.failed(TooLarge(msg)))
         return reply
 
     # -- the end --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let nobody in any more. Those whose request is here are answered."""
+        """Accept no more clients. Those whose request is here are answered."""
         if self._closed:
             return
         self._closed = True
-        self._ring()
+        self._wake.close()
         if self._thread is not threading.current_thread():
-            self._shut.wait()
+            self._thread.join()
+        self._woken.close()
         with contextlib.suppress(OSError):
-            # Whoever took the log over has put a socket of its own there.
+            # The next owner of the log may have put a socket of its own there.
             if _identity(self._path) == self._id:
                 self._path.unlink()
-
-    def _ring(self) -> None:
-        with contextlib.suppress(OSError):
-            self._rope.send(b"x")
-
-    def _shut_door(self) -> None:
-        """Close the listener, and send away those who have not said what they want."""
-        if self._shut.is_set():
-            return
-        if not self._rests_until:
-            self._selector.unregister(self._listener)
-        self._rests_until = 0.0
-        self._listener.close()
-        for client in [each for each in self._slow if not each.is_told]:
-            self._dismiss(client, "the runtime is closed")
-        self._shut.set()
 
     def drop(self) -> None:
         """Close what is open, without a word to any client, from any thread."""
         self._closed = self._dropped = True
-        for client in [*self._slow, *(client for client, _ in self._waiting)]:
-            client.close()
-        for each in (self._selector, self._listener, self._bell, self._rope):
+        for each in (*self._slow, *self._served, self._wake, self._listener, self._woken):
             with contextlib.suppress(OSError):
                 each.close()
-        self._shut.set()
+
+
+def _disconnect(peer: socket.socket) -> None:
+    """End what a thread waits for on a connection; the thread closes it."""
+    with contextlib.suppress(OSError):
+        peer.shutdown(socket.SHUT_RDWR)
 
 
 def _listening(directory: Path) -> socket.socket:

@@ -21,6 +21,7 @@ from runelog.errors import Fault, Refused, RunefoldError, TooLarge
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from actors.public_command import Command, Commands
 
@@ -165,17 +166,27 @@ def raised(reply: Reply, conversation: str) -> RunefoldError:
 # -- frames ----------------------------------------------------------------------------------------
 
 
-def receive(peer: socket.socket, limit: int, seconds: float) -> bytes:
-    """Read one frame of at most `limit` bytes, all of it within so many seconds."""
+def receive(
+    peer: socket.socket,
+    limit: int,
+    seconds: float,
+    progress: Callable[[int], object] = lambda _: None,
+) -> bytes:
+    """Read one frame of at most `limit` bytes within `seconds`; `progress` is told its size."""
     until = time.monotonic() + seconds
     (length,) = LENGTH.unpack(_exactly(peer, LENGTH.size, until))
     if length > limit:
         msg = f"a frame of {length:,} bytes is too large: at most {limit:,} are taken"
         raise TooLarge(msg)
-    return _exactly(peer, length, until)
+    return _exactly(peer, length, until, progress)
 
 
-def _exactly(peer: socket.socket, length: int, until: float) -> bytes:
+def _exactly(
+    peer: socket.socket,
+    length: int,
+    until: float,
+    progress: Callable[[int], object] = lambda _: None,
+) -> bytes:
     # Room is made as it comes, not as it is announced.
     found = bytearray()
     while len(found) < length:
@@ -185,6 +196,7 @@ def _exactly(peer: socket.socket, length: int, until: float) -> bytes:
             msg = f"the other side ended after {len(found)} of {length} bytes"
             raise Broken(msg)
         found += chunk
+        progress(len(found))
     return bytes(found)
 
 

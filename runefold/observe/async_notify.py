@@ -1,7 +1,7 @@
-"""Wakes what waits in event loops for the log: one watch for all of them, while there are any.
+"""Wakes coroutines that wait for the log: one watch for all of them, while there are any.
 
-A waiter hangs up a bell. The watch follows the log and rings the bells of the conversation that a
-rune is of, so a waiter costs no thread, and one that is cancelled leaves nothing behind.
+The watch follows the log and notifies the waiters of the conversation that a rune is in. A waiter
+costs no thread, and one that is cancelled leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LINGER: Final = 0.5
-"""Seconds for which a thread stays for the next waiter."""
+"""Seconds that the watch goes on without a waiter: most wait again soon."""
 
 
-class Bell:
-    """Rings in an event loop when there is news of a conversation, or of any."""
+class Waiter:
+    """Waits in an event loop for runes of a conversation, or of any."""
 
     def __init__(
         self,
@@ -38,26 +38,26 @@ class Bell:
         kinds: Collection[str] | None,
         takes: Callable[[Envelope], bool] | None = None,
     ) -> None:
-        """Ring for all kinds of runes, or for some, which are then kept until they are taken.
+        """Wait for runes of all kinds, or of some, which are then kept until they are taken.
 
-        Or for those that it `takes`, of which none is kept.
+        Or for those that `takes` accepts; they are not kept.
         """
         self.conversation = conversation
         self._kinds = kinds
         self._takes = takes
         self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
         self._news: list[Envelope] = []
         self._failure: Exception | None = None
 
     # -- in the thread ------------------------------------------------------------------------
 
-    def ring(self, item: Envelope | Gap) -> None:
-        """Say that something happened."""
+    def notify(self, item: Envelope | Gap) -> None:
+        """Take notice of a rune."""
         if self._kinds is None or isinstance(item, Gap):
-            # Looked at from outside: at worst it is rung twice.
-            if not self._rung.is_set() and self._is_due(item):
-                self._call(self._rung.set)
+            # The event belongs to the loop; at worst it is set twice.
+            if not self._notified.is_set() and self._is_due(item):
+                self._call(self._notified.set)
         elif item.kind in self._kinds:
             self._call(lambda: self._take(item))
 
@@ -65,11 +65,11 @@ class Bell:
         return self._takes is None or isinstance(item, Gap) or self._takes(item)
 
     def fail(self, failure: Exception) -> None:
-        """Say that nothing more is seen from here, and why."""
+        """Raise this in the coroutine: no more runes will come."""
         self._call(lambda: self._fail(failure))
 
     def _call(self, call: Callable[[], object]) -> None:
-        # A loop that is closed has nobody left who waits.
+        # No coroutine waits in a loop that is closed.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
@@ -77,34 +77,34 @@ class Bell:
 
     def _take(self, item: Envelope) -> None:
         self._news.append(item)
-        self._rung.set()
+        self._notified.set()
 
     def _fail(self, failure: Exception) -> None:
         self._failure = failure
-        self._rung.set()
+        self._notified.set()
 
-    def hush(self) -> None:
-        """Forget that it rang: whatever it rang for is looked at now."""
-        self._rung.clear()
+    def clear(self) -> None:
+        """Forget past notifications: the caller looks at the log now."""
+        self._notified.clear()
 
-    async def rings(self, seconds: float | None) -> bool:
-        """Wait until it rings; return True if it has, in time."""
+    async def wait(self, seconds: float | None) -> bool:
+        """Wait until it is notified; return True if it was, in time."""
         try:
             async with asyncio.timeout(seconds):
-                await self._rung.wait()
+                await self._notified.wait()
         except TimeoutError:
             return False
         if isinstance(self._failure, Unanswered):
             if seconds is not None:
-                # Nothing happens any more: so long it would wait, and no longer.
+                # No runes will come: as if it had waited in vain.
                 return False
             raise self._failure
         return True
 
     async def news(self) -> list[Envelope]:
-        """Wait for news and take them; raise why none will come."""
-        await self._rung.wait()
-        self._rung.clear()
+        """Wait for runes and take them; raise if none will come."""
+        await self._notified.wait()
+        self._notified.clear()
         news, self._news = self._news, []
         if not news and self._failure is not None:
             raise self._failure
@@ -112,50 +112,50 @@ class Bell:
 
 
 class Watch:
-    """Follows a log for what waits in event loops."""
+    """Follows a log for coroutines."""
 
     def __init__(self, log: Log, scheduler: Scheduler) -> None:
-        """Begin without a waiter, and so without being polled."""
+        """Begin without a waiter; it is not polled until there is one."""
         self._log = log
         self._scheduler = scheduler
         self._lock = threading.Lock()
-        self._bells: dict[str | None, set[Bell]] = {}
+        self._waiters: dict[str | None, set[Waiter]] = {}
         self._cursor = 0
-        """Up to where bells were rung."""
+        """The position up to which waiters were notified."""
         self._runs = False
         self._needed = 0.0
-        """When somebody waited last."""
+        """When a coroutine waited last."""
 
     @property
     def waiting(self) -> int:
-        """How many bells hang here now."""
+        """How many coroutines wait now."""
         with self._lock:
-            return sum(map(len, self._bells.values()))
+            return sum(map(len, self._waiters.values()))
 
     @contextlib.contextmanager
-    def bell(
+    def waiter(
         self,
         conversation: str | None,
         kinds: Collection[str] | None = None,
         takes: Callable[[Envelope], bool] | None = None,
-    ) -> Iterator[Bell]:
-        """Hang up a bell for as long as the block takes."""
-        bell = Bell(conversation, kinds, takes)
+    ) -> Iterator[Waiter]:
+        """Wait for runes within the block."""
+        waiter = Waiter(conversation, kinds, takes)
         with self._lock:
-            self._bells.setdefault(conversation, set()).add(bell)
+            self._waiters.setdefault(conversation, set()).add(waiter)
         try:
             self.keep()
-            yield bell
+            yield waiter
         finally:
             with self._lock:
                 self._needed = time.monotonic()
-                beside = self._bells[conversation]
-                beside.discard(bell)
+                beside = self._waiters[conversation]
+                beside.discard(waiter)
                 if not beside:
-                    del self._bells[conversation]
+                    del self._waiters[conversation]
 
     def keep(self) -> None:
-        """Be polled from now on: what is committed then is rung for."""
+        """Be polled from now on: waiters are notified of what is committed then."""
         with self._lock:
             if not self._runs:
                 self._cursor = self._log.position
@@ -163,14 +163,14 @@ class Watch:
                 self._runs = True
 
     def poll(self, *, wait: bool) -> bool:
-        """Ring for what there is, or comes within a moment; return False if none waits."""
+        """Notify waiters of what is there, or comes within a moment; return False if none waits."""
         try:
             for item in self._log.follow(None, self._cursor, wait=LINGER if wait else 0):
-                self._ring(item)
+                self._notify(item)
                 if self._is_idle(linger=wait):
                     break
             _ = self._log.position  # raises once it is closed
-        except Exception as failure:  # noqa: BLE001 -- every waiter has to be told
+        except Exception as failure:  # noqa: BLE001 -- raised in every waiter
             self.fail(failure)
             return False
         with self._lock:
@@ -178,37 +178,37 @@ class Watch:
             return self._runs
 
     def fail(self, failure: Exception) -> None:
-        """Raise this in all that wait; they can be polled for again."""
+        """Raise this in all coroutines that wait; later ones start polling again."""
         with self._lock:
             self._runs = False
-            bells = [bell for beside in self._bells.values() for bell in beside]
-        for bell in bells:
-            bell.fail(failure)
+            waiters = [each for beside in self._waiters.values() for each in beside]
+        for each in waiters:
+            each.fail(failure)
 
     def _is_idle(self, *, linger: bool) -> bool:
         """Return True if there was no waiter for a while: most wait again soon."""
-        return not self._bells and not (linger and time.monotonic() - self._needed < LINGER)
+        return not self._waiters and not (linger and time.monotonic() - self._needed < LINGER)
 
-    def _ring(self, item: Envelope | Gap) -> None:
+    def _notify(self, item: Envelope | Gap) -> None:
         with self._lock:
             if isinstance(item, Gap):
-                bells = [bell for beside in self._bells.values() for bell in beside]
+                waiters = [each for beside in self._waiters.values() for each in beside]
             else:
-                bells = [*self._bells.get(item.conversation, ()), *self._bells.get(None, ())]
-        for bell in bells:
-            bell.ring(item)
+                waiters = [*self._waiters.get(item.conversation, ()), *self._waiters.get(None, ())]
+        for each in waiters:
+            each.notify(item)
         self._cursor = item.last if isinstance(item, Gap) else item.position
 
     def finish(self) -> None:
-        """Ring for all there is before the log is closed: the next poll may come too late."""
+        """Notify of all there is before the log is closed: the next poll may come too late."""
         if self.waiting:
             with contextlib.suppress(Closed):
                 for item in self._log.follow(None, self._cursor, wait=0):
-                    self._ring(item)
+                    self._notify(item)
 
 
 async def aside(scheduler: Scheduler, name: str, call: Callable[[], T]) -> T:
-    """Do something short on a thread of the runtime's own, so that the loop goes on."""
+    """Run a short call on a thread of the runtime, so that the loop goes on."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -225,7 +225,7 @@ async def aside(scheduler: Scheduler, name: str, call: Callable[[], T]) -> T:
             give: Callable[[], None] = lambda: done.set_exception(failure)  # noqa: E731 -- one of two
         else:
             give = lambda: done.set_result(value)  # noqa: E731 -- as above
-        with contextlib.suppress(RuntimeError):  # nobody waits in a loop that is closed
+        with contextlib.suppress(RuntimeError):  # no coroutine waits in a closed loop
             loop.call_soon_threadsafe(settle, give)
 
     try:

@@ -111,13 +111,13 @@ class Following:
         """Take what comes next out of the log; nothing if nothing came in time."""
         loop = asyncio.get_running_loop()
         until = None if self._wait is None else loop.time() + self._wait
-        # Who may not fall behind has to read whatever comes: all runes count for that.
+        # With a limit on how far it may fall behind, all runes count.
         takes = self._wanted.takes if self._max_behind is None else None
-        with self._watch.bell(self._conversation, takes=takes) as bell:
+        with self._watch.waiter(self._conversation, takes=takes) as waiter:
             while True:
-                # First, so that it rings for whatever is not read now.
+                # First, so that it is notified of what is not read now.
                 self._watch.keep()
-                bell.hush()
+                waiter.clear()
                 found, self._cursor, is_all = await aside(
                     self._scheduler, "follow", partial(self._read, self._cursor)
                 )
@@ -125,7 +125,7 @@ class Following:
                 if found:
                     return
                 left = None if until is None else until - loop.time()
-                if is_all and not await bell.rings(left):
+                if is_all and not await waiter.wait(left):
                     return
 
     def _read(self, cursor: int) -> tuple[list[Envelope | Gap], int, bool]:

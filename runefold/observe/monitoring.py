@@ -1,4 +1,4 @@
-"""Who looks after everything at once: how many are in which phase, how often, and what is wrong.
+"""Monitoring: how many entities are in which phase, how often, and what needs attention.
 
 A monitor reads the log from its beginning, and from then on only what is new. Of entities that have
 come to their end it keeps sums alone: it grows with the sessions that there are, and not with what
@@ -17,6 +17,8 @@ import msgspec
 from actors.budget import runes as budgets
 from actors.catalogue import KINDS
 from actors.session import runes as sessions
+from actors.session.kind import KIND as SESSION
+from actors.turn.kind import KIND as TURN
 from actors.units import SECOND
 from runefold import checks
 from runefold.observe.history import Path, born
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rules:
-    """When somebody has to look. Phases are named `lifecycle.phase`.
+    """What needs attention. Phases are named `lifecycle.phase`.
 
     >>> Rules(stuck={"tool.executing": 30, "session.suspended": None}, failing=5).failing
     5
@@ -74,7 +76,7 @@ class Rules:
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """Something that somebody has to look at."""
+    """Something that needs attention."""
 
     rule: str
     """`stuck`, `failing`, `over_budget`, `invalid`, or `view` for a view that fails."""
@@ -88,14 +90,14 @@ class Alert(msgspec.Struct, frozen=True):
 
 
 class PhaseCount(msgspec.Struct, frozen=True):
-    """How it stands with one phase of one kind of entity."""
+    """Figures of one phase of one kind of entity."""
 
     lifecycle: str
     phase: str
     here: int
-    """So many are in it now."""
+    """How many are in it now."""
     entered: int
-    """So often it was come into."""
+    """How often it was entered."""
     per_hour: float
     """How often in an hour, of the time that was looked at."""
     seconds: float
@@ -109,8 +111,8 @@ class _Sum:
 
 
 @dataclass
-class _Talk:
-    """What is kept in mind of one conversation."""
+class _Watched:
+    """What is kept of one conversation."""
 
     paths: dict[str, Path] = field(default_factory=dict)
     failures: list[tuple[int, int]] = field(default_factory=list)
@@ -144,7 +146,7 @@ class Monitor:
         self._limits = self._rules.limits(kinds)
         self._only = conversation
         self._after = 0
-        self._talks: dict[str, _Talk] = {}
+        self._watched: dict[str, _Watched] = {}
         self._sums: dict[tuple[str, str], _Sum] = {}
         self._first = 0
 
@@ -164,9 +166,9 @@ class Monitor:
                 self._after = item.position
 
     def _forget_cold(self) -> None:
-        """Keep no more in mind of conversations that were archived or erased."""
+        """Forget conversations that were archived or erased."""
         live = {each.id for each in self._log.conversations() if each.state is State.LIVE}
-        self._talks = {name: talk for name, talk in self._talks.items() if name in live}
+        self._watched = {name: watched for name, watched in self._watched.items() if name in live}
 
     def take(self, envelope: Envelope) -> None:
         """Take in one rune, in order."""
@@ -174,61 +176,61 @@ class Monitor:
         if isinstance(rune, Tombstone | Unknown):
             return
         self._first = self._first or envelope.time
-        talk = self._talks.setdefault(envelope.conversation, _Talk())
-        if envelope.owner not in talk.paths:
+        watched = self._watched.setdefault(envelope.conversation, _Watched())
+        if envelope.owner not in watched.paths:
             path = born(envelope, self._kinds)
             if path is not None:
-                talk.paths[envelope.owner] = path
+                watched.paths[envelope.owner] = path
                 self._sum(path).entered += 1
         for name in (envelope.owner, *envelope.observers):
-            path = talk.paths.get(name)
+            path = watched.paths.get(name)
             if path is not None:
-                self._move(talk, path, envelope)
-        self._note(talk, envelope, rune)
+                self._move(watched, path, envelope)
+        self._note(watched, envelope, rune)
 
     def _sum(self, path: Path) -> _Sum:
         return self._sums.setdefault((path.kind.name, path.phase.value), _Sum())
 
-    def _move(self, talk: _Talk, path: Path, envelope: Envelope) -> None:
+    def _move(self, watched: _Watched, path: Path, envelope: Envelope) -> None:
         before, since = self._sum(path), path.since
         move = path.take(envelope)
         if move is None or move.to == move.origin:
             return
         before.spent += max(envelope.time - since, 0)
         self._sum(path).entered += 1
-        if move.lifecycle == "turn" and path.is_over:
-            failed = [*talk.failures, (envelope.time, envelope.event_id)]
-            talk.failures = failed if move.to == "error" else []
+        if path.kind is TURN and path.is_over:
+            failed = [*watched.failures, (envelope.time, envelope.event_id)]
+            watched.failures = failed if move.to == "error" else []
             if move.to == "completed":
-                talk.restarts.clear()
+                watched.restarts.clear()
         if path.is_over:
-            del talk.paths[path.name]
-        if move.lifecycle == "session" and move.to == "closed":
-            talk.failures, talk.exhausted, talk.restarts = [], {}, []
+            del watched.paths[path.name]
+        if path.kind is SESSION and move.to == "closed":
+            watched.failures, watched.exhausted, watched.restarts = [], {}, []
 
-    def _note(self, talk: _Talk, envelope: Envelope, rune: Rune) -> None:
+    def _note(self, watched: _Watched, envelope: Envelope, rune: Rune) -> None:
         at = envelope.time, envelope.event_id
         match rune:
             case budgets.Exhausted(scope):
-                talk.exhausted[scope] = (*at, rune)
+                watched.exhausted[scope] = (*at, rune)
             case budgets.Replenished(scope) | budgets.Closed(scope):
-                talk.exhausted.pop(scope, None)
+                watched.exhausted.pop(scope, None)
             case sessions.ChildRestarted():
-                talk.restarts.append(at)
+                watched.restarts.append(at)
             case sessions.Unsuspended():
-                talk.failures, talk.restarts = [], []
+                watched.failures, watched.restarts = [], []
             case _:
                 pass
 
     # -- what there is to tell ------------------------------------------------------------------
 
     def phases(self) -> list[PhaseCount]:
-        """Return how it stands now with each phase that anybody was in."""
+        """Return the figures of each phase that an entity was in."""
         self.catch_up()
         now = self._now()
         here: dict[tuple[str, str], list[int]] = {}
-        for talk in self._talks.values():
-            for path in talk.paths.values():
+        for watched in self._watched.values():
+            for path in watched.paths.values():
                 here.setdefault((path.kind.name, path.phase.value), []).append(path.since)
         hours = max(now - self._first, SECOND) / (3_600 * SECOND)
         order = [(each.name, phase.value) for each in self._kinds for phase in each.lifecycle.table]
@@ -250,27 +252,27 @@ class Monitor:
         return found
 
     def _ended(self, key: tuple[str, str]) -> bool:
-        """Tell whether a phase has no way out."""
+        """Return True if a phase has no way out."""
         kind = self._kinds[key[0]]
         return any(phase.value == key[1] and not row for phase, row in kind.lifecycle.table.items())
 
     def alerts(self) -> list[Alert]:
-        """Return what somebody has to look at now, the oldest first."""
+        """Return what needs attention now, the oldest first."""
         self.catch_up()
         now = self._now()
         found = [
             alert
-            for name, talk in self._talks.items()
-            for alert in (*self._of_paths(name, talk, now), *self._of_course(name, talk))
+            for name, watched in self._watched.items()
+            for alert in (*self._of_paths(name, watched, now), *self._of_course(name, watched))
         ]
         return sorted(
             [*found, *self._beside()],
             key=lambda each: (each.since, each.conversation, each.event_id),
         )
 
-    def _of_paths(self, conversation: str, talk: _Talk, now: int) -> Iterator[Alert]:
+    def _of_paths(self, conversation: str, watched: _Watched, now: int) -> Iterator[Alert]:
         limits = self._limits
-        for path in talk.paths.values():
+        for path in watched.paths.values():
             name, since, at = path.name, path.since, path.event_id
             if path.invalid is not None:
                 reason, at = path.invalid.reason, path.invalid.event_id
@@ -282,13 +284,13 @@ class Monitor:
                 message = f"{path.kind.name} {path.phase.value} for {seconds:,.0f} s"
                 yield Alert("stuck", conversation, name, message, since, at)
 
-    def _of_course(self, conversation: str, talk: _Talk) -> Iterator[Alert]:
+    def _of_course(self, conversation: str, watched: _Watched) -> Iterator[Alert]:
         many = self._rules.failing
-        for what, found in (("turns failed", talk.failures), ("restarts", talk.restarts)):
+        for what, found in (("turns failed", watched.failures), ("restarts", watched.restarts)):
             if len(found) >= many:
                 message = f"{len(found)} {what} in a row"
-                yield Alert("failing", conversation, "session", message, *found[-1])
+                yield Alert("failing", conversation, SESSION.name, message, *found[-1])
         if self._rules.budget:
-            for scope, (since, at, rune) in talk.exhausted.items():
+            for scope, (since, at, rune) in watched.exhausted.items():
                 message = f"{rune.what}: {rune.used:,} of {rune.limit:,} are spoken for"
                 yield Alert("over_budget", conversation, scope, message, since, at)

@@ -1,4 +1,4 @@
-"""What there is to tell of the sessions in a log, as the log has them. Reads, and wakes nobody."""
+"""A summary of each session in a log. Only reads the log."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from runelog.log import Log
     from runelog.rune import Conversation
 
-_SESSION: Final = "session"
 DAMAGED: Final = "damaged"
 ERASED: Final = "erased"
 _ALIVE: Final = frozenset({*Phase} - {Phase.CLOSED, Phase.ARCHIVED})
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A call that waits for a human."""
+    """A call that is waiting for approval."""
 
     call_id: str
     reason: str
@@ -40,11 +39,11 @@ class Asked(msgspec.Struct, frozen=True):
     """Nanoseconds since 1970, UTC."""
     tool_name: str = ""
     arguments: dict[str, Any] = {}
-    """What it is to be called with."""
+    """The arguments of the call."""
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A session, in short."""
+    """Summary of a session."""
 
     id: str
     phase: str
@@ -52,12 +51,12 @@ class Listed(msgspec.Struct, frozen=True):
     turns: int = 0
     running: int = 0
     waiting: int = 0
-    """Messages that wait for their turn."""
+    """Messages that are queued."""
     last_time: int | None = None
-    """When something last happened, in nanoseconds since 1970, UTC."""
+    """The time of its last rune, in nanoseconds since 1970, UTC."""
     approvals: tuple[Asked, ...] = ()
     in_doubt: tuple[str, ...] = ()
-    """Calls whose outcome nobody knows; some of them may be asked about."""
+    """Calls whose outcome is unknown; some of them may be waiting for a human's verdict."""
     unknown: tuple[str, ...] = ()
     """Entities with work left whose kinds are not known here: they wait for the app's code."""
 
@@ -78,15 +77,15 @@ def _found(log: Log, after: str, kinds: Kinds) -> Iterator[Listed]:
 
 
 def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed | None:
-    """Return what there is to tell of a conversation, None if it is no session."""
+    """Return the summary of a session; None if the conversation is not one."""
     if conversation.state is State.ERASED:
         return Listed(conversation.id, ERASED)
     try:
-        if not log.version(conversation.id, _SESSION):
+        if not log.version(conversation.id, KIND.name):
             return None
-        state, _, _ = replay(log, conversation.id, KIND.lifecycle, entity=_SESSION)
+        state, _, _ = replay(log, conversation.id, KIND.lifecycle, entity=KIND.name)
     except (Corrupt, IllegalTransition):
-        # One that cannot be read must not keep the others from being listed.
+        # The others are still listed.
         return Listed(conversation.id, DAMAGED, last_time=conversation.last_time)
     if not state.conversation_id:
         return None
@@ -104,10 +103,10 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
 
 
 def asked(log: Log, conversation: str, pending: Pending) -> Asked:
-    """Return a call that waits for a human with all that one has to know of it."""
+    """Return a call that is waiting for approval, with its tool and arguments."""
     known = Asked(pending.call_id, pending.reason, pending.deadline)
     with contextlib.suppress(Corrupt):
-        # Its first rune is its birth. One that cannot be read is shown without it.
+        # Its first rune has them; if that cannot be read, the call is shown without.
         for envelope in log.stream(conversation, pending.call_id):
             if isinstance(called := envelope.payload, Called):
                 name, arguments = called.tool_name, called.arguments
@@ -119,6 +118,12 @@ def asked(log: Log, conversation: str, pending: Pending) -> Asked:
 def check_ended(log: Log, conversation: str, how: str) -> None:
     """Refuse a session that has not ended, and say how to end it."""
     found = listed(log, log.conversation(conversation))
+    if found is not None and found.phase == Phase.CLOSING:
+        msg = (
+            f"{conversation} is closing and cannot be archived yet: its app completes that when it "
+            "runs, with `runefold run` or Runtime.open"
+        )
+        raise Refused(msg)
     if found is not None and found.phase in _ALIVE:
         msg = f"{conversation} is {found.phase}: close it before it is archived, with {how}"
         raise Refused(msg)

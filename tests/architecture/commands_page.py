@@ -47,7 +47,9 @@ def _lines(commands: Commands) -> Iterator[str]:
 
 
 def _command(kind: Kind, command: type[Command]) -> Iterator[str]:
-    takes = "" if kind.single else f", of a {noun(kind, command)} by its id"
+    whose = noun(kind, command)
+    article = "an" if whose[0] in "aeiou" else "a"
+    takes = "" if kind.single else f", of {article} {whose} by its id"
     yield f"### `{command.verb()}`{takes}\n"
     yield f"{inspect.getdoc(command)}\n"
     fields = msgspec.structs.fields(command)

@@ -27,8 +27,6 @@ KNOWS_AN_ID: Final = {
     ("actors/tool/sandbox/isolation.py", "system"): "files of the operating system, no entity",
     ("actors/turn/lifecycle.py", "system"): "who stopped a turn: the user, the system, a time-out",
     ("runefold/agents.py", "agt"): "an expert is named after its call: asked again, it is the same",
-    ("runefold/observe/monitoring.py", "session"): "an alert ends with the session it is about",
-    ("runefold/observe/monitoring.py", "turn"): "turns that end in error are counted",
 }
 """Who may spell out the prefix of another kind's ids, and why. What is not needed is an error."""
 KNOWS_LAWS: Final = {

@@ -114,3 +114,10 @@ ALL: Final = KNOWN.commands
 def build(directory: Path) -> Runtime:
     """Open the shop."""
     return Runtime.open(directory, kinds=KINDS)
+
+
+def build_in_vain(directory: Path) -> Runtime:
+    """Leave a file, and fail before a runtime is opened."""
+    (directory / "left-behind").write_text("", encoding="utf-8")
+    message = "there is no key"
+    raise LookupError(message)

@@ -41,10 +41,10 @@ def test_a_log_is_backed_up_again_and_restored(log: Path, tmp_path: Path) -> Non
 
     assert (first.exit_code, second.exit_code, third.exit_code) == (0, 0, 0)
     assert f"backed up to {backup}: 3 files (" in first.stdout
-    assert "0 files (0 B) there already" in first.stdout
+    assert "0 files (0 B) already there" in first.stdout
     assert ": 1 file (" in second.stdout
     assert "2 files (" in second.stdout
-    assert "there already, checked again" in second.stdout
+    assert "already there, checked again" in second.stdout
     assert third.stdout.startswith(f"restored 4 conversations to {again}, 3 files (")
     assert listed(again) == listed(backup) == listed(log)
     assert run("log", "verify", backup).exit_code == run("log", "verify", again).exit_code == 0
@@ -87,7 +87,7 @@ def test_what_was_erased_goes_from_the_backup_and_does_not_come_back(
     refused = run("log", "restore-backup", old, log)
     restored = run("log", "restore-backup", old, log, "--replace")
 
-    assert "removed 1 file that the log does not have any more" in carried.stdout
+    assert "removed 1 file that the log no longer has" in carried.stdout
     assert all(b"word 7" not in path.read_bytes() for path in new.rglob("*.mdb"))
     assert refused.exit_code == Exit.REFUSED
     assert "--replace keeps it" in refused.stderr

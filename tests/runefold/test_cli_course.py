@@ -54,7 +54,7 @@ def left(directory: Path) -> Path:
 
 def later(directory: Path) -> str:
     """Return what is said if nobody runs it."""
-    return f"nobody runs {directory} now: the next to open it goes on from there\n"
+    return f"recorded; no runtime has {directory} open. It takes effect when one opens it\n"
 
 
 # -- pause and resume ------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import runefold
 from runefold.cli import stats
 from runefold.cli.failures import Exit, code_of, told
 from runelog.errors import Corrupt, LogFailed, LogFull, Refused
@@ -112,7 +113,7 @@ def test_a_held_log_is_not_touched(tmp_path: Path, name: str) -> None:
 
     assert result.returncode == Exit.REFUSED
     assert "is being written by process" in message
-    assert "Reading works beside it" in message
+    assert "Read-only commands work meanwhile" in message
     assert "readonly=True" not in message
     assert message.count("\n") == 1
 
@@ -283,6 +284,65 @@ def test_an_interrupt_ends_a_tail_quietly(tmp_path: Path) -> None:
     assert b"turn.completed" in lines[-1]
     assert child.returncode == Exit.INTERRUPTED
     assert complaints == b""
+
+
+@pytest.mark.parametrize("name", [[], ["sessions"], ["log"], ["log", "verify"], ["approve"]])
+def test_help_is_about_this_command(name: list[str]) -> None:
+    """A flag takes no value, and the exit codes of all commands stand at the root alone."""
+    told = run(*name, "--help").stdout
+
+    assert "<bool>" not in told
+    assert ("Exit codes: 0 success" in " ".join(told.split())) is (not name)
+
+
+def test_where_no_log_is_the_way_out_is_named(tmp_path: Path) -> None:
+    """Which directory, and what to do about it."""
+    found = run("sessions", tmp_path).stderr
+
+    assert found == (
+        f"error: {tmp_path} holds no log (it has no MANIFEST): name another directory, or create "
+        "a log there with `runefold run`\n"
+    )
+
+
+def test_the_version_is_printed_without_importing_a_command() -> None:
+    """Nor is what commands need."""
+    program = (
+        "import sys; from runefold.cli import main; sys.argv[1:] = ['--version']; main(); "
+        "print(*[name for name in ('typer', 'runefold.cli.app') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        env=environment(),
+        timeout=60,
+        text=True,
+    )
+
+    assert done.stdout == f"runefold {runefold.__version__}\n\n"
+
+
+def test_an_interrupt_while_commands_are_imported_is_no_traceback() -> None:
+    """Ctrl-C ends a command in the same way at any time."""
+    program = (
+        "import sys, builtins, runefold.cli as cli; real = builtins.__import__\n"
+        "def importing(name, *rest):\n"
+        "    if name == 'runefold.cli.app': raise KeyboardInterrupt\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = importing; sys.argv[1:] = ['sessions']; cli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        env=environment(),
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, b"")
 
 
 def test_a_bug_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,23 @@ def test_a_session_that_has_not_ended_is_not_archived(tmp_path: Path) -> None:
     assert archived.stdout.startswith("archived conv_c, ")
 
 
+def test_a_session_that_is_closing_is_completed_by_its_app(tmp_path: Path) -> None:
+    """Closed while no runtime ran, it is not told to be closed again: what is left is its app's."""
+    spec = AgentSpec(role="helper", model="demo")
+    with Runtime.open(tmp_path / "log", providers={"demo": Scripted(["Hello!"])}) as runtime:
+        runtime.create_session(spec, conversation_id="conv_a").send("Hi").result(10)
+    run("close", tmp_path / "log", "conv_a")
+    refused = run("log", "archive", tmp_path / "log", "conv_a")
+    with Runtime.open(tmp_path / "log", providers={"demo": Scripted(["Hello!"])}) as runtime:
+        runtime.session("conv_a").close()  # until it is closed
+        runtime.session("conv_a").archive()
+
+    assert refused.exit_code == Exit.REFUSED
+    assert "runefold close" not in refused.stderr
+    assert "its app completes that when it runs, with `runefold run`" in refused.stderr
+    assert states(tmp_path / "log") == {"conv_a": "archived"}
+
+
 @pytest.mark.parametrize("name", ["archive", "restore", "erase"])
 def test_an_unknown_conversation_changes_nothing(log: Path, name: str) -> None:
     """Neither the unknown one nor those that were named with it."""
@@ -152,7 +169,7 @@ def test_erasing_twice_does_nothing(log: Path) -> None:
     again = run("log", "erase", log, "conv_a", feed="")
 
     assert again.exit_code == 0
-    assert again.stdout == "conv_a was erased already\n"
+    assert again.stdout == "conv_a is already erased\n"
 
 
 def test_erasing_tells_of_copies_that_a_repair_made(log: Path) -> None:
@@ -225,7 +242,7 @@ def test_repair_does_not_praise_itself_over_a_missing_file(log: Path, *, closed:
     done = run("log", "repair", log)
 
     assert done.exit_code == Exit.PROBLEMS
-    assert ("1 rune lost" if closed else "nobody knows how many lost") in done.stdout
+    assert ("1 rune lost" if closed else "an unknown number of runes lost") in done.stdout
     assert "nothing was lost" not in done.stdout
 
 

@@ -6,12 +6,18 @@ import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from actors.catalogue import CODEC
 from actors.turn import runes as turns
+from runefold.cli import monitoring
+from runefold.cli.screen import Screen
+from runefold.cli.wording import record
+from runefold.observe.monitoring import Alert
 from runefold.runtime import Runtime
 from runelog.rune import Change, Envelope
 from runelog.store import Runelog
@@ -20,6 +26,13 @@ from tests.runefold.control_app import SESSION, options, spec
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+class Step(msgspec.Struct):
+    """Something with a time, and with data of a user that is called like one."""
+
+    time: int
+    arguments: dict[str, Any]
 
 
 @pytest.fixture
@@ -42,7 +55,7 @@ def test_a_history_is_shown_with_every_move_and_the_time_it_took(place: Path) ->
 
     assert plain.exit_code == 0
     heads, first, second, last = plain.stdout.splitlines()
-    assert heads.split() == ["event", "time", "phase", "by", "why"]
+    assert heads.split() == ["event", "time", "phase", "by", "cause"]
     assert "idle -> streaming" in first
     assert "streaming -> tool_executing" in second
     assert last.startswith("turn is tool_executing: idle 0.000 s, streaming ")
@@ -82,7 +95,7 @@ def test_phases_are_counted(place: Path) -> None:
     alone = json.loads(run("phases", place, SESSION, "--json").stdout)
     counted = {f"{each['lifecycle']}.{each['phase']}": each for each in everything}
 
-    assert plain.stdout.splitlines()[0].split()[:3] == ["phase", "here", "entered"]
+    assert plain.stdout.splitlines()[0].split()[:3] == ["phase", "current", "entered"]
     assert counted["tool.awaiting_approval"]["here"] == 1
     assert (counted["turn.streaming"]["here"], counted["turn.streaming"]["entered"]) == (0, 1)
     assert [each["entered"] for each in alone] == [each["entered"] for each in everything]
@@ -94,9 +107,41 @@ def test_alerts_are_told_by_rules_and_by_an_exit_code(place: Path) -> None:
     plain = run("alerts", place, "--stuck", "tool.awaiting_approval=0")
     found = json.loads(run("alerts", place, "--stuck", "tool.awaiting_approval=0", "--json").stdout)
 
-    assert (calm.exit_code, calm.stdout, calm.stderr) == (0, "", "nothing to look at\n")
+    assert (calm.exit_code, calm.stdout, calm.stderr) == (0, "", "no alerts\n")
     assert (plain.exit_code, plain.stdout.startswith(f"stuck {SESSION} call_")) == (1, True)
     assert (found["rule"], found["conversation"]) == ("stuck", SESSION)
+
+
+def test_every_time_in_json_is_iso_8601(place: Path) -> None:
+    """With a Z, whichever command prints it; what a call was given is left as it is."""
+    history = json.loads(run("history", place, SESSION, "--json").stdout)
+    alert = json.loads(run("alerts", place, "--stuck", "tool.awaiting_approval=0", "--json").stdout)
+    [session] = json.loads(run("sessions", place, "--json").stdout)
+    [listed] = [
+        each
+        for each in json.loads(run("log", "list", place, "--json").stdout)
+        if each["id"] == SESSION
+    ]
+    times = [
+        *(history["began"], history["seen"], history["moves"][0]["time"], alert["since"]),
+        *(session["last_time"], session["approvals"][0]["deadline"]),
+        *(listed["first_time"], listed["last_time"]),
+    ]
+
+    assert all(isinstance(time, str) and time.endswith("Z") for time in times)
+    assert all(datetime.fromisoformat(time).tzinfo is UTC for time in times)
+    assert record(Step(time=1_000_000_000, arguments={"time": 7})) == {
+        "time": "1970-01-01T00:00:01.000000000Z",
+        "arguments": {"time": 7},
+    }
+
+
+def test_every_alert_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A rule that is new or rare has a colour like the others."""
+    for rule in ("stuck", "failing", "over_budget", "invalid", "view", "of tomorrow"):
+        monitoring._say(Screen(), Alert(rule, "conv_a", "turn_1", "why", 1, 2), json=False)
+
+    assert capsys.readouterr().out.count("conv_a") == 6
 
 
 @pytest.mark.parametrize("given", ["tool.executing", "tool.executing=soon", "tool.runs=1"])

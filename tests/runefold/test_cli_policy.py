@@ -91,7 +91,7 @@ def test_what_other_rules_would_have_made_of_it_is_listed(log: Path, tmp_path: P
     ]
     assert found["otherwise"][1]["reason"] == "no"
     assert "look  allow -> deny  no" in told.stdout
-    assert "6 calls judged again, 6 of them would be judged otherwise" in told.stdout
+    assert "6 calls checked, 6 verdicts would change" in told.stdout
 
 
 def test_one_session_can_be_judged_alone(log: Path, tmp_path: Path) -> None:

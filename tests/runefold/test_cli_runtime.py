@@ -270,7 +270,7 @@ def test_an_approval_is_kept_for_whoever_opens_the_log_next(place: Path) -> None
         result = turn.result(timeout=30)
 
     assert (code, out) == (0, f"approved {call}\n")
-    assert err == f"nobody runs {place} now: the next to open it goes on from there\n"
+    assert err == f"recorded; no runtime has {place} open. It takes effect when one opens it\n"
     assert written == ["tool.approved", "approval.approved"]
     assert early == []
     assert result.output.endswith("It is paid.")
@@ -290,7 +290,7 @@ def test_a_killed_process_leaves_a_log_that_can_be_talked_to(place: Path) -> Non
 
     assert left_behind
     assert denied[0] == 0
-    assert tree == (0, "", f"nothing runs: nobody has {place} open\n")
+    assert tree == (0, "", f"no runtime has {place} open\n")
     assert result
     assert alive[1].startswith("runtime  supervisor  running")
     assert charges(place) == []
@@ -321,7 +321,7 @@ def test_nobody_is_waited_for_where_nobody_runs(place: Path) -> None:
     code, _, err = told("send", place, SESSION, "Hi", "--wait")
 
     assert code == 2
-    assert "nobody would answer: nothing was sent" in err
+    assert "so no answer will come: leave out --wait. Nothing was sent" in err
     assert kinds(place) == before
 
 
@@ -406,7 +406,7 @@ def test_who_holds_a_log_and_takes_no_commands_is_named(
     assert sent.exit_code == tree.exit_code == 2
     for result in (sent, tree):
         assert "is being written by process" in result.stderr
-        assert "which takes no commands here" in result.stderr
+        assert "which takes no commands" in result.stderr
 
 
 def test_conversations_that_are_no_sessions_are_not_listed(place: Path) -> None:

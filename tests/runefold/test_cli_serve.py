@@ -124,7 +124,7 @@ def test_an_app_that_cannot_be_imported_is_told_by_its_line(
 @pytest.mark.parametrize(
     ("app", "why"),
     [
-        (f"{APP}:nothing", "has to return the runtime"),
+        (f"{APP}:nothing", "return the runtime that it opened"),
         (f"{APP}:WORD", "name a function"),
         (f"{APP}:absent", "cannot be imported"),
         ("absent", "write it as package.module:build"),

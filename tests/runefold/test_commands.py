@@ -93,7 +93,7 @@ def test_a_command_is_a_verb_whose_help_says_what_its_class_says(
         off = msgspec.inspect.type_info(field.type).extra or {}  # type: ignore[attr-defined]  # described
         assert off.get("off", ("", described(field.type)))[1] in shown
     assert "--json" in shown
-    assert (f"The id of the {command.noun or kind.name}." in shown) is not kind.single
+    assert (f"Id of the {command.noun or kind.name}." in shown) is not kind.single
 
 
 @EACH
@@ -268,6 +268,18 @@ def test_kinds_that_are_none_are_refused(tmp_path: Path) -> None:
     assert unknown.exit_code == wrong.exit_code == 2
     assert "No such command 'parcel'" in unknown.stderr
     assert "names no kinds" in wrong.stderr
+
+
+def test_an_app_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its error and where that is, in a sentence; what it made before is not left behind."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    wrong = run("parcel", "ship-out", tmp_path, "--app", "tests.runefold.parcels:build_in_vain")
+
+    assert wrong.exit_code == 2
+    assert "failed before it opened a runtime: LookupError: there is no key" in wrong.stderr
+    assert "parcels.py" in wrong.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_apps_command_goes_through_the_socket(tmp_path: Path) -> None:

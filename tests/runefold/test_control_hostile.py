@@ -276,7 +276,7 @@ def test_of_too_many_slow_clients_the_first_leave(
 ) -> None:
     """So that there is always room for one that has something to say."""
     monkeypatch.setattr(server, "READING", 3_600.0)
-    monkeypatch.setattr(server, "CROWD", 2)
+    monkeypatch.setattr(server, "MAX_SLOW", 2)
     with contextlib.ExitStack() as stack:
         first, second, third = (stack.enter_context(connected(place)) for _ in range(3))
         left = first.recv(1)
@@ -293,7 +293,7 @@ def test_what_is_kept_for_slow_clients_is_bounded(
 ) -> None:
     """Half requests take memory: when they are too much together, the first are sent away."""
     monkeypatch.setattr(server, "READING", 3_600.0)
-    monkeypatch.setattr(server, "HELD", 100_000)
+    monkeypatch.setattr(server, "MAX_HELD", 100_000)
     half = struct.pack(">I", wire.MAX_REQUEST) + bytes(60_000)
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(connected(place)) for _ in range(2)]

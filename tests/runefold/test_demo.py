@@ -35,6 +35,19 @@ def scene(directory: Path, *results: tool.Result, charges: int = 1) -> Path:
     return directory
 
 
+def test_a_team_that_ends_too_early_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may have left no log at all: the demo says what happened, and fails."""
+    monkeypatch.setattr(sys, "argv", ["demo"])
+    monkeypatch.setattr(
+        demo, "_child", lambda _: subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    )
+
+    assert demo.main() == 1
+    assert "failed: the team ended before it was killed" in capsys.readouterr().out
+
+
 @pytest.mark.timeout(120)
 def test_the_team_is_killed_and_finishes() -> None:
     """The whole story is told, the kill is a real one, and the demo says that it ended well."""

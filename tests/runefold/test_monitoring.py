@@ -159,7 +159,7 @@ def test_what_was_archived_is_counted_and_not_kept_in_mind() -> None:
 
     assert after["turn", "completed"] == before["turn", "completed"] == 1
     assert after["session", "created"] == 2
-    assert monitor._talks.keys() == {"b"}
+    assert monitor._watched.keys() == {"b"}
     assert monitor.alerts() == []
 
 

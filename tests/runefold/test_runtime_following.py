@@ -249,16 +249,16 @@ def test_a_loop_is_not_woken_for_what_nobody_asked_for(tmp_path: Path) -> None:
         async def main() -> tuple[bool, bool]:
             watch = runtime.watcher
             with (
-                watch.bell(session.id) as any_,
-                watch.bell(session.id, takes=lambda rune: rune.kind == "session.paused") as some,
+                watch.waiter(session.id) as any_,
+                watch.waiter(session.id, takes=lambda rune: rune.kind == "session.paused") as some,
             ):
                 for _ in range(2):  # once the second has rung, all have rung for the first
-                    any_.hush()
+                    any_.clear()
                     await asyncio.to_thread(session.send("Hi").result, LONG)
-                    assert await any_.rings(LONG)
-                before = await some.rings(0)
+                    assert await any_.wait(LONG)
+                before = await some.wait(0)
                 await asyncio.to_thread(session.pause, "lunch")
-                return before, await some.rings(LONG)
+                return before, await some.wait(LONG)
 
         assert asyncio.run(main()) == (False, True)
 

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from runefold.cli.crash import _tell
+from runefold.cli.screen import Screen
 from runefold.testing import SweepOptions, sweep
 from runefold.testing.crash.html import page
 from runefold.testing.crash.judge import Finding
@@ -90,7 +91,7 @@ def _with(message: str) -> CrashReport:
 
 def test_what_an_app_says_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """No colour is changed, no cursor moved, no direction of writing turned."""
-    _tell(_with("\x1b[31mred\x1b[0m \u202eback\nnext"), json=False)
+    _tell(Screen(), _with("\x1b[31mred\x1b[0m \u202eback\nnext"), json=False)
     told = capsys.readouterr().out
 
     assert "\\x1b[31mred\\x1b[0m \\u202eback\n" in told
