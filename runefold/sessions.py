@@ -143,7 +143,7 @@ class Session:
 
         To stop what a pause has let finish, `interrupt`.
         """
-        self.do(orders.Pause(reason, bool(finish)))
+        self.do(orders.Pause(reason, finish))
 
     def resume(self) -> None:
         """Go on after a pause."""
@@ -193,9 +193,9 @@ class Session:
         """Let another agent take the messages that name none."""
         self.do(orders.HandOver(to))
 
-    def kill(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
-        """Terminate an agent; one with a turn running only by `force`."""
-        self.do(Terminate(reason, bool(force)), agent)
+    def terminate(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
+        """Terminate an agent: it takes no more work. While a turn of it runs only with `force`."""
+        self.do(Terminate(reason, force), agent)
 
     # -- approvals ----------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class Session:
         """Let a call run that waits for a human; `process` is the other one that passed it on."""
         self.do(Approve(approver), call_id, process=process)
 
-    def deny(self, call_id: str, *, reason: str, approver: str = "user", process: str = "") -> None:
+    def deny(self, call_id: str, *, approver: str, reason: str = "", process: str = "") -> None:
         """Deny a call that waits for a human; `process` is the other one that passed it on."""
         self.do(Deny(approver, reason), call_id, process=process)
 
@@ -231,8 +231,7 @@ class Session:
         process: str = "",
     ) -> None:
         """Say of a call in doubt that it is to run again, that it happened, or to give it up."""
-        found = output if verdict == "happened" else None
-        self.do(Answer(approver, verdict, found), call_id, process=process)
+        self.do(Answer(approver, verdict, output), call_id, process=process)
 
     def in_doubt(self) -> list[str]:
         """Return the calls whose outcome nobody knows, those included that a human is asked about.
