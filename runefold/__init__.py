@@ -29,8 +29,9 @@ from actors.tool.sandbox.isolation import Isolation
 from actors.tool.secrets import Secret
 from actors.tool.spec import ToolSpec
 from runefold.agents import AgentTool, HandOver
+from runefold.observe.session_list import Approval
 from runefold.runtime import Runtime
-from runefold.sessions import Approval, Session
+from runefold.sessions import Session
 from runefold.spec import AgentSpec, Budget
 from runefold.turns import Turn, TurnResult
 from runelog.codec import Codec

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from actors.agent.public_commands import Terminate
@@ -14,17 +13,16 @@ from actors.session.members import Spawn
 from actors.session.messages import Look
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Answer, Approve, Deny
-from actors.units import SECOND
 from runefold import checks
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
 from runefold.observe.history import history
-from runefold.observe.session_list import asked
+from runefold.observe.session_list import Approval, asked
 from runefold.turns import Turn
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator
 
     from actors.approval.pending import Pending
     from actors.public_command import Command
@@ -34,23 +32,6 @@ if TYPE_CHECKING:
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility
-
-
-@dataclass(frozen=True)
-class Approval:
-    """A call that waits for a human.
-
-    >>> Approval("call_1", reason="pay requires approval", deadline=1_800_000_000).reason
-    'pay requires approval'
-    """
-
-    call_id: str
-    reason: str
-    deadline: float
-    """Seconds since 1970, UTC."""
-    tool_name: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What it is to be called with."""
 
 
 class Session:
@@ -210,8 +191,7 @@ class Session:
             # What a session knows may be on its way to the disk yet.
             log.flush(self.id)
             known = asked(log, self.id, pending)
-        deadline = known.deadline / SECOND
-        return Approval(known.call_id, known.reason, deadline, known.tool_name, known.arguments)
+        return known
 
     def approve(self, call_id: str, *, approver: str, process: str = "") -> None:
         """Let a call run that waits for a human; `process` is the other one that passed it on."""

@@ -43,7 +43,7 @@ class Send(Command, frozen=True):
 
     def check(self) -> None:
         """Refuse an empty message, and an id that is none."""
-        if not self.content:
+        if not self.content.strip():
             # A variable that was not set, or a pipe that broke: an empty message is a mistake.
             msg = "the message is empty: nothing was sent"
             raise Refused(msg)

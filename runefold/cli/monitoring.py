@@ -11,7 +11,7 @@ from actors.view import Move
 from runefold.cli.failures import Exit
 from runefold.cli.options import App, Directory, Json, Session, kinds_with, reading
 from runefold.cli.screen import Part, Screen, table
-from runefold.cli.wording import moment, safe
+from runefold.cli.wording import instant, safe
 from runefold.observe.history import History, Invalid, moves
 from runefold.observe.history import history as told
 from runefold.observe.monitoring import Alert, Monitor, Rules
@@ -100,7 +100,7 @@ def _follow(screen: Screen, found: Iterator[Move], *, json: bool) -> None:
 
 def _row(move: Move) -> list[Part]:
     way = move.to if move.to == move.origin else f"{move.origin} -> {move.to}"
-    when = moment(move.time, 3)
+    when = instant(move.time, 3)
     return [f"{move.event_id:,}", when, way, (move.actor, "dim"), safe(move.trigger)]
 
 
@@ -184,12 +184,12 @@ def _key(alert: Alert) -> tuple[str, str, str, int]:
 
 def _say(screen: Screen, alert: Alert, *, json: bool) -> None:
     if json:
-        screen.json({**msgspec.to_builtins(alert), "since": moment(alert.since, 9)})
+        screen.json({**msgspec.to_builtins(alert), "since": instant(alert.since, 6)})
         return
     screen.line(
         (alert.rule, _RULES[alert.rule]),
         f" {safe(alert.conversation)} {safe(alert.entity)}: {safe(alert.message)}",
-        (f", since {moment(alert.since)}, event {alert.event_id:,}", "dim"),
+        (f", since {instant(alert.since)}, event {alert.event_id:,}", "dim"),
     )
 
 

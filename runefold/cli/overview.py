@@ -5,7 +5,7 @@ from typing import Any
 from runefold.cli.options import App, Directory, Json, find, kinds_with, reading
 from runefold.cli.reach import is_run
 from runefold.cli.screen import Part, Screen, table
-from runefold.cli.wording import NOTHING, many, moment, plain, safe, value
+from runefold.cli.wording import NOTHING, instant, many, plain, safe, value
 from runefold.control.client import NobodyThere, Remote
 from runefold.observe import session_list
 from runelog import manifest
@@ -49,14 +49,14 @@ def _record(each: session_list.Listed) -> dict[str, Any]:
         "turns": each.turns,
         "running": each.running,
         "waiting": each.waiting,
-        "last_time": None if each.last_time is None else moment(each.last_time, 9),
+        "last_time": None if each.last_time is None else instant(each.last_time, 6),
         "approvals": [
             {
                 "call_id": asked.call_id,
                 "tool_name": asked.tool_name,
                 "arguments": plain(asked.arguments),
                 "reason": asked.reason,
-                "until": moment(asked.deadline, 9),
+                "until": instant(asked.deadline, 6),
             }
             for asked in each.approvals
         ],
@@ -75,7 +75,7 @@ def _tell(screen: Screen, found: list[session_list.Listed]) -> None:
             f"{each.turns:,}",
             f"{each.running:,}",
             f"{each.waiting:,}",
-            NOTHING if each.last_time is None else moment(each.last_time),
+            NOTHING if each.last_time is None else instant(each.last_time),
         ]
         for each in found
     ]
@@ -86,7 +86,7 @@ def _tell(screen: Screen, found: list[session_list.Listed]) -> None:
         for asked in each.approvals:
             what = f": {safe(asked.tool_name)} {value(asked.arguments)}" if asked.tool_name else ""
             why = f": {safe(asked.reason)}" if asked.reason else ""
-            until = f", until {moment(asked.deadline)}"
+            until = f", until {instant(asked.deadline)}"
             screen.line("  ", ("asks", "yellow"), f" {safe(asked.call_id)}{what}{why}{until}")
         if each.in_doubt:
             screen.line("  ", ("in doubt", "yellow"), f" {safe(', '.join(each.in_doubt))}")

@@ -135,6 +135,15 @@ def moment(time: int, digits: int = 0) -> str:
     return whole + (f".{rest:09d}"[: digits + 1] if digits else "") + "Z"
 
 
+def instant(seconds: float, digits: int = 0) -> str:
+    """Return seconds since 1970 as a time in UTC, as `moment` does.
+
+    >>> instant(1_700_000_000.5, 3)
+    '2023-11-14T22:13:20.500Z'
+    """
+    return moment(round(seconds * 1_000_000) * 1_000, digits)
+
+
 @functools.lru_cache(maxsize=64)
 def _second(seconds: int) -> str:
     return (_EPOCH + dt.timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()

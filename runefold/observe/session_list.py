@@ -13,6 +13,7 @@ from actors.session.approvals import in_doubt
 from actors.session.kind import KIND
 from actors.session.lifecycle import Phase
 from actors.tool.runes import Called
+from actors.units import SECOND
 from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
 from runelog.rune import SYSTEM, State
@@ -31,13 +32,17 @@ ERASED: Final = "erased"
 _ALIVE: Final = frozenset({*Phase} - {Phase.CLOSED, Phase.ARCHIVED})
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A call that waits for a human."""
+class Approval(msgspec.Struct, frozen=True):
+    """A call that waits for a human.
+
+    >>> Approval("call_1", reason="pay requires approval", deadline=1_800_000_000).reason
+    'pay requires approval'
+    """
 
     call_id: str
     reason: str
-    deadline: int
-    """Nanoseconds since 1970, UTC."""
+    deadline: float
+    """Seconds since 1970, UTC."""
     tool_name: str = ""
     arguments: dict[str, Any] = {}
     """What it is to be called with."""
@@ -53,9 +58,9 @@ class Listed(msgspec.Struct, frozen=True):
     running: int = 0
     waiting: int = 0
     """Messages that wait for their turn."""
-    last_time: int | None = None
-    """When something last happened, in nanoseconds since 1970, UTC."""
-    approvals: tuple[Asked, ...] = ()
+    last_time: float | None = None
+    """When something last happened, in seconds since 1970, UTC."""
+    approvals: tuple[Approval, ...] = ()
     in_doubt: tuple[str, ...] = ()
     """Calls whose outcome nobody knows; some of them may be asked about."""
     unknown: tuple[str, ...] = ()
@@ -81,13 +86,14 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
     """Return what there is to tell of a conversation, None if it is no session."""
     if conversation.state is State.ERASED:
         return Listed(conversation.id, ERASED)
+    last = None if conversation.last_time is None else conversation.last_time / SECOND
     try:
         if not log.version(conversation.id, _SESSION):
             return None
         state, _, _ = replay(log, conversation.id, KIND.lifecycle, entity=_SESSION)
     except (Corrupt, IllegalTransition):
         # One that cannot be read must not keep the others from being listed.
-        return Listed(conversation.id, DAMAGED, last_time=conversation.last_time)
+        return Listed(conversation.id, DAMAGED, last_time=last)
     if not state.conversation_id:
         return None
     return Listed(
@@ -96,16 +102,16 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
         turns=state.stats.turns,
         running=len(state.running),
         waiting=len(state.waiting),
-        last_time=conversation.last_time,
+        last_time=last,
         approvals=tuple(asked(log, conversation.id, each) for each in state.approvals),
         in_doubt=in_doubt(state),
         unknown=tuple(each.child for each in state.children if each.kind not in kinds.by_name),
     )
 
 
-def asked(log: Log, conversation: str, pending: Pending) -> Asked:
+def asked(log: Log, conversation: str, pending: Pending) -> Approval:
     """Return a call that waits for a human with all that one has to know of it."""
-    known = Asked(pending.call_id, pending.reason, pending.deadline)
+    known = Approval(pending.call_id, pending.reason, pending.deadline / SECOND)
     with contextlib.suppress(Corrupt):
         # Its first rune is its birth. One that cannot be read is shown without it.
         for envelope in log.stream(conversation, pending.call_id):

@@ -340,7 +340,7 @@ def test_to_run_it_again_somebody_must_run_it(place: Path) -> None:
         (("replenish", SESSION, "--tokens", "5", "--agent", "agt_x"), "no agent agt_x"),
         (("close", "conv_x"), "no conversation conv_x"),
         (("answer", SESSION, "call_x", "happened"), "call call_x"),
-        (("answer", SESSION, "call_x", "rerun", "--output", "5"), "leave --output out"),
+        (("answer", SESSION, "call_x", "rerun", "--output", "5"), "leave the output out"),
     ],
 )
 @pytest.mark.parametrize("runs", [False, True])

@@ -149,7 +149,7 @@ def test_what_others_decide_meanwhile_is_no_mistake() -> None:
     there.stage.advance(10)
     there.session.pause("lunch")
     call_id = there.session.approvals()[0].call_id
-    there.session.deny(call_id, reason="no")
+    there.session.deny(call_id, reason="no", approver="user")
     there.stage.advance(10)
     histories = {name: there.session.history(name) for name in entities(there)}
 

@@ -85,7 +85,7 @@ def test_an_expert_that_is_killed_meanwhile_is_an_error_and_another_takes_its_pl
     turn = there.session.send("when?, sun")
 
     def kill() -> None:
-        there.session.kill(spawned(there)[1].agent_id, force=True)
+        there.session.terminate(spawned(there)[1].agent_id, force=True)
 
     there.stage.clock.at(there.stage.clock.now() + 3 * 10**9, kill)
     result = turn.result(100)

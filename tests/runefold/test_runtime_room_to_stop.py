@@ -63,7 +63,7 @@ STOPS: Final[Mapping[str, Callable[[Scene], object]]] = {
     "steer": lambda scene: scene.session.send("on", to=scene.helper, mode="steer"),
     "pause": lambda scene: scene.session.pause("lunch", finish=False),
     "closing": lambda scene: scene.session.close("home"),
-    "agent_terminated": lambda scene: scene.session.kill(scene.helper, force=True),
+    "agent_terminated": lambda scene: scene.session.terminate(scene.helper, force=True),
 }
 """Ways to stop a turn, by the reason that its end then has."""
 

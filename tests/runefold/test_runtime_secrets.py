@@ -157,7 +157,7 @@ def _decided_by_people() -> Talk:
     session.unsuspend(f"{SECRET} is fine")
     kid = session.spawn(AgentSpec(role=f"kid of {SECRET}", model="demo"))
     there.stage.run()
-    session.kill(kid, reason=f"it had {SECRET}")
+    session.terminate(kid, reason=f"it had {SECRET}")
     session.close(f"{SECRET} was closed")
     return there
 
