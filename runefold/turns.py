@@ -203,10 +203,6 @@ class Turn:
         seen = None if kinds is None else _NEWS.union(kinds)
         return TurnRunes(self, asked, lambda: self._live(seen))
 
-    def follow(self, kinds: Collection[str] | None) -> Iterator[Envelope]:
-        """Yield the turn's runes, live."""
-        return iter(self.runes(kinds))
-
     def _live(self, kinds: Collection[str] | None) -> Following:
         return Following(self._runtime, self.conversation, self._after, kinds=kinds)
 

@@ -6,7 +6,7 @@ from runefold.cli.options import App, Directory, Json, find, kinds_with, reading
 from runefold.cli.reach import is_run
 from runefold.cli.screen import Part, Screen, table
 from runefold.cli.wording import NOTHING, instant, many, plain, safe, value
-from runefold.control.client import NobodyThere, Remote
+from runefold.control.client import NoRuntime, Remote
 from runefold.observe import session_list
 from runelog import manifest
 from runelog.errors import Corrupt, Held
@@ -100,7 +100,7 @@ def tree(directory: Directory, *, json: Json = False) -> None:
     find(directory)
     try:
         top = Remote(directory).tree()
-    except NobodyThere:
+    except NoRuntime:
         if is_run(directory):
             holder = manifest.holder(directory)
             msg = f"{directory} is being written by {holder}, which takes no commands here"

@@ -11,7 +11,8 @@ from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId
 from actors.tool.outcome import Happened
-from runefold import AgentSpec, RunefoldError, Runtime, UnknownConversation
+from runefold import AgentSpec, Runtime
+from runefold.errors import RunefoldError, UnknownConversation
 from runefold.providers import Request, Scripted, call
 from runefold.testing.stage import FragileLog, Stage
 from runelog.errors import LogFailed, LogFull

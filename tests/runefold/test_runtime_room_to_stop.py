@@ -9,8 +9,9 @@ import pytest
 
 from actors.model.providers.scripted import pause
 from actors.session.messages import Interrupt
-from runefold import AgentSpec, RunefoldError
+from runefold import AgentSpec
 from runefold.draining import drain
+from runefold.errors import RunefoldError
 from runelog.errors import LogFull
 from tests.runefold.talks import Talk, talk
 
