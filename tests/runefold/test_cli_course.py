@@ -222,7 +222,7 @@ with opened(Path(sys.argv[1]), lambda: os._exit(9)) as runtime:
 def opened(directory: Path, mishap: Any = lambda: None) -> Runtime:  # noqa: ANN401 -- a function
     """Open a runtime whose tool asks a human when it is in doubt; `mishap` befalls it."""
 
-    @tool(in_doubt="ask")
+    @tool(on_doubt="ask")
     def charge() -> str:
         """Charge a customer."""
         mishap()

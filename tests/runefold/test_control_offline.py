@@ -31,11 +31,11 @@ DAY = 24 * 3600.0
 class Scene:
     """A session that asks before it charges a customer, in a process that is gone."""
 
-    def __init__(self, in_doubt: Literal["ask", "unknown"] = "unknown") -> None:
+    def __init__(self, on_doubt: Literal["ask", "unknown"] = "unknown") -> None:
         """Run it until it asks, and end the process."""
         self.charged: list[int] = []
 
-        @tool(requires_approval=True, timeout=5, in_doubt=in_doubt)
+        @tool(requires_approval=True, timeout=5, on_doubt=on_doubt)
         def charge(amount: int) -> str:
             """Charge a customer."""
             self.charged.append(amount)

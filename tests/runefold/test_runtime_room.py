@@ -43,7 +43,7 @@ class Till:
         def was_charged(call_id: str, _arguments: Mapping[str, object]) -> Happened | None:
             return Happened("charged") if call_id in self.charged else None
 
-        @tool(in_doubt="probe", probe=was_charged)
+        @tool(on_doubt="probe", probe=was_charged)
         def charge(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- what a charge would take
             """Charge."""
             self.charged.append(call_id)

@@ -133,7 +133,7 @@ class Options(TypedDict, total=False):
     timeout: float
     approval_timeout: float
     max_output_bytes: int
-    in_doubt: InDoubt | None
+    on_doubt: InDoubt | None
     probe: Probe | None
     network: bool
 

@@ -57,7 +57,7 @@ class Options(typing.TypedDict, total=False):
     timeout: float
     approval_timeout: float
     max_output_bytes: int
-    in_doubt: InDoubt | None
+    on_doubt: InDoubt | None
     probe: Probe | None
     secrets: tuple[str, ...] | list[str]
     call_id: str
