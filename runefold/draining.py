@@ -1,7 +1,7 @@
 """Ending in order: turns that run may end, what waits stays where it is, and nothing begins.
 
 A turn that waits for nothing but a human is neither waited for nor interrupted, and no more is the
-one that asked it: they go on waiting, and whoever opens the log next finds them so.
+one that asked it: they go on waiting, also after the next open.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Quiet:
         return at_work(self._log, self._conversation, running, self._tree.kinds)
 
     def is_there(self) -> bool:
-        """Tell whether none does."""
+        """Return True if none does."""
         return not self.working()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until none does; tell whether that came in time."""
+        """Wait until none does; return True if that came in time."""
         clock = self._tree.services.clock
         end = None if timeout is None else clock.now() + round(timeout * SECOND)
         while True:
@@ -97,6 +97,6 @@ class Quiet:
                 return self.is_there()
 
     def _stirs(self, after: int, seconds: float | None) -> bool:
-        """Wait for something that may leave a turn with nothing to do; tell whether it came."""
+        """Wait for a rune that may leave a turn with nothing to do; return True if one came."""
         found = self._log.follow(self._conversation, after, kinds=self._telling, wait=seconds)
         return next(iter(found), None) is not None

@@ -248,7 +248,7 @@ def circle() -> Talk:
     return talk(Strict(stubborn), ask_a, ask_b, tools=["ask_a"])
 
 
-NEVER: Final = "it waits for your own answer, and would do so for ever: answer without it"
+NEVER: Final = "that agent is waiting for you; answer without asking it"
 
 
 def test_agents_that_would_wait_for_each_other_are_told_so() -> None:
