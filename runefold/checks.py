@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.public_command import MOST
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from actors.kind import Kind, Kinds
 
-MOST: Final = 2**53
-"""No amount is larger."""
 LARGEST: Final = 10**9
 """No number of seconds is larger: it is stored in billionths."""
 

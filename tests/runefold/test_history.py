@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.model.providers.scripted import call, fail, pause
+from actors.scheduling.clock import SECOND
 from actors.tool.adapters.function import tool
 from actors.turn import runes as turns
-from runefold.observe.monitoring import Monitor
+from runefold.observe.monitoring import Monitor, Rules
+from runefold.observe.session_list import sessions
 from runefold.spec import AgentSpec
 from runelog.errors import Refused
 from runelog.rune import Change
@@ -223,3 +225,17 @@ def test_one_session_can_be_looked_at_alone() -> None:
     ]
 
     assert sessions == [1, 2]
+
+
+def test_times_that_an_app_is_given_are_seconds() -> None:
+    """Like those that it gives: of a history, its moves, a listed session, an approval, an alert."""
+    there = busy()
+    there.stage.log.flush()
+    found, now = there.session.history(), there.stage.clock.now() / SECOND
+    [listed] = sessions(there.stage.log)
+    alert = there.stage.runtime.monitor(Rules(stuck={"tool.awaiting_approval": 1})).alerts()[0]
+    times = [found.began, found.seen, found.moves[0].time, listed.last_time, alert.since]
+
+    assert times == pytest.approx([now] * len(times), abs=200)
+    assert there.session.approvals() == [*listed.approvals]
+    assert listed.approvals[0].deadline == pytest.approx(now + 500, abs=200)
