@@ -228,7 +228,7 @@ def test_one_session_can_be_looked_at_alone() -> None:
 
 
 def test_times_that_an_app_is_given_are_seconds() -> None:
-    """Like those that it gives: of a history, its moves, a listed session, an approval, an alert."""
+    """In a history and its moves, in a listed session, in an approval and in an alert."""
     there = busy()
     there.stage.log.flush()
     found, now = there.session.history(), there.stage.clock.now() / SECOND
