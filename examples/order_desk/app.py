@@ -16,7 +16,7 @@ def build(directory: Path) -> Runtime:
     """Open the runtime with the machine and the tool that it calls."""
     bank = Bank(directory / "bank.jsonl")
 
-    @tool(in_doubt="probe", probe=bank.find)
+    @tool(on_doubt="probe", probe=bank.find)
     def pay(item: str, cents: int, key: CallId) -> str:
         """Take the money for an order."""
         return bank.pay(item, cents, key)
