@@ -26,8 +26,8 @@ class Move(msgspec.Struct, frozen=True):
     """A rune for which an entity's table has a row."""
 
     event_id: int
-    time: int
-    """Nanoseconds since 1970, UTC."""
+    time: float
+    """Seconds since 1970, UTC."""
     entity: str
     lifecycle: str
     origin: str
@@ -47,9 +47,9 @@ class Step:
     entity: str
     event_id: int
     position: int
-    time: int
-    """Nanoseconds since 1970, UTC."""
-    created: int
+    time: float
+    """Seconds since 1970, UTC."""
+    created: float
     """When the entity was born, likewise."""
     state: Any
     move: Move | None

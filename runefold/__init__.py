@@ -12,143 +12,97 @@
 ...     session = runtime.create_session(AgentSpec(role="helper", model="demo", tools=["add"]))
 ...     session.send("What is 2 + 3?").result(timeout=10).output
 'It is five.'
+
+Errors are in `runefold.errors`, what models are made of in `runefold.providers`, the log and its
+words in `runelog`.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 from runefold import _own
 
 # First of all, or an intruder would be imported below under one of our names.
 _own.check()
 
-from actors.errors import Crashed, Dead, Overloaded, StartFailed, Unanswered
-from actors.tool.adapters.command import CommandTool, Limits
-from actors.tool.adapters.function import tool
-from actors.tool.context import CallId, cancelled, progress, stop_if_cancelled
-from actors.tool.outcome import Happened
-from actors.tool.policy import Policy
-from actors.tool.sandbox.isolation import Isolation
-from actors.tool.secrets import Secret
-from actors.tool.spec import ToolSpec
-from runefold.agents import AgentTool, HandOver
-from runefold.runtime import Runtime
-from runefold.sessions import Approval, Session
-from runefold.spec import AgentSpec, Budget
-from runefold.turns import Turn, TurnResult
-from runelog.codec import Codec
-from runelog.errors import (
-    BadId,
-    BadStream,
-    Busy,
-    Closed,
-    Cold,
-    Corrupt,
-    Fault,
-    Fenced,
-    Forked,
-    Gone,
-    Held,
-    IllegalTransition,
-    LogFailed,
-    LogFull,
-    NewerFormat,
-    NotALog,
-    OldManifest,
-    ReadOnly,
-    Refused,
-    RunefoldError,
-    TooLarge,
-    UnknownConversation,
-    WrongVersion,
-)
-from runelog.lifecycle import BrokenLaw, ByField, Lifecycle, Table, Timeout, fold, refusal, step
-from runelog.memory import MemoryLog
-from runelog.replay import replay
-from runelog.rune import (
-    Appended,
-    Change,
-    Conversation,
-    Envelope,
-    Gap,
-    Rune,
-    Tombstone,
-    Unknown,
-    Visibility,
-    Work,
-)
-from runelog.store import Runelog
+if TYPE_CHECKING:
+    from actors.tool.adapters.command import CommandTool, Limits
+    from actors.tool.adapters.function import tool
+    from actors.tool.context import CallId, cancelled, progress, stop_if_cancelled
+    from actors.tool.outcome import Happened
+    from actors.tool.policy import Policy
+    from actors.tool.sandbox.isolation import Isolation
+    from actors.tool.secrets import Secret
+    from actors.tool.spec import ToolSpec
+    from runefold.agents import AgentTool, HandOver
+    from runefold.observe.session_list import Approval
+    from runefold.runtime import Runtime
+    from runefold.sessions import Session
+    from runefold.spec import AgentSpec, Budget
+    from runefold.turns import Turn, TurnResult
+    from runelog.rune import Envelope, Gap, Visibility
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "AgentSpec",
     "AgentTool",
-    "Appended",
     "Approval",
-    "BadId",
-    "BadStream",
-    "BrokenLaw",
     "Budget",
-    "Busy",
-    "ByField",
     "CallId",
-    "Change",
-    "Closed",
-    "Codec",
-    "Cold",
     "CommandTool",
-    "Conversation",
-    "Corrupt",
-    "Crashed",
-    "Dead",
     "Envelope",
-    "Fault",
-    "Fenced",
-    "Forked",
     "Gap",
-    "Gone",
     "HandOver",
     "Happened",
-    "Held",
-    "IllegalTransition",
     "Isolation",
-    "Lifecycle",
     "Limits",
-    "LogFailed",
-    "LogFull",
-    "MemoryLog",
-    "NewerFormat",
-    "NotALog",
-    "OldManifest",
-    "Overloaded",
     "Policy",
-    "ReadOnly",
-    "Refused",
-    "Rune",
-    "RunefoldError",
-    "Runelog",
     "Runtime",
     "Secret",
     "Session",
-    "StartFailed",
-    "Table",
-    "Timeout",
-    "Tombstone",
-    "TooLarge",
     "ToolSpec",
     "Turn",
     "TurnResult",
-    "Unanswered",
-    "Unknown",
-    "UnknownConversation",
     "Visibility",
-    "Work",
-    "WrongVersion",
     "__version__",
     "cancelled",
-    "fold",
     "progress",
-    "refusal",
-    "replay",
-    "step",
     "stop_if_cancelled",
     "tool",
 ]
+
+_HOMES: Final = {
+    "actors.tool.adapters.command": ("CommandTool", "Limits"),
+    "actors.tool.adapters.function": ("tool",),
+    "actors.tool.context": ("CallId", "cancelled", "progress", "stop_if_cancelled"),
+    "actors.tool.outcome": ("Happened",),
+    "actors.tool.policy": ("Policy",),
+    "actors.tool.sandbox.isolation": ("Isolation",),
+    "actors.tool.secrets": ("Secret",),
+    "actors.tool.spec": ("ToolSpec",),
+    "runefold.agents": ("AgentTool", "HandOver"),
+    "runefold.observe.session_list": ("Approval",),
+    "runefold.runtime": ("Runtime",),
+    "runefold.sessions": ("Session",),
+    "runefold.spec": ("AgentSpec", "Budget"),
+    "runefold.turns": ("Turn", "TurnResult"),
+    "runelog.rune": ("Envelope", "Gap", "Visibility"),
+}
+_MODULES: Final = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 -- any of the names above
+    """Import a name at its first use: a program that only reads a log needs few of the modules."""
+    if name == "errors":
+        return importlib.import_module("runefold.errors")
+    if name not in _MODULES:
+        msg = f"module 'runefold' has no attribute {name!r}"
+        raise AttributeError(msg)
+    found = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """Return the public names, those not imported yet as well."""
+    return __all__

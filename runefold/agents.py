@@ -40,7 +40,7 @@ PAUSE = 5.0
 """Seconds until something is tried again for which there was no room on the disk."""
 
 
-_TOO_LATE: Final = "whoever asks waits for it no longer"
+_TOO_LATE: Final = "the caller stopped waiting"
 
 
 class Bound:
@@ -62,10 +62,9 @@ class Bound:
         return self._parameters.fit(arguments)
 
     def _patiently(self, call: Call, work: Callable[[], Outcome]) -> Outcome:
-        """Do what is asked for; while the disk is full, again: nothing is lost, and it is harmless.
+        """Do the work; while the disk is full, try again, which is harmless.
 
-        What is full may be where the answer was to go. The turn that was asked goes on all the
-        same as soon as there is room.
+        The asked turn continues by itself as soon as there is room, so nothing is lost.
         """
         while True:
             try:
@@ -75,7 +74,7 @@ class Bound:
                     return Outcome("error", error=str(error))
 
     def _is_told_in(self, seconds: float, call: Call) -> bool:
-        """Wait a while; tell whether the call should stop."""
+        """Wait a while; return True if the call should stop."""
         return self._reached().services.scheduler.wait(_Told(call.cancellation), seconds)
 
     def _reached(self) -> Tree:
@@ -86,7 +85,7 @@ class Bound:
 
 
 def _is_full(error: RunefoldError) -> bool:
-    """Tell whether there was no room on the disk, or for something before it."""
+    """Return True if the disk had no room, for this or for its cause."""
     return isinstance(error, LogFull) or isinstance(error.__cause__, LogFull)
 
 
@@ -98,14 +97,14 @@ class _Told:
         self._cancellation = cancellation
 
     def is_there(self) -> bool:
-        """Tell whether it should."""
+        """Return True if it should."""
         return self._cancellation.cancelled
 
 
 class AgentTool(Bound):
     """An agent that other agents can ask.
 
-    It joins the conversation when it is first asked, as a child of whoever asks.
+    It joins the conversation when it is first asked, as a child of the agent that asks.
 
     >>> from runefold import AgentSpec
     >>> expert = AgentTool("ask_expert", AgentSpec(role="expert", model="demo"), "Ask an expert.")
@@ -144,7 +143,7 @@ class AgentTool(Bound):
         tree = self._reached()
         spec = self.agent
         asked = _asked(tree, call)
-        # Looked at before anybody joins for it.
+        # Looked at before an agent joins for it.
         if not asked and (why := why_in_vain(tree.ask(call.conversation, Look()), call.caller)):
             return Outcome("error", error=f"{spec.role} could not be asked: {why}")
         agent = asked or self._joined(tree, call)
@@ -157,11 +156,11 @@ class AgentTool(Bound):
                     why = _why_it_failed(tree, call.conversation, agent) or str(refusal)
                     return Outcome("error", error=f"{spec.role} could not be asked: {why}")
             try:
-                # While whoever is asked waits for a human the conversation may sleep.
+                # While the asked agent waits for a human the conversation may sleep.
                 end = Await(call.call_id)
                 found = tree.ask(call.conversation, end, call.timeout, wake=False)
             except Unanswered:
-                # If it has not been taken up, nobody needs to any more.
+                # If no turn took the question up yet, none needs to any more.
                 tree.ask(call.conversation, Withdraw(_TOO_LATE, message_id=call.call_id))
                 return Outcome("timeout", error=f"{spec.role} did not answer in time")
         match found:
@@ -199,13 +198,13 @@ class AgentTool(Bound):
 
 
 def _is_spent(tree: Tree, conversation: str, agent: str) -> bool:
-    """Tell whether an agent that is gone terminated because it had spent its budget."""
+    """Return True if an agent was terminated because its budget was spent."""
     ends = [each.payload for each in tree.log.stream(conversation, agent)]
     return any(isinstance(end, Terminated) and end.reason == BUDGET_EXHAUSTED for end in ends)
 
 
 def _asked(tree: Tree, call: Call) -> str:
-    """Return whom this very call has asked already, before a crash; nothing if nobody."""
+    """Return the agent that this call has asked before a crash; empty if there is none."""
     entity = message_entity(call.call_id)
     if not tree.log.version(call.conversation, entity):
         return ""
@@ -227,7 +226,7 @@ class Waiting:
     """Which agents wait for which, in one runtime."""
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
+        """Begin with no agent waiting."""
         self._lock = threading.Lock()
         self._for: dict[tuple[str, str], list[str]] = {}
 
@@ -236,7 +235,7 @@ class Waiting:
         """Have one agent wait for another; refuse it if that one could never answer."""
         with self._lock:
             if asker == agent or self._waits(conversation, agent, asker):
-                msg = "it waits for your own answer, and would do so for ever: answer without it"
+                msg = "that agent is waiting for you; answer without asking it"
                 raise Refused(msg)
             self._for.setdefault((conversation, asker), []).append(agent)
         try:
@@ -249,7 +248,7 @@ class Waiting:
                     del self._for[conversation, asker]
 
     def _waits(self, conversation: str, agent: str, other: str) -> bool:
-        """Tell whether an agent waits for another, or for one that does."""
+        """Return True if an agent waits for another, directly or through others."""
         ahead = self._for.get((conversation, agent), [])
         return other in ahead or any(self._waits(conversation, each, other) for each in ahead)
 
@@ -258,7 +257,7 @@ _waiting: WeakKeyDictionary[Tree, Waiting] = WeakKeyDictionary()
 
 
 def waiting(tree: Tree) -> Waiting:
-    """Return who waits for whom in a runtime."""
+    """Return which agents wait for which in a runtime."""
     return _waiting.setdefault(tree, Waiting())
 
 

@@ -1,4 +1,4 @@
-"""What an app hands us, looked at before it goes anywhere: a wrong type in the log stays there."""
+"""Checks of what an app passes in: a wrong type would stay in the log for ever."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.public_command import MOST
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from actors.kind import Kind, Kinds
 
-MOST: Final = 2**53
-"""No amount is larger."""
 LARGEST: Final = 10**9
 """No number of seconds is larger: it is stored in billionths."""
 
@@ -141,7 +140,7 @@ def _no_timeout(kind: Kind | None, name: str, phase: str) -> str:
 
 
 def several(value: Any, what: str, of: str) -> Iterable[Any]:  # noqa: ANN401 -- anything
-    """Return what can be gone through one by one, or refuse what is one thing alone.
+    """Return a list or another iterable, or refuse a single value.
 
     >>> several("acct-1", "redact", "patterns")
     Traceback (most recent call last):
@@ -175,7 +174,7 @@ def seconds(value: object, what: str) -> float | None:
 
 
 def cursor(value: object) -> int:
-    """Return up to where somebody has seen everything, or refuse what is no such place.
+    """Return a cursor, or refuse what is none.
 
     >>> cursor("last")
     Traceback (most recent call last):

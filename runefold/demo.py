@@ -77,7 +77,7 @@ def team(directory: Path) -> dict[str, Any]:
     def was_charged(call_id: str, _arguments: Mapping[str, object]) -> Happened | None:
         return Happened("charged") if _charges(directory)[call_id] else None
 
-    @tool(requires_approval=True, in_doubt="probe", probe=was_charged)
+    @tool(requires_approval=True, on_doubt="probe", probe=was_charged)
     def charge_card(amount: int, call_id: CallId) -> str:
         """Charge the customer's card."""
         with (directory / LEDGER).open("a", encoding="utf-8") as ledger:

@@ -97,6 +97,6 @@ class TurnsEnded:
                 return self.is_there()
 
     def _stirs(self, after: int, seconds: float | None) -> bool:
-        """Wait for a rune that may leave a turn with nothing to do; return True if it came."""
+        """Wait for a rune that may leave a turn with nothing to do; return True if one came."""
         found = self._log.follow(self._conversation, after, kinds=self._telling, wait=seconds)
         return next(iter(found), None) is not None

@@ -1,6 +1,6 @@
 """What a runtime is opened with, and who opens it.
 
-That is the runtime itself, unless somebody around it has said otherwise.
+That is the runtime itself, unless a test kit takes its place.
 
 A test kit that wants to see every append and every effect of an app has to be there when the app
 opens its runtime, and the app's code must not know of it. So `Runtime.open` asks here first.
@@ -74,7 +74,7 @@ def check_names(kind: type[Runtime], options: Mapping[str, object]) -> None:
 
 
 def models(providers: Mapping[str, Provider]) -> dict[str, Provider]:
-    """Return the models there are, or refuse what is none before anybody asks it."""
+    """Return the models by name, or refuse what is no model."""
     if not isinstance(providers, Mapping):
         msg = f"providers is {checks.shown(providers)}: give each by its name, in a dict"
         raise Refused(msg)
@@ -188,7 +188,7 @@ _opener: ContextVar[Opener | None] = ContextVar("runefold_opener", default=None)
 
 
 def current() -> Opener | None:
-    """Return whoever opens runtimes here and now, None if nobody has to be asked."""
+    """Return the opener that is in effect here, or None."""
     return _opener.get()
 
 

@@ -1,4 +1,4 @@
-"""The runtime: opens a directory, goes on with what was under way there, and takes messages."""
+"""The runtime: opens a directory, resumes the work in it, and takes messages."""
 
 from __future__ import annotations
 
@@ -98,12 +98,13 @@ class Runtime(Commander):
 
         `kinds` are machines of the app's own: see docs/your-own-machine.md.
 
-        What fits a pattern in `redact`, or looks like a key of a provider, is replaced before it is
-        kept, wherever it comes from: such as `r"acct-\d{10}"`, or `re.escape(value)`.
+        Text that matches a pattern in `redact`, or looks like a key of a provider, is replaced
+        before it is stored: such as `r"acct-\d{10}"`, or `re.escape(value)`.
 
-        A session is put to sleep after `idle_after` seconds in which nothing happened, and its
-        states are kept each `snapshot_every` runes, so that it wakes quickly however long it is.
-        The files of views are kept in the directory `views`, by default one in the log's directory.
+        A session sleeps after `idle_after` seconds without work. Its states are stored every
+        `snapshot_every` runes, so that a long session wakes quickly.
+
+        The files of views are in the directory `views`, by default one in the log's directory.
         """
         self.home = Home(_FORKED)
         """The process that it runs in: a forked child can do nothing with it but close it."""
@@ -165,7 +166,7 @@ class Runtime(Commander):
     ) -> Self:
         """Open the runtime in a directory, made if it is not there.
 
-        What was under way when it was last open goes on from where it was: no code, no question.
+        Unfinished work resumes without code of yours.
         With `durability="relaxed"` a power cut may take the last moment back, but never corrupts.
         """
         open_hook.check_names(cls, options)
@@ -196,10 +197,10 @@ class Runtime(Commander):
     ) -> Session:
         """Begin a conversation with its root agent; return once it is on disk.
 
-        It is suspended once so many turns in a row have failed, or it was opened so often after a
-        crash without coming any further. `timeouts` are seconds by `kind.phase`, such as
-        `{"order.checking": 600}`, for machines of this session that are to have another time-out
-        than their law's.
+        It is suspended after `failed_turns` failed turns in a row, and after `unclean_opens` opens
+        that each followed a crash, without a result in between. `timeouts` are seconds by
+        `kind.phase`, such as `{"order.checking": 600}`, for machines of this session that are to
+        have another time-out than their law's.
         """
         self.home.check()
         self.check(spec)
@@ -233,7 +234,7 @@ class Runtime(Commander):
     def check(self, spec: AgentSpec) -> None:
         """Refuse an agent whose model or tools are not registered here.
 
-        So is one whose tools are agents of which that can be said.
+        The agents behind its tools are checked too.
         """
         self.home.check()
         if not isinstance(spec, AgentSpec):
@@ -292,10 +293,10 @@ class Runtime(Commander):
         max_behind: int | None = None,
         wait: float | None = None,
     ) -> Following:
-        """Give what happens in all conversations, live, from a position of the log on.
+        """Return the runes of all conversations after a position of the log, and new ones live.
 
-        To iterate over with `for`, or with `async for`. `entities` are those of any conversation
-        that own a rune or observe it; with `visibility`, only what may be seen with so much.
+        Use `for` or `async for`. The filters are those of `Session.runes`; `entities` are looked
+        for in every conversation.
         """
         self.home.check()
         return Following(
@@ -310,9 +311,9 @@ class Runtime(Commander):
         )
 
     def monitor(self, rules: Rules | None = None) -> Monitor:
-        """Look after all sessions: how many are in which phase, and what is wrong by some rules.
+        """Return a monitor of all sessions: phase counts, and alerts by some rules.
 
-        Ask it as often as you like: it reads only what is new.
+        Each time it is asked it reads only what is new.
         """
         self.home.check()
         return Monitor(
@@ -324,7 +325,7 @@ class Runtime(Commander):
         )
 
     def tree(self) -> Node:
-        """Return what is alive now and who keeps it so; what does not answer is drawn as silent."""
+        """Return the running actors and their supervisors; actors that do not answer are silent."""
         self.home.check()
         return view_tree(self.tree_of_actors.top.ref, self.scheduler, self.clock)
 
@@ -364,7 +365,7 @@ class Runtime(Commander):
         before: Callable[[], object] | None = None,
         promised: Answer | None = None,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask a session, awake or not, unless `before` has the answer or it is `promised`."""
+        """Ask a session, awake or not, unless `before` gives the answer or it is `promised`."""
         self.home.check()
         found = None if before is None else before()
         if found is not None:
@@ -391,12 +392,12 @@ class Runtime(Commander):
     # -- the end ------------------------------------------------------------------------------
 
     def close(self, *, drain: bool = False, timeout: float = 30.0) -> None:
-        """Stop everything and let go of the log; whoever opens it next goes on from there.
+        """Stop everything and close the log; the next open resumes.
 
-        With `drain`, turns that run may end first, and are interrupted after `timeout` seconds. No
-        turn begins meanwhile: messages that wait are kept, and so are turns that wait for a human.
+        With `drain`, running turns may end first, and are interrupted after `timeout` seconds. No
+        turn begins in the meantime; waiting messages and turns that wait for a human are kept.
 
-        In a forked child nothing is stopped: only the child's copy is let go of.
+        In a forked child nothing is stopped: only the child's copy is closed.
         """
         if self._closed:
             return
@@ -441,10 +442,10 @@ class _Written:
         self._kind = kind
 
     def is_there(self) -> bool:
-        """Tell whether it is on disk."""
+        """Return True if it is on disk."""
         return any(True for _ in self._log.read(self._conversation, kinds={self._kind}))
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until it is there; tell whether it is."""
+        """Wait until it is there; return True if it is."""
         found = self._log.follow(self._conversation, kinds={self._kind}, wait=timeout)
         return any(not isinstance(item, Gap) for item in found)

@@ -25,7 +25,7 @@ def until_told(
 
     Running turns have `timeout` seconds to end and are interrupted then. For the main thread. A
     second signal does what it did before: it ends the process. `ready` is called once signals are
-    listened to: whoever is told that this runs may end it from then on.
+    listened to: a process that is told that this runs may end it from then on.
     """
     told = threading.Event()
     before: dict[signal.Signals, Any] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from actors.agent.public_commands import Terminate
@@ -14,17 +13,16 @@ from actors.session.members import Spawn
 from actors.session.messages import Look
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Answer, Approve, Deny
-from actors.units import SECOND
 from runefold import checks
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
 from runefold.observe.history import history
-from runefold.observe.session_list import asked
+from runefold.observe.session_list import Approval, asked
 from runefold.turns import Turn
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator
 
     from actors.approval.pending import Pending
     from actors.public_command import Command
@@ -34,23 +32,6 @@ if TYPE_CHECKING:
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility
-
-
-@dataclass(frozen=True)
-class Approval:
-    """A call that waits for a human.
-
-    >>> Approval("call_1", reason="pay requires approval", deadline=1_800_000_000).reason
-    'pay requires approval'
-    """
-
-    call_id: str
-    reason: str
-    deadline: float
-    """Seconds since 1970, UTC."""
-    tool_name: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What it is to be called with."""
 
 
 class Session:
@@ -115,8 +96,8 @@ class Session:
     ) -> Turn:
         """Send a message; return once it is on disk. Its turn begins as soon as its agent is free.
 
-        With `mode="steer"` it takes over from the turn that is running now. With a `message_id` of
-        your own, sending it again is harmless: you get the same turn.
+        With `mode="steer"` it interrupts the running turn and takes its place. With a `message_id`
+        of your own, sending it again is harmless: you get the same turn.
         """
         command = Send(content, mode, to, message_id)
         runtime = self._runtime
@@ -127,34 +108,34 @@ class Session:
         return Turn(runtime, self.id, message.message_id, sent.before, sent.end)
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
-        """Stop what is running now and keep what there is; return how many turns were stopped."""
+        """Stop the running turns, keep their output so far, and return how many were stopped."""
         return int(self.do(Interrupt(reason), timeout=timeout)["stopped"])
 
     # -- its course ---------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
-        """What its runes add up to now."""
+        """The session's state: the fold of its runes."""
         state: State = self._ask(Look())
         return state
 
     def pause(self, reason: str = "", *, finish: bool = True) -> None:
-        """Begin no more turns; running ones finish, or are interrupted if `finish` is false.
+        """Begin no more turns; running turns finish, or are interrupted if `finish` is false.
 
-        To stop what a pause has let finish, `interrupt`.
+        To stop turns that a pause lets finish, use `interrupt`.
         """
-        self.do(orders.Pause(reason, bool(finish)))
+        self.do(orders.Pause(reason, finish))
 
     def resume(self) -> None:
         """Go on after a pause."""
         self.do(orders.Resume())
 
     def suspend(self, reason: str) -> None:
-        """Begin no more turns until a human has seen to the reason."""
+        """Begin no more turns until a human calls `unsuspend`."""
         self.do(Suspend(reason))
 
     def unsuspend(self, reason: str = "") -> None:
-        """Go on: what it was suspended for has been seen to."""
+        """Continue after the reason for the suspension was dealt with."""
         self.do(Unsuspend(reason))
 
     def replenish(
@@ -168,12 +149,12 @@ class Session:
         sub_calls: int = 0,
         cost: float = 0,
     ) -> None:
-        """Raise the limits of the session's budget, or of an agent's, by so much."""
+        """Raise the limits of the session's budget, or of an agent's, by these amounts."""
         more = Replenish(agent, tokens, tool_calls, wall_seconds, retries, sub_calls, cost)
         self.do(more)
 
     def close(self, reason: str = "", *, timeout: float | None = ASK_TIMEOUT) -> None:
-        """Accept nothing more, stop what runs, and bring everything to its end."""
+        """Refuse new messages, stop what runs, and end every agent; return once that is done."""
         self.do(orders.Close(reason), timeout=timeout)
 
     def archive(self) -> None:
@@ -183,7 +164,7 @@ class Session:
     # -- agents -------------------------------------------------------------------------------
 
     def spawn(self, spec: AgentSpec, *, parent: str | None = None) -> str:
-        """Bring one more agent into the conversation; return its id."""
+        """Add an agent to the conversation; return its id."""
         self._runtime.check(spec)
         agent = self._runtime.new_id("agt")
         self._ask(Spawn(agent, spec.role, spec.model, parent, spec.config()))
@@ -193,9 +174,9 @@ class Session:
         """Let another agent take the messages that name none."""
         self.do(orders.HandOver(to))
 
-    def kill(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
-        """Terminate an agent; one with a turn running only by `force`."""
-        self.do(Terminate(reason, bool(force)), agent)
+    def terminate(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
+        """Terminate an agent: it takes no more work. While a turn of it runs only with `force`."""
+        self.do(Terminate(reason, force), agent)
 
     # -- approvals ----------------------------------------------------------------------------
 
@@ -210,15 +191,14 @@ class Session:
             # What a session knows may be on its way to the disk yet.
             log.flush(self.id)
             known = asked(log, self.id, pending)
-        deadline = known.deadline / SECOND
-        return Approval(known.call_id, known.reason, deadline, known.tool_name, known.arguments)
+        return known
 
     def approve(self, call_id: str, *, approver: str, process: str = "") -> None:
-        """Let a call run that waits for a human; `process` is the other one that passed it on."""
+        """Approve a call that waits for a human; `process` is another process that asks for it."""
         self.do(Approve(approver), call_id, process=process)
 
-    def deny(self, call_id: str, *, reason: str, approver: str = "user", process: str = "") -> None:
-        """Deny a call that waits for a human; `process` is the other one that passed it on."""
+    def deny(self, call_id: str, *, approver: str, reason: str = "", process: str = "") -> None:
+        """Deny a call that waits for a human; `process` is another process that asks for it."""
         self.do(Deny(approver, reason), call_id, process=process)
 
     def answer(
@@ -230,21 +210,20 @@ class Session:
         output: object = None,
         process: str = "",
     ) -> None:
-        """Say of a call in doubt that it is to run again, that it happened, or to give it up."""
-        found = output if verdict == "happened" else None
-        self.do(Answer(approver, verdict, found), call_id, process=process)
+        """Resolve a call in doubt: run it again, record that it happened, or give it up."""
+        self.do(Answer(approver, verdict, output), call_id, process=process)
 
     def in_doubt(self) -> list[str]:
-        """Return the calls whose outcome nobody knows, those included that a human is asked about.
+        """Return the calls that ended as unknown, and those in doubt that a human is asked about.
 
-        An answer takes a call off the list, unless it is to give it up.
+        An answer takes a call off the list, unless the answer is to give it up.
         """
         return list(in_doubt(self.state))
 
     # -- runes --------------------------------------------------------------------------------
 
     def history(self, entity: str = "session") -> History:
-        """Return what became of the session, or of an agent, a turn, a call in it, until now."""
+        """Return the phases that the session, or an agent, turn or call in it, went through."""
         check_id(entity, "entity id")
         runtime = self._runtime
         return history(runtime.log, self.id, entity, runtime.clock.now(), runtime.kinds)
@@ -257,10 +236,10 @@ class Session:
         entities: Collection[str] | None = None,
         visibility: Visibility | None = None,
     ) -> Iterator[Envelope]:
-        """Yield what happened in this conversation, from a cursor on, to its end as of now.
+        """Yield the runes of this conversation after a cursor, up to now.
 
-        Only of some `kinds`, only what some `entities` own or observe, or only what may be seen
-        with some `visibility`: `PUBLIC` is what any client may.
+        Filters: `kinds` of runes; `entities` that own or observe them; `visibility`, where `PUBLIC`
+        is what any client may see.
         """
         asked_for = wanted(kinds, entities, visibility)
         found = self._runtime.log.read(self.id, checks.cursor(after), kinds=kinds)
@@ -276,11 +255,11 @@ class Session:
         max_behind: int | None = None,
         wait: float | None = None,
     ) -> Following:
-        """Give what happened and what is yet to happen here, live, from a cursor on.
+        """Return the runes of this conversation after a cursor, and new ones live.
 
-        To iterate over with `for`, or with `async for`. What is asked for is as in `runes`. A
-        reader that falls more than `max_behind` runes back is given a `Gap` and goes on behind it.
-        Ends when the runtime is closed, or when nothing came for `wait` seconds.
+        Use `for` or `async for`. The filters are those of `runes`. A reader that falls more than
+        `max_behind` runes behind gets a `Gap` and goes on after it. It ends when the runtime is
+        closed, or when no rune came for `wait` seconds.
         """
         return Following(
             self._runtime,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Limits
-from actors.units import SECOND
+from actors.units import COST, SECOND
 from runefold import checks
 from runelog.errors import Refused
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_FRACTIONS: Final = {"wall_seconds": SECOND, "cost": 1_000_000}
+_FRACTIONS: Final = {"wall_seconds": SECOND, "cost": COST}
 """What need not be a whole number, and in how many parts it is counted."""
 
 
@@ -78,7 +78,7 @@ class Budget:
             wall=None if self.wall_seconds is None else round(self.wall_seconds * SECOND),
             retries=self.retries,
             sub_calls=self.sub_calls,
-            cost=None if self.cost is None else round(self.cost * _FRACTIONS["cost"]),
+            cost=None if self.cost is None else round(self.cost * COST),
         )
 
 

@@ -1,4 +1,4 @@
-"""A turn, as an app sees it: what it said, live, and how it ended."""
+"""A turn, as an app sees it: its runes, live, and its result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _END_KINDS: Final = frozenset({"turn.completed", "turn.interrupted", "turn.error"})
 _NEWS: Final = _END_KINDS | {"turn.started", "session.input_refused"}
-"""What tells how far a message has come."""
+"""The kinds of runes that say how far a message has come."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class TurnResult:
     turn_id: str
     status: Literal["completed", "interrupted", "error"]
     output: str
-    """What was said: all of it, or what there was by then."""
+    """The text of the answer; of a turn that did not complete, the text until then."""
     reason: str = ""
     """Why it was interrupted, or what kind of error it was."""
     message: str = ""
     usage: Amounts = field(default_factory=Amounts)
-    """What it used, if it ended well; what others are charged with, the budget's runes say."""
+    """What it used, if it completed; the charges of other turns are in the budget's runes."""
 
     def __bool__(self) -> bool:
-        """Tell whether it ended well."""
+        """Return True if it ended well."""
         return self.status == "completed"
 
 
@@ -106,7 +106,7 @@ class Turn:
         return self._id or None
 
     def _story(self) -> Iterator[Envelope]:
-        """Yield what the log has of the message: accepted, refused, taken up."""
+        """Yield the message's runes: accepted, refused, or its turn started."""
         entity = message_entity(self.message_id)
         return self._runtime.log.stream(self.conversation, entity)
 
@@ -115,8 +115,8 @@ class Turn:
     def result(self, timeout: float | None = None) -> TurnResult:
         """Wait until the turn has ended, and return how.
 
-        Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and can be
-        asked again. Raises `Refused` if the message never became a turn.
+        Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and you can
+        ask again. Raises `Refused` if the message never became a turn.
         """
         patience = checks.seconds(timeout, "timeout")
         try:
@@ -126,9 +126,9 @@ class Turn:
             raise Unanswered(msg) from None
 
     def _told(self, timeout: float | None, known: Callable[[], object]) -> TurnResult:
-        """Ask how it ended, unless that is `known`. Whoever takes note of what an app is told can.
+        """Ask the session how the turn ended, unless that is `known`.
 
-        Those who are told by the log itself come this way too.
+        The crash kit notes here what an app is told; results that come from the log pass here too.
         """
         found = self._runtime.ask(
             self.conversation,
@@ -167,9 +167,9 @@ class Turn:
         return self._told(None, lambda: found)
 
     async def _end(self) -> Ended | Refusal:
-        """Wait until the log has it how it ended. Nobody is woken for that, and nobody asked."""
+        """Wait until the log has the turn's end. No actor is woken or asked for that."""
         with self._runtime.watcher.waiter(self.conversation, _NEWS) as waiter:
-            # The bell hangs already, so it rings for whatever is not found here.
+            # The waiter is there before this look, so an end that comes later wakes it.
             found = self._ended()
             turn_id = self.id
             while found is None:
@@ -193,19 +193,14 @@ class Turn:
         entities: Collection[str] | None = None,
         visibility: Visibility | None = None,
     ) -> TurnRunes:
-        """Give the runes of this turn as they are committed; ends with the turn.
+        """Return the runes of this turn, as they are committed, to iterate over until its end.
 
-        To iterate over with `for`, or with `async for`. What is asked for is as in
-        `Session.runes`.
+        Use `for` or `async for`. The filters are those of `Session.runes`.
         """
         asked = wanted(kinds, entities, visibility)
         # Besides what is asked for, only what tells which turn it is and when that is over.
         seen = None if kinds is None else _NEWS.union(kinds)
         return TurnRunes(self, asked, lambda: self._live(seen))
-
-    def follow(self, kinds: Collection[str] | None) -> Iterator[Envelope]:
-        """Yield the turn's runes, live."""
-        return iter(self.runes(kinds))
 
     def _live(self, kinds: Collection[str] | None) -> Following:
         return Following(self._runtime, self.conversation, self._after, kinds=kinds)
@@ -221,7 +216,7 @@ class _Sieve:
         self.is_over = False
 
     def lets_through(self, item: Envelope | Gap) -> TypeGuard[Envelope]:
-        """Take what comes next; tell whether it is asked for."""
+        """Take the next item; return True if it is asked for."""
         if isinstance(item, Gap):
             return False
         if not self._turn_id:

@@ -82,8 +82,8 @@ class _Fold:
             self._name,
             envelope.event_id,
             position,
-            envelope.time,
-            course.began,
+            envelope.time / SECOND,
+            course.began / SECOND,
             state,
             move,
             self._history,
@@ -426,7 +426,7 @@ class Views:
     def alerts(self) -> list[Alert]:
         """Return an alert for each view that fails now."""
         return [
-            Alert("view", "", feed.view.name, feed.error, feed.since, 0)
+            Alert("view", "", feed.view.name, feed.error, feed.since / SECOND, 0)
             for feed in self._feeds
             if feed.error
         ]

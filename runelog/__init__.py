@@ -23,9 +23,18 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from runelog import errors
+    from runelog import errors as errors  # as an attribute
     from runelog.codec import Codec
-    from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, fold, state_hash
+    from runelog.lifecycle import (
+        ByField,
+        Lifecycle,
+        Table,
+        Timeout,
+        fold,
+        refusal,
+        state_hash,
+        step,
+    )
     from runelog.log import Log
     from runelog.memory import MemoryLog
     from runelog.replay import Replayed
@@ -36,7 +45,6 @@ if TYPE_CHECKING:
         Conversation,
         Envelope,
         Gap,
-        Origin,
         Rune,
         State,
         Tombstone,
@@ -58,7 +66,6 @@ __all__ = [
     "Lifecycle",
     "Log",
     "MemoryLog",
-    "Origin",
     "Replayed",
     "Rune",
     "Runelog",
@@ -69,14 +76,24 @@ __all__ = [
     "Unknown",
     "Visibility",
     "Work",
-    "errors",
     "fold",
+    "refusal",
     "state_hash",
+    "step",
 ]
 
 _HOMES: Final = {
     "codec": ("Codec",),
-    "lifecycle": ("ByField", "Lifecycle", "Table", "Timeout", "fold", "state_hash"),
+    "lifecycle": (
+        "ByField",
+        "Lifecycle",
+        "Table",
+        "Timeout",
+        "fold",
+        "refusal",
+        "state_hash",
+        "step",
+    ),
     "log": ("Log",),
     "memory": ("MemoryLog",),
     "replay": ("Replayed",),

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Send(Command, frozen=True):
     """Send a message to a session. It is on disk when this returns.
 
-    Its turn begins as soon as its agent is free. Refused if the session is closed, if it has no
-    such agent, and if 1,000 messages wait already (send it again later).
+    Its turn begins as soon as its agent is free. Refused if the message is empty, if the session is
+    closed, if it has no such agent, and if 1,000 messages wait already (send it again later).
     """
 
     done: ClassVar[str] = "accepted"
@@ -42,7 +42,11 @@ class Send(Command, frozen=True):
     ] = None
 
     def check(self) -> None:
-        """Refuse what is no id."""
+        """Refuse an empty message, and an id that is none."""
+        if not self.content.strip():
+            # A variable that was not set, or a pipe that broke: an empty message is a mistake.
+            msg = "the message is empty: nothing was sent"
+            raise Refused(msg)
         if self.message_id is not None:
             check_id(self.message_id, "message id")
 

@@ -104,13 +104,13 @@ class Planner:
 
     def _ruling(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Ruling:
         verdict = self._judged(spec, arguments)
-        assert spec.in_doubt is not None
+        assert spec.on_doubt is not None
         rule = tool.Rule(
             verdict=verdict.verdict,
             reason=verdict.reason,
             rules_hash=verdict.rules_hash,
             tools_hash=self.tools_hash,
-            in_doubt=spec.in_doubt,
+            in_doubt=spec.on_doubt,
             idempotent=spec.idempotent or not spec.side_effects,
             timeout=round(spec.timeout * SECOND),
             approval_timeout=round(spec.approval_timeout * SECOND),

@@ -80,7 +80,7 @@ class Answer(_Word, frozen=True):
         """Refuse what came out of nothing."""
         super().check()
         if self.output is not None and self.verdict != "happened":
-            msg = "an output is only there if the call happened: leave --output out"
+            msg = "only a call that happened has an output: leave the output out"
             raise Refused(msg)
 
     def law_command(self, given: DecisionInput) -> law.Answer:

@@ -66,7 +66,7 @@ class Declared(TypedDict, total=False):
     timeout: float
     approval_timeout: float
     max_output_bytes: int
-    in_doubt: InDoubt | None
+    on_doubt: InDoubt | None
     probe: Probe | None
 
 
@@ -88,9 +88,9 @@ class ToolSpec:
     repeatable, not beside others.
 
     >>> look = ToolSpec(name="look_up", description="Look a word up.", side_effects=False)
-    >>> look.in_doubt, look.parallel_safe
+    >>> look.on_doubt, look.parallel_safe
     ('rerun', True)
-    >>> ToolSpec(name="send_mail", description="Send a mail.").in_doubt
+    >>> ToolSpec(name="send_mail", description="Send a mail.").on_doubt
     'unknown'
     >>> ToolSpec(name="send mail", description="Send a mail.")
     Traceback (most recent call last):
@@ -116,7 +116,7 @@ class ToolSpec:
     timeout: float = TIMEOUT
     approval_timeout: float = APPROVAL_TIMEOUT
     max_output_bytes: int = MAX_OUTPUT_BYTES
-    in_doubt: InDoubt | None = None
+    on_doubt: InDoubt | None = None
     """What to do about a call that a crash caught in the middle.
 
     If not said: run again what is idempotent or has no side effects, and say of everything else
@@ -157,9 +157,9 @@ class ToolSpec:
         # The dataclass is frozen for others, not yet for itself.
         if self.parallel_safe is None:
             object.__setattr__(self, "parallel_safe", not self.side_effects)
-        if self.in_doubt is None:
-            object.__setattr__(self, "in_doubt", "rerun" if self._repeatable else "unknown")
-        self._check_in_doubt()
+        if self.on_doubt is None:
+            object.__setattr__(self, "on_doubt", "rerun" if self._repeatable else "unknown")
+        self._check_on_doubt()
 
     @property
     def _repeatable(self) -> bool:
@@ -180,28 +180,28 @@ class ToolSpec:
             msg = f"tool {self.name}: {limit} is {value!r}: give a positive number up to {most:,}"
             raise BadTool(msg)
 
-    def _check_in_doubt(self) -> None:
-        if self.in_doubt not in {"rerun", "probe", "ask", "unknown"}:
+    def _check_on_doubt(self) -> None:
+        if self.on_doubt not in {"rerun", "probe", "ask", "unknown"}:
             msg = (
-                f"tool {self.name}: in_doubt is {self.in_doubt!r}: "
+                f"tool {self.name}: on_doubt is {self.on_doubt!r}: "
                 "use 'rerun', 'probe', 'ask' or 'unknown'"
             )
             raise BadTool(msg)
-        if self.in_doubt == "rerun" and not self._repeatable:
+        if self.on_doubt == "rerun" and not self._repeatable:
             msg = (
-                f"tool {self.name} has side effects, so in_doubt='rerun' could do them twice: "
+                f"tool {self.name} has side effects, so on_doubt='rerun' could do them twice: "
                 "declare it idempotent=True if a call id makes a second run harmless, "
                 "or use 'probe', 'ask' or 'unknown'"
             )
             raise BadTool(msg)
-        if self.in_doubt == "probe" and not callable(self.probe):
+        if self.on_doubt == "probe" and not callable(self.probe):
             msg = (
-                f"tool {self.name}: in_doubt='probe' needs probe=, a function of call id and "
+                f"tool {self.name}: on_doubt='probe' needs probe=, a function of call id and "
                 "arguments that returns Happened(output), or None if it did not happen"
             )
             raise BadTool(msg)
-        if self.probe is not None and self.in_doubt != "probe":
-            msg = f"tool {self.name} has a probe that is never asked: say in_doubt='probe' too"
+        if self.probe is not None and self.on_doubt != "probe":
+            msg = f"tool {self.name} has a probe that is never asked: say on_doubt='probe' too"
             raise BadTool(msg)
 
     def description_for_model(self) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def asked(spec: ToolSpec, call: Call) -> Probed:
     >>> sent = {"call_1": "sent at noon"}
     >>> def was_sent(call_id, arguments):
     ...     return Happened(sent[call_id]) if call_id in sent else None
-    >>> spec = ToolSpec(name="send", in_doubt="probe", probe=was_sent)
+    >>> spec = ToolSpec(name="send", on_doubt="probe", probe=was_sent)
     >>> asked(spec, Call(call_id="call_1")).output
     'sent at noon'
     >>> asked(spec, Call(call_id="call_2")).happened

@@ -5,7 +5,8 @@ from pathlib import Path
 from bank import Bank
 from order import ORDER, Place
 
-from runefold import AgentSpec, CallId, Runtime, Session, UnknownConversation, tool
+from runefold import AgentSpec, CallId, Runtime, Session, tool
+from runefold.errors import UnknownConversation
 from runefold.providers import Scripted
 
 DESK = "conv_desk"
@@ -16,7 +17,7 @@ def build(directory: Path) -> Runtime:
     """Open the runtime with the machine and the tool that it calls."""
     bank = Bank(directory / "bank.jsonl")
 
-    @tool(in_doubt="probe", probe=bank.find)
+    @tool(on_doubt="probe", probe=bank.find)
     def pay(item: str, cents: int, key: CallId) -> str:
         """Take the money for an order."""
         return bank.pay(item, cents, key)
@@ -45,10 +46,8 @@ def scenario(runtime: Runtime) -> None:
     until(session, "order_piano", "approval.awaiting")
     until(session, "order_yacht", "approval.awaiting")
     for asked in session.approvals():
-        if asked.call_id == "order_piano":
-            session.approve(asked.call_id, approver="Ada")
-        else:
-            session.deny(asked.call_id, approver="Ada", reason="too big")
+        say = session.approve if asked.call_id == "order_piano" else session.deny
+        say(asked.call_id, approver="Ada")
     for order in WISHES:
         until(session, order, "order.paid", "order.cancelled")
 

@@ -8,7 +8,8 @@ from bank import Bank
 from order import ORDER, Place, Settle, Withdraw
 from order_runes import Accepted, Checking, Placed
 
-from runefold import Refused, Runtime, tool
+from runefold import Runtime, tool
+from runefold.errors import Refused
 from runefold.machines import AskHuman
 from runefold.providers import Scripted
 from runefold.testing.spec import Given

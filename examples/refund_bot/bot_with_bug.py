@@ -4,7 +4,8 @@ from pathlib import Path
 
 from payments import Payments
 
-from runefold import AgentSpec, Runtime, UnknownConversation, tool
+from runefold import AgentSpec, Runtime, tool
+from runefold.errors import UnknownConversation
 from runefold.providers import Request, Scripted, ToolCall, call
 from runefold.testing import CrashApp, Effects
 

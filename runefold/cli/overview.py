@@ -6,7 +6,7 @@ from runefold.cli.options import App, Directory, Json, find, kinds_with, reading
 from runefold.cli.reach import held, is_run
 from runefold.cli.screen import Part, Screen, headed, table
 from runefold.cli.wording import NOTHING, many, moment, plain, safe, value
-from runefold.control.client import NobodyThere, Remote
+from runefold.control.client import NoRuntime, Remote
 from runefold.observe import session_list
 from runelog.errors import Corrupt
 
@@ -75,7 +75,7 @@ def tree(directory: Directory, *, json: Json = False) -> None:
     find(directory)
     try:
         top = Remote(directory).tree()
-    except NobodyThere:
+    except NoRuntime:
         if is_run(directory):
             raise held(directory) from None
         if json:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from runefold.cli.options import errand, find, show_notices
-from runefold.control.client import NobodyThere, Remote
+from runefold.control.client import NoRuntime, Remote
 from runefold.control.offline import OfflineCommands
 from runelog import manifest
 from runelog.errors import Held
@@ -37,7 +37,7 @@ def deliver(directory: Path, kinds: Kinds, give: Callable[[Commander], T]) -> tu
     find(directory)
     until = time.monotonic() + PATIENCE
     while True:
-        with contextlib.suppress(NobodyThere):
+        with contextlib.suppress(NoRuntime):
             return give(Remote(directory, commands=kinds.commands)), True
         try:
             with OfflineCommands.open(directory, errand(), kinds) as offline:

@@ -27,7 +27,7 @@ _PAUSE: Final = 0.01
 """How long to wait at a door where too many wait."""
 
 
-class NobodyThere(Refused):
+class NoRuntime(Refused):
     """No runtime takes commands for this log: it is not open, or not in a runtime."""
 
 
@@ -53,7 +53,7 @@ class Remote(Commander):
         return self._asked(lambda: wire.encode_command(self.commands, ask), conversation)
 
     def ask(self, look: wire.AnyLook) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask what changes nothing; raise `NobodyThere` if no runtime takes commands."""
+        """Ask what changes nothing; raise `NoRuntime` if no runtime takes commands."""
         return self._asked(lambda: wire.encode(look), getattr(look, "conversation", ""))
 
     def _asked(self, encode: Callable[[], bytes], conversation: str) -> Any:  # noqa: ANN401 -- as above
@@ -86,7 +86,7 @@ class Remote(Commander):
         except OSError:
             # Not there, or left behind by a process that is gone.
             msg = f"no runtime takes commands in {self.directory}"
-            raise NobodyThere(msg) from None
+            raise NoRuntime(msg) from None
         if not peers.trusts(peer):
             msg = f"the socket in {self.directory} belongs to another user: nothing was sent"
             raise Refused(msg)

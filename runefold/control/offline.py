@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.approval.kind import KIND as APPROVAL
 from actors.catalogue import KINDS
+from actors.children import Rest
 from actors.machine import human_answer
 from actors.public_command import DecisionInput, Order, noun
 from actors.scheduling.clock import SystemClock
@@ -32,6 +33,7 @@ from runefold.handles import Commander
 from runelog.errors import Refused
 from runelog.rune import check_id
 from runelog.store import Runelog
+from supervisors.recovery import at_work
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +102,7 @@ class OfflineCommands(Commander):
         given = DecisionInput(ctx, entity, writer.state, order, offline=True)
         recorded = command.law_command(given)
         if recorded is not None:
-            writer.record(recorded, cascade=command.offline == "at_once")
+            self._record(ctx, writer, recorded, cascade=command.offline == "at_once")
         return command.offline_answer(recorded)
 
     def _answer_for(
@@ -118,7 +120,27 @@ class OfflineCommands(Commander):
             msg = f"{entity} asks for no approval now"
             raise Refused(msg)
         answer = human_answer(command, self._clock.now())
-        Unattended(ctx, APPROVAL, asked[0]).record(answer)
+        self._record(ctx, Unattended(ctx, APPROVAL, asked[0]), answer)
+
+    def _record(
+        self,
+        ctx: ConversationContext,
+        writer: Unattended,
+        command: object,
+        *,
+        cascade: bool = True,
+    ) -> None:
+        """Record what a command leads to, and that a log that rests still does so.
+
+        Killed between the two, a process was killed with work left, and the next open counts it.
+        """
+        name = ctx.conversation
+        state = self.state(name)
+        found = {work.entity for work in self.log.open_work(name)}
+        was_at_rest = state.rested or not at_work(self.log, name, found, self._kinds)
+        writer.record(command, cascade=cascade)
+        if was_at_rest and any(True for _ in self.log.open_work(name)):
+            Unattended(ctx, SESSION, SESSION.name).record(Rest())
 
     def state(self, session: str) -> State:
         """Return what a session's runes add up to."""

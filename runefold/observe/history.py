@@ -46,7 +46,7 @@ class Path:
     phase: StrEnum
     began: int
     since: int
-    """When it came into the phase it is in."""
+    """When it came into the phase it is in, in nanoseconds, as the log has it."""
     event_id: int
     """The event that brought it there."""
     invalid: Invalid | None = None
@@ -73,7 +73,7 @@ class Path:
             self.since, self.event_id = envelope.time, envelope.event_id
         return Move(
             envelope.event_id,
-            envelope.time,
+            envelope.time / SECOND,
             self.name,
             self.kind.name,
             origin.value,
@@ -102,9 +102,9 @@ class History:
     lifecycle: str
     phase: str
     """The one it is in; the last valid one if its runes stop making sense."""
-    began: int
-    """Nanoseconds since 1970, UTC."""
-    seen: int
+    began: float
+    """Seconds since 1970, UTC."""
+    seen: float
     """When it was looked at, likewise."""
     is_over: bool
     moves: tuple[Move, ...] = field(repr=False)
@@ -117,11 +117,11 @@ class History:
         since, phase = self.began, self.moves[0].origin if self.moves else self.phase
         for move in self.moves:
             if move.to != move.origin:
-                found[phase] = found.get(phase, 0.0) + (move.time - since) / SECOND
+                found[phase] = found.get(phase, 0.0) + (move.time - since)
                 since, phase = move.time, move.to
         if not self.is_over:
-            found[phase] = found.get(phase, 0.0) + max(self.seen - since, 0) / SECOND
-        return found
+            found[phase] = found.get(phase, 0.0) + max(self.seen - since, 0.0)
+        return {phase: round(seconds, 6) for phase, seconds in found.items()}
 
 
 def history(log: Log, conversation: str, entity: str, now: int, kinds: Kinds = KINDS) -> History:
@@ -152,8 +152,8 @@ def history(log: Log, conversation: str, entity: str, now: int, kinds: Kinds = K
         entity=entity,
         lifecycle=path.kind.name,
         phase=path.phase.value,
-        began=path.began,
-        seen=now,
+        began=path.began / SECOND,
+        seen=now / SECOND,
         is_over=path.is_over,
         moves=tuple(moves),
         invalid=invalid,

@@ -83,8 +83,8 @@ class Alert(msgspec.Struct, frozen=True):
     conversation: str
     entity: str
     message: str
-    since: int
-    """Nanoseconds since 1970, UTC."""
+    since: float
+    """Seconds since 1970, UTC."""
     event_id: int
     """Where to look."""
 
@@ -276,21 +276,22 @@ class Monitor:
             name, since, at = path.name, path.since, path.event_id
             if path.invalid is not None:
                 reason, at = path.invalid.reason, path.invalid.event_id
-                yield Alert("invalid", conversation, name, reason, since, at)
+                yield Alert("invalid", conversation, name, reason, since / SECOND, at)
                 continue
             limit = limits.get(f"{path.kind.name}.{path.phase.value}")
             if limit is not None and now - since >= limit * SECOND:
                 seconds = max(now - since, 0) / SECOND
                 message = f"{path.kind.name} {path.phase.value} for {seconds:,.0f} s"
-                yield Alert("stuck", conversation, name, message, since, at)
+                yield Alert("stuck", conversation, name, message, since / SECOND, at)
 
     def _of_course(self, conversation: str, watched: _Watched) -> Iterator[Alert]:
         many = self._rules.failing
         for what, found in (("turns failed", watched.failures), ("restarts", watched.restarts)):
             if len(found) >= many:
+                since, at = found[-1]
                 message = f"{len(found)} {what} in a row"
-                yield Alert("failing", conversation, SESSION.name, message, *found[-1])
+                yield Alert("failing", conversation, SESSION.name, message, since / SECOND, at)
         if self._rules.budget:
             for scope, (since, at, rune) in watched.exhausted.items():
                 message = f"{rune.what}: {rune.used:,} of {rune.limit:,} are spoken for"
-                yield Alert("over_budget", conversation, scope, message, since, at)
+                yield Alert("over_budget", conversation, scope, message, since / SECOND, at)

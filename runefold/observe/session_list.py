@@ -13,6 +13,7 @@ from actors.session.approvals import in_doubt
 from actors.session.kind import KIND
 from actors.session.lifecycle import Phase
 from actors.tool.runes import Called
+from actors.units import SECOND
 from runelog.errors import Corrupt, IllegalTransition, Refused
 from runelog.replay import replay
 from runelog.rune import SYSTEM, State
@@ -30,13 +31,17 @@ ERASED: Final = "erased"
 _ALIVE: Final = frozenset({*Phase} - {Phase.CLOSED, Phase.ARCHIVED})
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A call that is waiting for approval."""
+class Approval(msgspec.Struct, frozen=True):
+    """A call that waits for a human.
+
+    >>> Approval("call_1", reason="pay requires approval", deadline=1_800_000_000).reason
+    'pay requires approval'
+    """
 
     call_id: str
     reason: str
-    deadline: int
-    """Nanoseconds since 1970, UTC."""
+    deadline: float
+    """Seconds since 1970, UTC."""
     tool_name: str = ""
     arguments: dict[str, Any] = {}
     """The arguments of the call."""
@@ -51,10 +56,10 @@ class Listed(msgspec.Struct, frozen=True):
     turns: int = 0
     running: int = 0
     waiting: int = 0
-    """Messages that are queued."""
-    last_time: int | None = None
-    """The time of its last rune, in nanoseconds since 1970, UTC."""
-    approvals: tuple[Asked, ...] = ()
+    """Messages that wait for their turn."""
+    last_time: float | None = None
+    """When something last happened, in seconds since 1970, UTC."""
+    approvals: tuple[Approval, ...] = ()
     in_doubt: tuple[str, ...] = ()
     """Calls whose outcome is unknown; some of them may be waiting for a human's verdict."""
     unknown: tuple[str, ...] = ()
@@ -80,13 +85,14 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
     """Return the summary of a session; None if the conversation is not one."""
     if conversation.state is State.ERASED:
         return Listed(conversation.id, ERASED)
+    last = None if conversation.last_time is None else conversation.last_time / SECOND
     try:
         if not log.version(conversation.id, KIND.name):
             return None
         state, _, _ = replay(log, conversation.id, KIND.lifecycle, entity=KIND.name)
     except (Corrupt, IllegalTransition):
-        # The others are still listed.
-        return Listed(conversation.id, DAMAGED, last_time=conversation.last_time)
+        # One that cannot be read must not keep the others from being listed.
+        return Listed(conversation.id, DAMAGED, last_time=last)
     if not state.conversation_id:
         return None
     return Listed(
@@ -95,16 +101,16 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
         turns=state.stats.turns,
         running=len(state.running),
         waiting=len(state.waiting),
-        last_time=conversation.last_time,
+        last_time=last,
         approvals=tuple(asked(log, conversation.id, each) for each in state.approvals),
         in_doubt=in_doubt(state),
         unknown=tuple(each.child for each in state.children if each.kind not in kinds.by_name),
     )
 
 
-def asked(log: Log, conversation: str, pending: Pending) -> Asked:
-    """Return a call that is waiting for approval, with its tool and arguments."""
-    known = Asked(pending.call_id, pending.reason, pending.deadline)
+def asked(log: Log, conversation: str, pending: Pending) -> Approval:
+    """Return a call that waits for a human with all that one has to know of it."""
+    known = Approval(pending.call_id, pending.reason, pending.deadline / SECOND)
     with contextlib.suppress(Corrupt):
         # Its first rune has them; if that cannot be read, the call is shown without.
         for envelope in log.stream(conversation, pending.call_id):

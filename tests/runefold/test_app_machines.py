@@ -53,7 +53,7 @@ def options(directory: Path) -> dict[str, Any]:
     """Return what a runtime is opened with that has the app's code."""
     bank = Bank(directory / "bank.jsonl")
 
-    @tool(in_doubt="probe", probe=bank.find)
+    @tool(on_doubt="probe", probe=bank.find)
     def pay(item: str, cents: int, key: CallId) -> str:
         """Take the money for an order."""
         return bank.pay(item, cents, key)

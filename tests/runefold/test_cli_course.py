@@ -222,7 +222,7 @@ with opened(Path(sys.argv[1]), lambda: os._exit(9)) as runtime:
 def opened(directory: Path, mishap: Any = lambda: None) -> Runtime:  # noqa: ANN401 -- a function
     """Open a runtime whose tool asks a human when it is in doubt; `mishap` befalls it."""
 
-    @tool(in_doubt="ask")
+    @tool(on_doubt="ask")
     def charge() -> str:
         """Charge a customer."""
         mishap()
@@ -340,7 +340,7 @@ def test_to_run_it_again_somebody_must_run_it(place: Path) -> None:
         (("replenish", SESSION, "--tokens", "5", "--agent", "agt_x"), "no agent agt_x"),
         (("close", "conv_x"), "no conversation conv_x"),
         (("answer", SESSION, "call_x", "happened"), "call call_x"),
-        (("answer", SESSION, "call_x", "rerun", "--output", "5"), "leave --output out"),
+        (("answer", SESSION, "call_x", "rerun", "--output", "5"), "leave the output out"),
     ],
 )
 @pytest.mark.parametrize("runs", [False, True])

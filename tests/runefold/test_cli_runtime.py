@@ -271,7 +271,7 @@ def test_an_approval_is_kept_for_whoever_opens_the_log_next(place: Path) -> None
 
     assert (code, out) == (0, f"approved {call}\n")
     assert err == f"recorded; no runtime has {place} open. It takes effect when one opens it\n"
-    assert written == ["tool.approved", "approval.approved"]
+    assert written == ["tool.approved", "approval.approved", "session.rested"]
     assert early == []
     assert result.output.endswith("It is paid.")
     assert charges(place) == ["3"]

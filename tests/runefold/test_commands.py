@@ -184,7 +184,7 @@ def test_a_session_has_a_typed_method_for_each_of_our_commands(
     """With the command's fields, so that nothing can be asked from outside alone."""
     if kind is PARCEL:
         return
-    method = getattr(Session, {"terminate": "kill"}.get(command.verb(), command.verb()))
+    method = getattr(Session, command.verb())
     takes = {*inspect.signature(method).parameters} - {"self", "timeout", "process"}
 
     assert takes - {"call_id", "agent"} == {*command.__struct_fields__} - {"agent"}

@@ -15,7 +15,7 @@ import pytest
 from actors.session.public_commands import Close, Pause, Replenish, Resume, Send, Unsuspend
 from actors.tool.public_commands import Answer, Deny
 from runefold.control import peers, socket_path, wire
-from runefold.control.client import NobodyThere, Remote
+from runefold.control.client import NoRuntime, Remote
 from runefold.runtime import Runtime
 from runefold.testing.stage import Stage
 from runelog.errors import BadId, Fault, Refused, UnknownConversation
@@ -78,7 +78,7 @@ def test_two_runtimes_in_one_process_do_not_know_of_each_other(tmp_path: Path) -
 
     assert first == {"message_id": "one"}
     assert [each["turns"] for each in left] == [1]
-    with pytest.raises(NobodyThere):
+    with pytest.raises(NoRuntime):
         Remote(tmp_path / "b").tree()
 
 
@@ -88,7 +88,7 @@ def test_a_socket_that_was_left_behind_is_replaced(place: Path) -> None:
     control = place / "control"
     with socket_path.short(place) as name, socket.socket(socket.AF_UNIX) as dead:
         dead.bind(name)
-    with pytest.raises(NobodyThere):
+    with pytest.raises(NoRuntime):
         Remote(place).tree()
     with Runtime.open(place, **options(place, "plain")):
         found = Remote(place).tree()

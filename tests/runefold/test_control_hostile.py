@@ -17,7 +17,7 @@ from actors.catalogue import COMMANDS
 from actors.errors import Unanswered
 from actors.session.public_commands import Send
 from runefold.control import server, socket_path, wire
-from runefold.control.client import NobodyThere, Remote
+from runefold.control.client import NoRuntime, Remote
 from runefold.runtime import Runtime
 from runelog.errors import Refused, TooLarge
 from tests.runefold.control_app import SESSION, options, spec
@@ -334,7 +334,7 @@ def test_a_runtime_closes_whoever_is_in(place: Path) -> None:
         runtime.close()
 
         assert not (directory / "control").exists()
-        with pytest.raises(NobodyThere):
+        with pytest.raises(NoRuntime):
             Remote(directory).tree()
 
 

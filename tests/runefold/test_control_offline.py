@@ -9,11 +9,13 @@ import pytest
 
 from actors.agent.runes import Ready
 from actors.errors import Unanswered
-from actors.model.providers.scripted import Scripted, call
+from actors.model.providers.scripted import Scripted, call, pause
 from actors.session.public_commands import Close, Send
+from actors.session.runes import Reopened
 from actors.tool.adapters.function import tool
 from actors.tool.public_commands import Answer, Approve, Deny
 from runefold.control.offline import OfflineCommands
+from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
 from runelog.errors import Refused, UnknownConversation
@@ -21,6 +23,7 @@ from runelog.rune import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 DAY = 24 * 3600.0
 
@@ -28,11 +31,11 @@ DAY = 24 * 3600.0
 class Scene:
     """A session that asks before it charges a customer, in a process that is gone."""
 
-    def __init__(self, in_doubt: Literal["ask", "unknown"] = "unknown") -> None:
+    def __init__(self, on_doubt: Literal["ask", "unknown"] = "unknown") -> None:
         """Run it until it asks, and end the process."""
         self.charged: list[int] = []
 
-        @tool(requires_approval=True, timeout=5, in_doubt=in_doubt)
+        @tool(requires_approval=True, timeout=5, on_doubt=on_doubt)
         def charge(amount: int) -> str:
             """Charge a customer."""
             self.charged.append(amount)
@@ -74,8 +77,52 @@ def test_an_approval_is_written_down_and_nothing_else() -> None:
     before = scene.kinds()
     scene.offline.do(scene.id, Approve("ann"), scene.call)
 
-    assert scene.kinds()[len(before) :] == ["tool.approved", "approval.approved"]
+    assert scene.kinds()[len(before) :] == [
+        "tool.approved",
+        "approval.approved",
+        "session.rested",
+    ]
     assert scene.charged == []
+
+
+@pytest.mark.parametrize("text", ["Hi.", "Pause."])
+def test_a_command_left_in_a_log_that_rests_is_no_crash(tmp_path: Path, text: str) -> None:
+    """The next open finds work that no process was killed over, and counts no unclean open.
+
+    The log was closed in order: with its session idle, or in the middle of a turn.
+    """
+    spec = AgentSpec(role="helper", model="demo")
+    slow = Scripted([["Hello! ", pause(0 if text == "Hi." else 60)], "Well.", "Again!"])
+    with Runtime.open(tmp_path, providers={"demo": slow}) as runtime:
+        session = runtime.create_session(spec)
+        turn = session.send(text)
+        next(iter(turn.runes()))
+        if text == "Hi.":
+            turn.result(timeout=10)
+    with OfflineCommands.open(tmp_path) as offline:
+        offline.do(session.id, Send("More.", message_id="more"))
+    fast = Scripted(["Hello!", "Again!"])
+    with Runtime.open(tmp_path, providers={"demo": fast}) as runtime:
+        after = runtime.session(session.id)
+        after.send("More.", message_id="more").result(timeout=10)
+        opens = [rune.payload for rune in after.runes(kinds={"session.reopened"})]
+
+    assert [rune.unclean for rune in opens if isinstance(rune, Reopened)] == [0]
+
+
+def test_a_command_left_in_a_log_that_crashed_hides_no_crash() -> None:
+    """A turn was under way when the process was killed: the next open counts it all the same."""
+    stage = Stage(providers={"demo": Scripted(["Hello!", "Again!"])})
+    session = stage.runtime.create_session(AgentSpec(role="helper", model="demo"))
+    session.send("Hi.")
+    stage.crash()
+    stage.log.mend()
+    OfflineCommands(stage.log, clock=stage.clock).do(session.id, Send("More.", message_id="more"))
+    after = stage.reopen().session(session.id)
+    after.send("More.", message_id="more").result(timeout=10)
+    opens = [rune.payload for rune in after.runes(kinds={"session.reopened"})]
+
+    assert [rune.unclean for rune in opens if isinstance(rune, Reopened)] == [1]
 
 
 def test_a_call_that_was_approved_has_all_its_time() -> None:
@@ -134,7 +181,7 @@ def test_a_message_waits_even_for_an_agent_that_is_free() -> None:
     result = session.send("More.", message_id=name).result(timeout=10)
 
     assert again == name
-    assert written == ["session.input_accepted"]
+    assert written == ["session.input_accepted", "session.rested"]
     assert result
     assert result.turn_id == "turn_2"
 

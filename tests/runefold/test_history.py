@@ -13,7 +13,9 @@ import pytest
 from actors.model.providers.scripted import call, fail, pause
 from actors.tool.adapters.function import tool
 from actors.turn import runes as turns
-from runefold.observe.monitoring import Monitor
+from actors.units import SECOND
+from runefold.observe.monitoring import Monitor, Rules
+from runefold.observe.session_list import sessions
 from runefold.spec import AgentSpec
 from runelog.errors import Refused
 from runelog.rune import Change
@@ -149,7 +151,7 @@ def test_what_others_decide_meanwhile_is_no_mistake() -> None:
     there.stage.advance(10)
     there.session.pause("lunch")
     call_id = there.session.approvals()[0].call_id
-    there.session.deny(call_id, reason="no")
+    there.session.deny(call_id, reason="no", approver="user")
     there.stage.advance(10)
     histories = {name: there.session.history(name) for name in entities(there)}
 
@@ -223,3 +225,17 @@ def test_one_session_can_be_looked_at_alone() -> None:
     ]
 
     assert sessions == [1, 2]
+
+
+def test_times_that_an_app_is_given_are_seconds() -> None:
+    """In a history and its moves, in a listed session, in an approval and in an alert."""
+    there = busy()
+    there.stage.log.flush()
+    found, now = there.session.history(), there.stage.clock.now() / SECOND
+    [listed] = sessions(there.stage.log)
+    alert = there.stage.runtime.monitor(Rules(stuck={"tool.awaiting_approval": 1})).alerts()[0]
+    times = [found.began, found.seen, found.moves[0].time, listed.last_time, alert.since]
+
+    assert times == pytest.approx([now] * len(times), abs=200)
+    assert there.session.approvals() == [*listed.approvals]
+    assert listed.approvals[0].deadline == pytest.approx(now + 500, abs=200)

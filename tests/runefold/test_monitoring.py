@@ -127,7 +127,7 @@ def test_a_budget_that_refused_is_forgotten_with_its_agent() -> None:
     agent = there.session.spawn(poor)
     there.session.send("hi", to=agent).result(10)
     before = [at.entity for at in found(there) if at.rule == "over_budget"]
-    there.session.kill(agent)
+    there.session.terminate(agent)
 
     assert before == [agent]
     assert [at.entity for at in found(there) if at.rule == "over_budget"] == []

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.session.public_commands import Pause, Resume
-from runefold import AgentSpec, CommandTool, Refused, Runelog, Runtime
+from runefold import AgentSpec, CommandTool, Runtime
 from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands
+from runefold.errors import Refused
 from runefold.providers import Scripted, call
+from runelog import Runelog
 from runelog.repair.repair import repair
 from runelog.repair.verify import verify
 from tests.runefold.cli_scenes import ROOT, environment

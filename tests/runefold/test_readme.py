@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from runefold import AgentSpec
 from runefold.cli.app import app
 
 README = Path(__file__).parents[2] / "README.md"
@@ -41,11 +44,22 @@ def test_the_first_example_answers(tmp_path: Path) -> None:
     for _ in range(2):
         told = run(tmp_path, 0)
 
-        assert told[-1] == "It is five."
+        assert told[-1] == "It is 5."
         kinds = [line.split()[1] for line in told[:-1]]
         assert kinds[0] == "turn.started"
         assert kinds[-1] == "turn.completed"
         assert kinds.count("tool.result") == 1
+
+
+def test_the_first_app_answers_what_is_sent_to_it(tmp_path: Path) -> None:
+    """Its `build` is what `runefold run` calls; the message that the page sends gets its answer."""
+    (tmp_path / "app.py").write_text(snippets()[0])
+    app: dict[str, Any] = runpy.run_path(str(tmp_path / "app.py"))
+    with app["build"](tmp_path / "data") as runtime:
+        session = runtime.create_session(AgentSpec(role="helper", model="demo", tools=["add"]))
+        [question] = re.findall(r'runefold send data SESSION "(.*)"', README.read_text())
+
+        assert session.send(question).result(timeout=10).output == "It is 7."
 
 
 def test_the_log_goes_on_where_it_ended(tmp_path: Path) -> None:

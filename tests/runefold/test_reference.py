@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import runefold
+import runelog
 from actors.tool.adapters.function import FunctionTool
-from runefold import Runelog, providers
+from runefold import errors, providers
+from runelog import Runelog
 from supervisors.tree_view import Node
 
 if TYPE_CHECKING:
@@ -39,15 +41,26 @@ def has_example(text: str | None, pattern: str) -> bool:
     return any(re.search(pattern, example.source) for example in examples)
 
 
+def public() -> dict[str, object]:
+    """Return every public name of the front door, its errors and the log, but for the version."""
+    found = {
+        name: getattr(module, name)
+        for module in (runefold, errors, runelog)
+        for name in module.__all__
+    }
+    del found["__version__"]
+    return found
+
+
 def names() -> list[str]:
-    """Return every name that can be imported from the front door, but for the version."""
-    return [name for name in runefold.__all__ if name != "__version__"]
+    """Return the names that the page has to explain."""
+    return [*public()]
 
 
 def classes() -> Iterator[tuple[str, type]]:
     """Yield every class of which a user holds objects, and the section that tells of it."""
-    for name in names():
-        if isinstance(found := getattr(runefold, name), type):
+    for name, found in public().items():
+        if isinstance(found, type):
             yield name, found
     yield from HANDED_OUT.items()
 

@@ -64,15 +64,15 @@ def test_a_running_agent_is_killed_by_force_only() -> None:
     turn = there.session.send("go", to=grandchild)
     there.stage.run()
     with pytest.raises(Refused, match="interrupt it first, or terminate by force"):
-        there.session.kill(grandchild)
-    there.session.kill(grandchild, force=True)
+        there.session.terminate(grandchild)
+    there.session.terminate(grandchild, force=True)
     result = turn.result(10)
 
     assert (result.status, result.output) == ("interrupted", "one ")
     assert grandchild not in living(there)
     assert there.session.send("on", to=child).result(10).output == "quick"
     with pytest.raises(Refused, match=f"there is no agent {grandchild} any more"):
-        there.session.kill(grandchild)
+        there.session.terminate(grandchild)
 
 
 def test_children_go_with_their_parent() -> None:
@@ -80,7 +80,7 @@ def test_children_go_with_their_parent() -> None:
     there, child, grandchild = team()
     turn, waiting = (there.session.send(text, to=grandchild) for text in ("go", "on"))
     there.stage.run()
-    there.session.kill(child)
+    there.session.terminate(child)
 
     assert turn.result(10).reason == "parent_closed"
     assert living(there) == [there.session.state.root]
@@ -93,7 +93,7 @@ def test_a_session_is_handed_over_and_comes_back() -> None:
     there, child, _ = team()
     there.session.hand_over(child)
     first = there.session.send("go").result(10)
-    there.session.kill(child)
+    there.session.terminate(child)
     second = there.session.send("go").result(10)
 
     assert (first.output, second.output) == ("quick", "one two")
@@ -102,7 +102,7 @@ def test_a_session_is_handed_over_and_comes_back() -> None:
 def test_a_session_whose_root_is_gone_waits_for_a_new_one() -> None:
     """It is suspended, says what to do, and goes on with another root."""
     there, _, _ = team()
-    there.session.kill(there.session.state.root)
+    there.session.terminate(there.session.state.root)
     alone = living(there)
     phase = there.session.state.phase
     with pytest.raises(Refused, match=r"its root agent .* is gone; spawn one first"):
@@ -122,7 +122,7 @@ def test_what_names_no_agent_is_refused() -> None:
 
     for refused in (
         lambda: session.send("go", to=nobody),
-        lambda: session.kill(nobody),
+        lambda: session.terminate(nobody),
         lambda: session.hand_over(nobody),
         lambda: session.spawn(spec, parent=nobody),
         lambda: session.replenish(agent=nobody, tokens=1),

@@ -244,7 +244,7 @@ def test_a_call_that_had_to_wait_is_judged_by_what_is_left_then() -> None:
     for _ in range(2):
         there.session.send("go", to=kid).result(10)
     [waiting] = there.session.approvals()
-    there.session.deny(waiting.call_id, reason="no")
+    there.session.deny(waiting.call_id, reason="no", approver="user")
     result = turn.result(10)
 
     assert (result.status, result.reason) == ("error", "budget_exhausted")

@@ -79,7 +79,7 @@ def test_what_is_idempotent_runs_again_under_the_same_id() -> None:
 def test_a_probe_finds_out_what_happened() -> None:
     """It happened, so it is not done again, and the model has the result."""
     world = World()
-    there = cut_short(world, in_doubt="probe", probe=world.probe)
+    there = cut_short(world, on_doubt="probe", probe=world.probe)
 
     assert finished(there) == "done"
     assert len(world.done) == 1
@@ -101,11 +101,16 @@ def test_a_human_is_asked_where_the_tool_says_so(
 ) -> None:
     """It happened, it is to run again, or nobody knows: it is done as they say."""
     world = World()
-    there = cut_short(world, in_doubt="ask")
+    there = cut_short(world, on_doubt="ask")
     waiting = there.session.approvals()[0]
     with pytest.raises(Refused, match="may have happened; answer that it is to rerun"):
         there.session.approve(waiting.call_id, approver="ada")
-    there.session.answer(waiting.call_id, verdict, approver="ada", output="I saw it")
+    there.session.answer(
+        waiting.call_id,
+        verdict,
+        approver="ada",
+        output="I saw it" if verdict == "happened" else None,
+    )
     output = finished(there)
     ((status, text),) = there.model.results
 
@@ -121,7 +126,7 @@ def test_an_app_is_told_of_a_doubt_until_a_human_has_settled_it(
 ) -> None:
     """It is in doubt while a human is asked, and then only if that one does not know either."""
     world = World()
-    there = cut_short(world, in_doubt="ask")
+    there = cut_short(world, on_doubt="ask")
     asked = there.session.in_doubt()
     there.session.answer(world.done[0], verdict, approver="ada")
     finished(there)
@@ -133,7 +138,7 @@ def test_an_app_is_told_of_a_doubt_until_a_human_has_settled_it(
 def test_a_doubt_that_nobody_settles_in_time_is_told_to_everybody() -> None:
     """The model hears that it may have happened, and the app still finds it in doubt."""
     world = World()
-    there = cut_short(world, in_doubt="ask")
+    there = cut_short(world, on_doubt="ask")
     there.stage.advance(DAY + 1)
     output = finished(there)
     ((status, text),) = there.model.results

@@ -85,7 +85,7 @@ def test_an_expert_that_is_killed_meanwhile_is_an_error_and_another_takes_its_pl
     turn = there.session.send("when?, sun")
 
     def kill() -> None:
-        there.session.kill(spawned(there)[1].agent_id, force=True)
+        there.session.terminate(spawned(there)[1].agent_id, force=True)
 
     there.stage.clock.at(there.stage.clock.now() + 3 * 10**9, kill)
     result = turn.result(100)
@@ -248,7 +248,7 @@ def circle() -> Talk:
     return talk(Strict(stubborn), ask_a, ask_b, tools=["ask_a"])
 
 
-NEVER: Final = "it waits for your own answer, and would do so for ever: answer without it"
+NEVER: Final = "that agent is waiting for you; answer without asking it"
 
 
 def test_agents_that_would_wait_for_each_other_are_told_so() -> None:

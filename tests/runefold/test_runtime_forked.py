@@ -19,19 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.session.public_commands import Send
-from runefold import (
-    AgentSpec,
-    Change,
-    Forked,
-    Rune,
-    Runelog,
-    Runtime,
-    Session,
-    Turn,
-    Visibility,
-)
+from runefold import AgentSpec, Runtime, Session, Turn, Visibility
 from runefold.control.client import Remote
+from runefold.errors import Forked
 from runefold.providers import Scripted
+from runelog import Change, Rune, Runelog
 from tests.crash.guard import survived
 
 if TYPE_CHECKING:
@@ -159,10 +151,10 @@ def test_every_use_of_a_session_is_refused(runtime: Runtime) -> None:
         "archive": session.archive,
         "spawn": lambda: session.spawn(SPEC),
         "hand_over": lambda: session.hand_over("agt_1"),
-        "kill": lambda: session.kill("agt_1"),
+        "terminate": lambda: session.terminate("agt_1"),
         "approvals": session.approvals,
         "approve": lambda: session.approve("call_1", approver="ada"),
-        "deny": lambda: session.deny("call_1", reason="no"),
+        "deny": lambda: session.deny("call_1", approver="ada"),
         "answer": lambda: session.answer("call_1", "give_up", approver="ada"),
         "in_doubt": session.in_doubt,
         "history": session.history,
@@ -193,7 +185,6 @@ def test_every_use_of_a_turn_is_refused(runtime: Runtime) -> None:
         "id": lambda: turn.id,
         "result": turn.result,
         "runes": lambda: next(iter(turn.runes())),
-        "follow": lambda: next(turn.follow(None)),
     }
     in_loops: Uses = {
         "await": lambda: asyncio.run(_awaited(turn)),

@@ -203,7 +203,9 @@ def test_one_that_is_stopped_alone_leaves_nobody_waiting() -> None:
     there = team()
     turn = there.session.send("pay")
     later(
-        there, 60, lambda: there.session.kill(there.session.state.members[-1].agent_id, force=True)
+        there,
+        60,
+        lambda: there.session.terminate(there.session.state.members[-1].agent_id, force=True),
     )
     result = turn.result(HOUR)
 

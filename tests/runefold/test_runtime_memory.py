@@ -168,7 +168,7 @@ def test_agents_that_ended_leave_nothing_in_their_conversation() -> None:
         turn = session.send("Add.", to=agent)
         stage.run()
         assert turn.result(timeout=0)
-        session.kill(agent)
+        session.terminate(agent)
         stage.run()
     after = entries(stage, session)
     (node,) = stage.runtime.tree().children[0].children

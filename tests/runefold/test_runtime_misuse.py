@@ -63,7 +63,7 @@ def test_an_id_that_is_none_is_refused(name: str) -> None:
         lambda: there.stage.runtime.create_session(spec, conversation_id=name),
         lambda: there.session.send("x", message_id=name),
         lambda: there.session.approve(name, approver="ada"),
-        lambda: there.session.kill(name),
+        lambda: there.session.terminate(name),
         lambda: there.session.hand_over(name),
     ):
         with pytest.raises(BadId, match="is not a valid"):
@@ -85,7 +85,7 @@ def test_what_is_no_text_is_refused_before_it_is_in_the_log(odd: Any) -> None:  
         lambda: session.unsuspend(odd),
         lambda: session.close(odd),
         lambda: session.approve("call_1", approver=odd),
-        lambda: session.deny("call_1", reason=odd),
+        lambda: session.deny("call_1", approver="ada", reason=odd),
         lambda: session.spawn(AgentSpec(role=odd, model="demo")),
         lambda: there.stage.runtime.create_session(
             AgentSpec(role="r", model="demo"), labels={"of": odd}
@@ -282,6 +282,39 @@ def test_what_has_not_ended_is_not_archived() -> None:
     assert there.session.send("hello").result(5).output == "hi"
 
 
+def test_a_word_is_not_taken_for_true_or_false() -> None:
+    """`finish="no"` would let turns finish, and `force="no"` would interrupt them."""
+    there = talk(["hi"])
+    session, root = there.session, there.session.state.root
+    before = there.kinds()
+    word: Any = "no"
+
+    with pytest.raises(Refused, match="finish is 'no': give True or False"):
+        session.pause(finish=word)
+    with pytest.raises(Refused, match="force is 'no': give True or False"):
+        session.terminate(root, force=word)
+    assert there.kinds() == before
+
+
+def test_an_output_is_refused_of_a_call_that_did_not_happen() -> None:
+    """It would not be stored, and the user would not learn that it was dropped."""
+    session = talk(["hi"]).session
+
+    with pytest.raises(Refused, match="only a call that happened has an output"):
+        session.answer("call_1", "rerun", approver="ada", output=1)
+
+
+def test_an_empty_message_is_refused() -> None:
+    """From every front: it stands for a variable that was not set, or a pipe that broke."""
+    there = talk(["hi"])
+    before = there.kinds()
+
+    for empty in ("", " \n"):
+        with pytest.raises(Refused, match="the message is empty: nothing was sent"):
+            there.session.send(empty)
+    assert there.kinds() == before
+
+
 def test_nobody_approves_without_a_name() -> None:
     """Whoever reads the log later wants to know who it was."""
     session = talk(["hi"]).session
@@ -388,8 +421,8 @@ def test_a_reason_is_no_book() -> None:
         lambda: session.pause(long),
         lambda: session.suspend(long),
         lambda: session.close(long),
-        lambda: session.kill(root, force=True, reason=long),
-        lambda: session.deny("call_1", reason=long),
+        lambda: session.terminate(root, force=True, reason=long),
+        lambda: session.deny("call_1", approver="ada", reason=long),
     ):
         with pytest.raises(Refused, match="use up to 10,000"):
             refused()

@@ -96,7 +96,7 @@ def test_whoever_is_killed_asks_nothing_more() -> None:
     """Its turn is stopped, and so is what it has asked."""
     there = team()
     there.session.send("sun, moon")
-    after(there, 3, lambda: there.session.kill(spawned(there)[0].agent_id, force=True))
+    after(there, 3, lambda: there.session.terminate(spawned(there)[0].agent_id, force=True))
     there.stage.advance(100)
 
     assert inputs(there) == ["sun, moon"]

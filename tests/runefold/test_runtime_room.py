@@ -11,7 +11,8 @@ from actors.session.lifecycle import Phase
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId
 from actors.tool.outcome import Happened
-from runefold import AgentSpec, RunefoldError, Runtime, UnknownConversation
+from runefold import AgentSpec, Runtime
+from runefold.errors import RunefoldError, UnknownConversation
 from runefold.providers import Request, Scripted, call
 from runefold.testing.stage import FragileLog, Stage
 from runelog.errors import LogFailed, LogFull
@@ -42,7 +43,7 @@ class Till:
         def was_charged(call_id: str, _arguments: Mapping[str, object]) -> Happened | None:
             return Happened("charged") if call_id in self.charged else None
 
-        @tool(in_doubt="probe", probe=was_charged)
+        @tool(on_doubt="probe", probe=was_charged)
         def charge(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- what a charge would take
             """Charge."""
             self.charged.append(call_id)

@@ -9,8 +9,9 @@ import pytest
 
 from actors.model.providers.scripted import pause
 from actors.session.messages import Interrupt
-from runefold import AgentSpec, RunefoldError
+from runefold import AgentSpec
 from runefold.draining import drain
+from runefold.errors import RunefoldError
 from runelog.errors import LogFull
 from tests.runefold.talks import Talk, talk
 
@@ -63,7 +64,7 @@ STOPS: Final[Mapping[str, Callable[[Scene], object]]] = {
     "steer": lambda scene: scene.session.send("on", to=scene.helper, mode="steer"),
     "pause": lambda scene: scene.session.pause("lunch", finish=False),
     "closing": lambda scene: scene.session.close("home"),
-    "agent_terminated": lambda scene: scene.session.kill(scene.helper, force=True),
+    "agent_terminated": lambda scene: scene.session.terminate(scene.helper, force=True),
 }
 """Ways to stop a turn, by the reason that its end then has."""
 

@@ -157,7 +157,7 @@ def _decided_by_people() -> Talk:
     session.unsuspend(f"{SECRET} is fine")
     kid = session.spawn(AgentSpec(role=f"kid of {SECRET}", model="demo"))
     there.stage.run()
-    session.kill(kid, reason=f"it had {SECRET}")
+    session.terminate(kid, reason=f"it had {SECRET}")
     session.close(f"{SECRET} was closed")
     return there
 
@@ -192,7 +192,7 @@ def _probed() -> Talk:
     def probe(_call_id: str, _arguments: Any) -> Happened:  # noqa: ANN401 -- whatever they are
         return Happened(f"paid from {SECRET}")
 
-    @tool(in_doubt="probe", probe=probe)
+    @tool(on_doubt="probe", probe=probe)
     def pay() -> str:
         """Pay."""
         there.stage.crash()
@@ -206,7 +206,7 @@ def _probed() -> Talk:
 
 
 def _answered() -> Talk:
-    @tool(in_doubt="ask")
+    @tool(on_doubt="ask")
     def pay() -> str:
         """Pay."""
         there.stage.crash()

@@ -12,7 +12,8 @@ from actors.invariants import violations
 from actors.model.providers.scripted import Scripted, call
 from actors.session.runes import Reopened
 from actors.tool.adapters.function import tool
-from runefold import AgentSpec, Refused, Runtime
+from runefold import AgentSpec, Runtime
+from runefold.errors import Refused
 from runelog.rune import Change
 from runelog.store import Runelog
 

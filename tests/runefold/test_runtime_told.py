@@ -165,7 +165,7 @@ def _fallen(there: Talk) -> None:
 def _denied(there: Talk) -> None:
     turn = there.session.send("pay")
     there.stage.run()
-    there.session.deny(there.session.approvals()[0].call_id, reason="no")
+    there.session.deny(there.session.approvals()[0].call_id, reason="no", approver="user")
     turn.result(10)
 
 
@@ -196,7 +196,7 @@ def _halted(there: Talk) -> None:
     kid = there.session.spawn(AgentSpec(role="kid", model="demo"))
     there.session.send("think", to=kid)
     there.stage.advance(1)
-    there.session.kill(kid, force=True)
+    there.session.terminate(kid, force=True)
     there.stage.run()
     there.session.close()
 

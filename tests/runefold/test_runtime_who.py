@@ -51,14 +51,14 @@ def steer(there: Talk, child: str) -> None:
 
 def kill(there: Talk, child: str) -> None:
     """Let the agent die: its turn cannot go on without it."""
-    there.session.kill(child, force=True)
+    there.session.terminate(child, force=True)
 
 
 def orphan(there: Talk, _child: str) -> None:
     """Let the agent go that it belongs to, and takes it along."""
     root = there.session.state.root
     parent = next(each for each in there.session.state.members if each.agent_id != root)
-    there.session.kill(parent.agent_id)
+    there.session.terminate(parent.agent_id)
 
 
 def shut_down(there: Talk, _child: str) -> None:

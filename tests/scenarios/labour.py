@@ -142,7 +142,7 @@ def labours(till: Till) -> list[Tool]:
     def was_booked(call_id: str, _arguments: Mapping[str, Any]) -> Happened | None:
         return Happened("charged") if call_id in till.entries() else None
 
-    @tool(idempotent=True, in_doubt="probe", probe=was_booked)
+    @tool(idempotent=True, on_doubt="probe", probe=was_booked)
     def dig(until: str, call_id: CallId) -> str:  # noqa: ARG001 -- what a model would say
         """Dig, until somebody says that it is enough: then nothing was done."""
         progress("I dig.")
@@ -152,7 +152,7 @@ def labours(till: Till) -> list[Tool]:
             till.book(call_id)
         return "charged"
 
-    @tool(in_doubt="probe", probe=was_booked)
+    @tool(on_doubt="probe", probe=was_booked)
     def haul(call_id: CallId) -> str:
         """Haul something, and say how it goes."""
         for word in HAULED:
@@ -160,7 +160,7 @@ def labours(till: Till) -> list[Tool]:
         till.book(call_id)
         return "charged"
 
-    @tool(requires_approval=True, approval_timeout=100, in_doubt="probe", probe=was_booked)
+    @tool(requires_approval=True, approval_timeout=100, on_doubt="probe", probe=was_booked)
     def refund_soon(call_id: CallId) -> str:
         """Pay a customer back, if a human agrees before long."""
         till.book(call_id)
@@ -187,7 +187,7 @@ def programs(place: Path) -> list[Tool]:
         description="Write a receipt.",
         root=place,
         network=True,
-        in_doubt="probe",
+        on_doubt="probe",
         probe=was_written,
     )
     churn = CommandTool(

@@ -37,7 +37,7 @@ def _dismissed(runtime: Runtime, till: Till) -> None:
     if any(each.agent_id == helper for each in folded(log).members):
         app.send("think", "m2", to=helper)
         until(runtime, lambda: speaks(log, "m2") or is_done(log, "m2"))
-        session.kill(helper, force=True)
+        session.terminate(helper, force=True)
     until(runtime, lambda: is_done(log, "m2"))
     app.wait(app.send("hello", "m3"))
 

@@ -74,7 +74,7 @@ def tools(till: Till) -> list[Tool]:
         till.book(call_id)
         return "charged"
 
-    @tool(in_doubt="probe", probe=took_effect)
+    @tool(on_doubt="probe", probe=took_effect)
     def charge(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- what a model would say
         """Charge a customer; whether it was done can be asked."""
         return book(call_id)
@@ -89,12 +89,12 @@ def tools(till: Till) -> list[Tool]:
         """Charge a customer; the service takes the same key for the same charge."""
         return "charged" if call_id in till.entries() else book(call_id)
 
-    @tool(in_doubt="ask")
+    @tool(on_doubt="ask")
     def charge_by_hand(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- as above
         """Charge a customer; whether it was done, a human can look up."""
         return book(call_id)
 
-    @tool(requires_approval=True, in_doubt="probe", probe=took_effect)
+    @tool(requires_approval=True, on_doubt="probe", probe=took_effect)
     def refund(cents: int, call_id: CallId) -> str:  # noqa: ARG001 -- as above
         """Pay a customer back, if a human agrees."""
         return book(call_id)

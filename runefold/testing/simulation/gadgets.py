@@ -57,9 +57,9 @@ class Gadget:
             case "keyed":
                 options["idempotent"] = True
             case "probed":
-                options |= {"in_doubt": "probe", "probe": self._probe}
+                options |= {"on_doubt": "probe", "probe": self._probe}
             case "asked":
-                options["in_doubt"] = "ask"
+                options["on_doubt"] = "ask"
             case _:
                 pass
         function: FunctionTool[..., str] = FunctionTool(

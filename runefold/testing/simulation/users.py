@@ -227,7 +227,7 @@ class Users:
         whom = self._agent(name, act.who + 1)
         if not whom:
             return "nobody to dismiss"
-        self.session(name).kill(whom, force=act.how % 2 == 1)
+        self.session(name).terminate(whom, force=act.how % 2 == 1)
         return f"dismisses {whom} of {name}" + (" by force" if act.how % 2 else "")
 
     # -- approvals ----------------------------------------------------------------------------
@@ -277,8 +277,9 @@ class Users:
 
     def _answer_about(self, session: Session, call_id: str, verdict: str) -> None:
         truth = self._sim.truth
-        output = "it has happened, a human says"
+        output = None
         if verdict == "happened":
+            output = "it has happened, a human says"
             truth.told.setdefault(call_id, []).append(output)
         if verdict == "rerun":
             # Before it is asked for: it may run while we still wait for the answer.

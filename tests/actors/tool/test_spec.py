@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("declared", "in_doubt"),
+    ("declared", "on_doubt"),
     [
         ({}, "unknown"),
         ({"idempotent": True}, "rerun"),
         ({"side_effects": False}, "rerun"),
-        ({"side_effects": False, "in_doubt": "ask"}, "ask"),
+        ({"side_effects": False, "on_doubt": "ask"}, "ask"),
     ],
 )
 def test_in_doubt_is_settled_by_what_a_second_run_would_do(
-    declared: dict[str, Any], in_doubt: str
+    declared: dict[str, Any], on_doubt: str
 ) -> None:
     """Only what is harmless to repeat is run again unless the tool says otherwise."""
-    assert ToolSpec(name="t", **declared).in_doubt == in_doubt
+    assert ToolSpec(name="t", **declared).on_doubt == on_doubt
 
 
 def test_only_what_changes_nothing_runs_beside_others() -> None:
@@ -95,9 +95,9 @@ def test_a_limit_is_a_positive_number(limit: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ({"in_doubt": "rerun"}, "could do them twice"),
-        ({"in_doubt": "probe"}, "needs probe="),
-        ({"in_doubt": "guess"}, "use 'rerun', 'probe', 'ask' or 'unknown'"),
+        ({"on_doubt": "rerun"}, "could do them twice"),
+        ({"on_doubt": "probe"}, "needs probe="),
+        ({"on_doubt": "guess"}, "use 'rerun', 'probe', 'ask' or 'unknown'"),
         ({"probe": lambda _id, _arguments: None}, "never asked"),
     ],
 )
@@ -111,7 +111,7 @@ def test_what_would_go_wrong_after_a_crash_is_refused_before(
 
 def probing(probe: Callable[..., Any]) -> Probed:
     """Ask a probe about a call."""
-    spec = ToolSpec(name="t", in_doubt="probe", probe=probe)
+    spec = ToolSpec(name="t", on_doubt="probe", probe=probe)
     return asked(spec, Call(call_id="call_1", arguments={"a": 1}))
 
 

@@ -31,7 +31,7 @@ def build(directory: Path) -> Runtime:
     def was_paid(key: str, _arguments: Mapping[str, Any]) -> Happened | None:
         return Happened("paid") if key in bank.paid() else None
 
-    @tool(in_doubt="probe", probe=was_paid)
+    @tool(on_doubt="probe", probe=was_paid)
     def pay(cents: int, key: CallId) -> str:  # noqa: ARG001 -- what a model would say
         """Pay somebody, slowly."""
         progress("on my way to the bank")

@@ -78,12 +78,12 @@ def build(directory: Path) -> Runtime:
     def was_paid(key: str, _arguments: Mapping[str, Any]) -> Happened | None:
         return Happened("paid") if key in bank.paid() else None
 
-    return open_with(directory, in_doubt="probe", probe=was_paid)
+    return open_with(directory, on_doubt="probe", probe=was_paid)
 
 
 def build_lying(directory: Path) -> Runtime:
     """Open a bot whose probe always says that nothing happened."""
-    return open_with(directory, in_doubt="probe", probe=lambda _key, _arguments: None)
+    return open_with(directory, on_doubt="probe", probe=lambda _key, _arguments: None)
 
 
 def build_careless(directory: Path) -> Runtime:
