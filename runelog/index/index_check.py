@@ -14,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 
+from runelog.encodable import UNREADABLE
 from runelog.errors import Corrupt
 from runelog.index import frame
 from runelog.index.catalog import entries
@@ -113,7 +114,7 @@ class IndexCheck:
         self._trail(NUMBER.pack(number)).add(position, count)
         try:
             found = _seen(b"\xdc" + count.to_bytes(2, "big") + data[-size:])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             msg = f"the runes at position {position} cannot be decoded: {error}"
             raise Corrupt(msg) from error
         # Mostly all of them have the same: then that is looked up once.

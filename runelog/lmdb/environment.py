@@ -74,14 +74,14 @@ class Environment:
         how = _How(map_size, tables, readonly=readonly, lock=lock, create=create, metasync=metasync)
         self._shared = _share(self, how)
         self.adopt(self._shared)
-        try:
-            self._space = Space(path, readonly=readonly)
-        except BaseException:
-            _unshare(self._shared)
-            raise
         self._page = self._shared.page
-        with _gate:
-            self.used = self._checked = self._measure()
+        with contextlib.ExitStack() as undo:
+            undo.callback(_unshare, self._shared)
+            self._space = Space(path, readonly=readonly)
+            undo.callback(self._space.close)
+            with _gate:
+                self.used = self._checked = self._measure()
+            undo.pop_all()
         """Bytes of the file that hold pages in use or free for reuse, as of our last commit."""
         self._open = True
 

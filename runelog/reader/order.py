@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -59,13 +61,11 @@ class Order:
         stop = PLACE.pack(last + 1)
         start = view.floor("runes", PLACE.pack(cursor + 1))
         key = start[0] if start else PLACE.pack(cursor + 1)
-        # Holes are read only as far as the frames of this chunk go.
         chunk = view.scan("runes", key, stop, limit=256)
         here = [self._counted(segment, view, PLACE.unpack(at)[0], data) for at, data in chunk]
-        end = here[-1][0] + frame.count(chunk[-1][1]) - 1 if len(here) == 256 else last
-        here += _holes(view, segment, cursor, end)
-        here.sort(key=lambda item: item[0])
-        for at, what in here:
+        # Holes are read only as far as this chunk goes.
+        holes = _holes(view, segment, cursor, last)
+        for at, what in heapq.merge(here, holes, key=itemgetter(0)):
             count = what.last - what.first + 1 if isinstance(what, Gap) else frame.count(what)
             if at + count - 1 <= cursor:
                 continue

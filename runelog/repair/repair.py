@@ -3,7 +3,7 @@
 A damaged segment is read as far as it is sound and written anew. A rune that cannot be read has a
 tombstone in its place, so that event ids stay gap-free. The damaged file itself is kept in
 `damaged/`, before the log goes on without it: a better tool may read more of it later.
-`runelog.directory.repair_archives` does the same for what lies beside the segments.
+`runelog.repair.repair_archives` does the same for what lies beside the segments.
 """
 
 from __future__ import annotations

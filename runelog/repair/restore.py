@@ -11,7 +11,7 @@ import msgspec
 from runelog import manifest
 from runelog.directory import garbage
 from runelog.directory.rewrite import discard
-from runelog.errors import Corrupt, Refused
+from runelog.errors import Corrupt, Fault, LogFull, Refused
 from runelog.files import sound_disk, sync_directory
 from runelog.manifest import PLACING, Lock
 from runelog.repair.verify import verify
@@ -23,7 +23,7 @@ from runelog.transfer.placing import BACKUP, Place, finish
 from runelog.transfer.staging import Count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _REPLACED = ".replaced-"
 """How the name of a directory goes on that a restored log took the place of."""
@@ -66,10 +66,26 @@ def restore_backup(
             if not (named / "archive").is_dir():
                 manifest.read_manifest(named)  # says what is wrong if it is no log
         replaced = _moved_aside(directory) if replace else None
+    with _naming(replaced, directory), sound_disk(f"restoring {backup} to {directory}"):
         known = _tombstones([*tombstones_from, *_replaced_before(directory)])
         place = Place(directory, "restore")
         with place.held():
             return _restore(backup, place, known, replaced, progress)
+
+
+@contextlib.contextmanager
+def _naming(replaced: Path | None, directory: Path) -> Iterator[None]:
+    """Say in a failure where the log is that was in the directory, and how to go on."""
+    try:
+        yield
+    except (LogFull, Fault) as error:
+        if replaced is None:
+            raise
+        msg = (
+            f"{error}. {directory} holds no log now: the one that was there is {replaced}. Run the "
+            f"restore again, or delete {directory} and give {replaced.name} its name back"
+        )
+        raise type(error)(msg) from error
 
 
 def _check(backup: Path) -> None:

@@ -9,10 +9,14 @@ import pytest
 from runelog.directory import rewrite
 from runelog.directory.maintenance import MAX_DEAD
 from runelog.index import frame
+from runelog.index.records import Hole, decode_hole
+from runelog.lmdb import batch
 from runelog.manifest import read_manifest
+from runelog.reader import order
 from runelog.repair.repair import repair
 from runelog.repair.verify import verify
 from runelog.rune import Change, Gap, State
+from runelog.store import Runelog
 from tests.runelog.ledger import CODEC, SMALL, Booked, open_ledger
 
 if TYPE_CHECKING:
@@ -276,3 +280,26 @@ def test_damage_to_what_is_dead_costs_nothing(tmp_path: Path) -> None:
         assert amounts(log, A) == amounts(log, B) == [1, 2, 3]
         log.restore(A)
         assert amounts(log, A) == [1, 2, 3]
+
+
+def test_a_hole_is_read_about_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading everything costs as much as there is, also where few large runes come at a time."""
+    names = [f"conv_{number}" for number in range(100, 108)]
+    with Runelog.open(tmp_path, CODEC) as log:
+        for name in names:
+            fill(log, name, runes=1)
+            log.append(A, [Change("book_1", None, [Booked(amount=1, memo="large")])])
+        for name in names:
+            log.erase(name)
+        read = []
+
+        def noted(key: bytes, stored: bytes) -> Hole:
+            read.append(key)
+            return decode_hole(key, stored)
+
+        monkeypatch.setattr(batch, "_SCAN_BYTES", 1)
+        monkeypatch.setattr(order, "decode_hole", noted)
+        found = [*log.read_all()]
+
+    assert sum(isinstance(item, Gap) for item in found) == len(names)
+    assert len(names) <= len(read) <= 3 * len(names)

@@ -15,6 +15,7 @@ import pytest
 
 from runelog.errors import Corrupt, Fault
 from runelog.index import check_in_child, frame
+from runelog.index.index_check import IndexCheck
 from runelog.index.records import Head, Tail, encode_head, entries_of, stream_prefix
 from runelog.lmdb.environment import TABLES
 from tests.runelog.lmdb_file import (
@@ -151,6 +152,15 @@ def test_entries_that_cannot_be_are_damage(
 
     with pytest.raises(Corrupt, match=said):
         check_in_child.check_file(segment)
+
+
+def test_a_rune_that_is_nested_too_deeply_to_be_decoded_is_damage() -> None:
+    """Its frame matches its checksum, and reading who sees the rune raises no other error."""
+    body = msgspec.msgpack.encode(["note_1", []])
+    _, key, data = frame_of(0, [b"\x93" + body[1:] + b"\x91" * 100_000 + b"\xc0"])
+
+    with pytest.raises(Corrupt, match="the runes at position 1 cannot be decoded"):
+        IndexCheck().read(frame.POSITION.unpack(key)[0], data)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runelog.errors import Corrupt, Gone, Held, NotALog, Refused
+from runelog.errors import Corrupt, Gone, Held, LogFull, NotALog, Refused
 from runelog.manifest import PLACING, read_clean, read_manifest
 from runelog.repair.restore import restore_backup
 from runelog.repair.verify import verify
@@ -188,6 +189,24 @@ def test_an_interrupted_restore_is_begun_again(root: Path, monkeypatch: pytest.M
     assert verify(root / "again").problems == []
     with open_log(root / "again", readonly=True) as again:
         assert len(content(again, "conv_a")) == 3
+
+
+def test_a_restore_that_fails_says_where_the_log_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that was to be replaced has another name then; run again, the restore is finished."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "put_in_place", full)
+        with pytest.raises(LogFull, match=r"holds no log now: .*log\.replaced-1\. Run .* again"):
+            restore_backup(root / "backup", root / "log", replace=True)
+    restore_backup(root / "backup", root / "log", replace=True)
+
+    assert verify(root / "log").problems == []
+    assert verify(root / "log.replaced-1").problems == []
 
 
 def test_a_restored_log_is_durable(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
