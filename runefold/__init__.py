@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from actors.tool.sandbox.isolation import Isolation
     from actors.tool.secrets import Secret
     from actors.tool.spec import ToolSpec
+    from runefold import errors as errors
     from runefold.agents import AgentTool, HandOver
     from runefold.observe.session_list import Approval
     from runefold.runtime import Runtime
@@ -92,15 +93,18 @@ _HOMES: Final = {
 _MODULES: Final = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 -- any of the names above
-    """Import a name at its first use: a program that only reads a log needs few of the modules."""
-    if name == "errors":
-        return importlib.import_module("runefold.errors")
-    if name not in _MODULES:
-        msg = f"module 'runefold' has no attribute {name!r}"
-        raise AttributeError(msg)
-    found = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
-    return found
+if not TYPE_CHECKING:
+    # A type checker knows the names above; any other one is an error.
+
+    def __getattr__(name: str) -> Any:  # noqa: ANN401 -- any name above
+        """Import a name at its first use: to read a log takes few of the modules."""
+        if name == "errors":
+            return importlib.import_module("runefold.errors")
+        if name not in _MODULES:
+            msg = f"module 'runefold' has no attribute {name!r}"
+            raise AttributeError(msg)
+        found = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+        return found
 
 
 def __dir__() -> list[str]:

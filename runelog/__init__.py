@@ -102,20 +102,23 @@ _HOMES: Final = {
 _MODULES: Final = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 -- any of the names above
-    """Import a name at its first use.
+if not TYPE_CHECKING:
+    # A type checker knows the names above; any other one is an error.
 
-    A child process that checks a file imports this package each time a log was not closed cleanly,
-    and needs few of its modules.
-    """
-    if name == "errors":
-        return importlib.import_module("runelog.errors")
-    if name not in __all__:
-        msg = f"module 'runelog' has no attribute {name!r}"
-        raise AttributeError(msg)
-    found = getattr(importlib.import_module(f"runelog.{_MODULES.get(name, 'rune')}"), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> Any:  # noqa: ANN401 -- any name above
+        """Import a name at its first use.
+
+        A child process that checks a file imports this package whenever a log was not closed well,
+        and needs few of its modules.
+        """
+        if name == "errors":
+            return importlib.import_module("runelog.errors")
+        if name not in __all__:
+            msg = f"module 'runelog' has no attribute {name!r}"
+            raise AttributeError(msg)
+        found = getattr(importlib.import_module(f"runelog.{_MODULES.get(name, 'rune')}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

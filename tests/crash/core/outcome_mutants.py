@@ -20,6 +20,7 @@ from actors.approval.runes import Approved
 from actors.budget.runes import Settled
 from actors.catalogue import KINDS
 from actors.model import runes as models
+from actors.request import runes as requests
 from actors.session.runes import Created
 from actors.tool.runes import Result
 from actors.turn import runes as turns
@@ -121,6 +122,9 @@ OUTCOME_MUTANTS: Final = {
     ),
     "errand replayed as another one": OutcomeMutant(
         ERRAND, ERRAND.births[0], partial(replace, what="a walk"), "errands"
+    ),
+    "request replayed as lost": OutcomeMutant(
+        KINDS["request"], requests.Answered, partial(replace, status="lost"), "purchases"
     ),
     "order replayed without its item": OutcomeMutant(
         ORDER, Paid, partial(replace, item=""), "orders"

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from order import ORDER, Place
 
-from runefold import AgentSpec, CallId, Runtime, UnknownConversation, tool
+from runefold import AgentSpec, CallId, Runtime, tool
+from runefold.errors import UnknownConversation
 from runefold.providers import Scripted
 from runefold.testing import CrashApp
 from runelog.rune import SYSTEM
+from tests.laws import purchases
 from tests.laws.errands import ERRAND, fetch, send
 
 if TYPE_CHECKING:
@@ -79,7 +81,37 @@ def check_errands(runtime: Runtime, effects: Effects) -> None:
     assert sorted(found) == ["errand_1", "errand_2"]
 
 
+def build_purchases(directory: Path) -> Runtime:
+    """Open a runtime in which a session asks the system's conversation for something."""
+    return Runtime.open(
+        directory / "log",
+        kinds=purchases.KINDS,
+        tools=[purchases.fetch],
+        providers={"demo": Scripted(["Hi."])},
+    )
+
+
+def purchase(runtime: Runtime) -> None:
+    """Have something bought, and wait until it is there."""
+    try:
+        runtime.session(purchases.BUYER)
+    except UnknownConversation:
+        spec = AgentSpec(role="buyer", model="demo")
+        runtime.create_session(spec, conversation_id=purchases.BUYER)
+    runtime.do(purchases.BUYER, purchases.Buy("bread"), "purchase_1")
+    runtime.wait_for(purchases.BUYER, "purchase.over", 10)
+
+
+def check_purchases(runtime: Runtime, effects: Effects) -> None:
+    """Check that the chore began once in the other conversation, and its end came back once."""
+    del effects
+    begun = [*runtime.log.read(SYSTEM, kinds={"chore.begun"})]
+    answered = [*runtime.log.read(purchases.BUYER, kinds={"request.answered"})]
+    assert (len(begun), len(answered)) == (1, 1)
+
+
 ORDERS: Final = CrashApp(build_desk, order_two, check_orders, "orders")
 ERRANDS: Final = CrashApp(build_errands, send_two, check_errands, "errands")
-APPS: Final = {app.name: app for app in (ORDERS, ERRANDS)}
+PURCHASES: Final = CrashApp(build_purchases, purchase, check_purchases, "purchases")
+APPS: Final = {app.name: app for app in (ORDERS, ERRANDS, PURCHASES)}
 """By name."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runefold.testing import SweepOptions, sweep
-from tests.crash.kit.machines import ERRANDS, ORDERS
+from tests.crash.kit.machines import ERRANDS, ORDERS, PURCHASES
 
 if TYPE_CHECKING:
     from runefold.testing import CrashApp
 
-each_app = pytest.mark.parametrize("app", [ORDERS, ERRANDS], ids=lambda app: app.name)
+each_app = pytest.mark.parametrize("app", [ORDERS, ERRANDS, PURCHASES], ids=lambda app: app.name)
 
 
 @each_app
