@@ -238,7 +238,7 @@ class Machine(Judging):
         else:
             self._tell(effect, call_id, end)
 
-    def believed(self, rune: Rune) -> None:
+    def on_folded(self, rune: Rune) -> None:
         """Take notice of the end of a model call: the law is told what came of it."""
         if isinstance(rune, ENDS):
             self._ends[rune.model_call_id] = rune

@@ -74,6 +74,10 @@ def _unasked(state: Any) -> Any:  # noqa: ANN401 -- a call's state
     return replace(state, call=replace(state.call, arguments={}))
 
 
+def _in_another_round(state: Any) -> Any:  # noqa: ANN401 -- a model call's state
+    return replace(state, call=replace(state.call, round=9))
+
+
 class OutcomeMutant(NamedTuple):
     """A bug of one kind, the scenario in which it shows, and where it is hit."""
 
@@ -101,7 +105,7 @@ OUTCOME_MUTANTS: Final = {
         "charges by key",
     ),
     "model call replayed as another round": OutcomeMutant(
-        KINDS["model"], models.Completed, partial(replace, round=9), "charges by key"
+        KINDS["model"], models.Completed, _in_another_round, "charges by key"
     ),
     "tool call replayed without arguments": OutcomeMutant(
         KINDS["tool"], Result, _unasked, "charges by key"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from order import ORDER, Place
@@ -12,12 +13,13 @@ from runefold.providers import Scripted
 from runefold.testing import CrashApp
 from runelog.rune import SYSTEM
 from tests.laws import purchases
-from tests.laws.errands import ERRAND, fetch, send
+from tests.laws.errands import ADVISER, ERRAND, advise, fetch, send
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runefold.testing import Effects
+    from runelog.log import Log
 
 DESK: Final = "conv_desk"
 CHEAP, DEAR = 5_00, 900_00
@@ -62,13 +64,32 @@ def check_orders(runtime: Runtime, effects: Effects) -> None:
 
 def build_errands(directory: Path) -> Runtime:
     """Open a runtime with a machine that lives outside of sessions."""
-    return Runtime.open(directory / "log", kinds=[ERRAND], tools=[fetch])
+    providers = {ADVISER: Scripted(advise)}
+    return Runtime.open(directory / "log", kinds=[ERRAND], tools=[fetch], providers=providers)
+
+
+class Back:
+    """The ends of two errands, to wait for."""
+
+    def __init__(self, log: Log) -> None:
+        """Look into this log."""
+        self._log = log
+
+    def is_there(self) -> bool:
+        """Return True if both are on disk."""
+        return len([*self._log.read(SYSTEM, kinds={"errand.done"})]) == 2
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until both are there; return True if they are."""
+        found = self._log.follow(SYSTEM, kinds={"errand.done"}, wait=timeout)
+        return len([*islice(found, 2)]) == 2
 
 
 def send_two(runtime: Runtime) -> None:
-    """Send two errands; nothing waits for them."""
+    """Send two errands, and wait until they are back."""
     send(runtime, "errand_1", "bread")
     send(runtime, "errand_2", "milk")
+    runtime.scheduler.wait(Back(runtime.log), 10)
 
 
 def check_errands(runtime: Runtime, effects: Effects) -> None:
