@@ -218,7 +218,10 @@ def test_a_machine_is_answered_offline(conversation: str, answer: Command, resul
         offline.do(conversation, answer, ME)
     scene.back()
 
-    assert recorded == ["approval.approved" if result == "yes" else "approval.rejected"]
+    assert recorded == [
+        "approval.approved" if result == "yes" else "approval.rejected",
+        *(["session.rested"] if conversation == CONVERSATION else []),
+    ]
     assert scene.state(ME).result == result
     scene.assert_over(result)
 
