@@ -37,7 +37,7 @@ def _places(name: str) -> list[Path]:
     """Where Python finds the package: its directories, or its file if it is a single module."""
     module = sys.modules.get(name)
     if module is not None and module.__spec__ is None:
-        # Somebody put it there by hand.
+        # It was put there by hand.
         return [Path(getattr(module, "__file__", None) or repr(module))]
     spec = importlib.util.find_spec(name)
     if spec is None:

@@ -15,7 +15,7 @@ os.register_at_fork(after_in_child=_stock.clear)
 
 
 class SystemChance:
-    """Ids that nobody can guess, and pauses that nobody agrees on."""
+    """Ids that cannot be guessed, and pauses that differ between callers."""
 
     def __init__(self) -> None:
         """Begin with a seed of the system's."""

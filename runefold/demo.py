@@ -177,7 +177,7 @@ class Story:
     """Tells what the log says, in a reader's words."""
 
     def __init__(self, console: Console) -> None:
-        """Begin with nobody known."""
+        """Begin without any name."""
         self._console = console
         self._roles: dict[str, str] = {}
         self._calls: dict[str, str] = {}

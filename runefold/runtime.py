@@ -103,7 +103,6 @@ class Runtime(Commander):
 
         A session sleeps after `idle_after` seconds without work. Its states are stored every
         `snapshot_every` runes, so that a long session wakes quickly.
-
         The files of views are in the directory `views`, by default one in the log's directory.
         """
         self.home = Home(_FORKED)

@@ -1,7 +1,7 @@
 r"""What is looked for: a small part of the language of regular expressions, and no more.
 
 Text comes from models and tools, in pieces, and may be hostile. So a pattern is run as an automaton
-that takes one character after the other, in a time that nobody can stretch, and that knows at any
+that takes one character after the other, in a time that no text can stretch, and that knows at any
 point whether what it has seen may still become a match. What such an automaton cannot tell is
 refused where the pattern is registered: look-around, back references, and anchors, except for `\b`
 at either end. At the beginning it means "not behind a letter or a digit": an underscore is apart,

@@ -48,7 +48,7 @@ class Alarm:
 class _Alarms:
     """Alarms by time, those for the same in the order in which they were armed.
 
-    Cancelled ones are dropped when they come up, or when most are such. Whoever has them sees to it
+    Cancelled ones are dropped when they come up, or when most are such. Their owner sees to it
     that they are used by one thread at a time.
     """
 

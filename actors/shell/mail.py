@@ -1,6 +1,6 @@
 """Messages from one conversation to another: nothing waits for them, and they may be lost.
 
-So whoever sends one repeats it until it is answered.
+So the sender repeats one until it is answered.
 """
 
 from __future__ import annotations

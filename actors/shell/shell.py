@@ -418,13 +418,16 @@ class Shell(Process):
                 under_way.add(effect)
                 if type(effect) in external:
                     self.ctx.sync()
-                if isinstance(effect, EnsureChild | StopChild):
-                    self._see_to_child(effect)
-                else:
-                    self.perform(effect)
+                self._perform(effect)
                 if self.state is not before:
                     return True
         return False
+
+    def _perform(self, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
+        if isinstance(effect, EnsureChild | StopChild):
+            self._see_to_child(effect)
+        else:
+            self.perform(effect)
 
     # -- children -----------------------------------------------------------------------------
 

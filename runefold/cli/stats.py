@@ -102,7 +102,7 @@ def _index(log: Runelog) -> dict[str, Any]:
 
 
 def holder(directory: Path) -> dict[str, Any] | None:
-    """Return who writes to a log right now, None if nobody does."""
+    """Return the process that writes to a log right now; None if there is none."""
     if not manifest.writer_alive(directory):
         return None
     try:

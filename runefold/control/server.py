@@ -232,7 +232,7 @@ def _listening(directory: Path) -> socket.socket:
     try:
         with socket_path.short(directory) as name:
             listener.bind(name)
-        # Before it listens nobody can connect, whatever its permissions are until here.
+        # Before it listens no client can connect, whatever its permissions are until here.
         path.chmod(MODE)
         listener.listen(BACKLOG)
         listener.setblocking(False)  # noqa: FBT003 -- as the library has it
@@ -251,7 +251,7 @@ _open: weakref.WeakSet[Control] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A child that kept the listener would let clients in whom nobody serves.
+    # A child that kept the listener would let clients in and serve none of them.
     for control in _open:
         control.drop()
 

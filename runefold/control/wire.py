@@ -148,7 +148,7 @@ def failed(error: BaseException) -> Reply:
     for cls in type(error).__mro__:
         if _KNOWN.get(cls.__name__) is cls:
             return Reply(error=cls.__name__, message=str(error))
-    # A bug of ours, or the app's: its text is not meant for whoever asked.
+    # A bug of ours, or the app's: its text is not meant for the client.
     message = f"the runtime could not do that ({type(error).__name__}): its own log says more"
     return Reply(error=Fault.__name__, message=message)
 

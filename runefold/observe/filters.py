@@ -1,4 +1,4 @@
-"""Which runes somebody wants to see: of some kinds, of some entities, and for whose eyes."""
+"""Which runes a reader wants: by kind, by entity, and by the visibility that it may see."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Wanted(NamedTuple):
     entities: Collection[str] | None = None
     """Those that own a rune or observe it."""
     visibility: Visibility | None = None
-    """Whoever may see that much: `PUBLIC` a client, `INTERNAL` an agent, `SECRET` all there is."""
+    """The level that a reader may see: `PUBLIC` a client, `INTERNAL` an agent, `SECRET` all."""
 
     @property
     def is_narrow(self) -> bool:

@@ -1,7 +1,7 @@
 """What became of entities, as the log has it: their moves, how long they stayed, and where.
 
 Only tables are needed for that, no state: a rune moves an entity from one phase to another or it
-does not. Reads, and wakes nobody.
+does not. It reads, and wakes no session.
 """
 
 from __future__ import annotations

@@ -179,8 +179,10 @@ class Stage(Ports[FragileLog, StageScheduler]):
         self.runtime: Runtime = Runtime(self.log, **self.ports(), **options)
 
     def run(self) -> None:
-        """Take steps until nothing is left to do at this time."""
+        """Take steps until nothing is left to do at this time, and what was decided is on disk."""
         self.scheduler.run()
+        while self.scheduler.at_rest():
+            self.scheduler.run()
 
     def run_until(self, done: Callable[[], bool]) -> bool:
         """Go on until `done`, moving the clock when nothing else is left; return `done()`."""

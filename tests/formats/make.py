@@ -26,7 +26,7 @@ from tests.formats.golden import (
     golden_runes,
 )
 from tests.laws import purchases
-from tests.laws.errands import errands, errands_of_old
+from tests.laws.errands import errands, errands_of_old, recalled
 from tests.laws.logs import held_up, staged, without_a_model
 from tests.laws.samples import samples
 from tests.scenarios.plays import ALL
@@ -53,6 +53,7 @@ MADE_BY: Final[Mapping[str, Callable[[], Log]]] = {
     "held_up": held_up,
     "without_a_model": without_a_model,
     "errands": lambda: errands(cut_at=3),
+    "recalled": recalled,
     "purchases": lambda: purchases.story(9, after=True, act=purchases.give_back).log,
     "errands_of_old": errands_of_old,
     "seed_4": lambda: _seed(4),

@@ -13,11 +13,12 @@ from actors import children
 from actors.budget import runes as budgets
 from actors.catalogue import KINDS
 from actors.errors import Dead, Unanswered
-from actors.model.providers.scripted import Scripted
+from actors.model.providers.scripted import Scripted, pause
 from actors.model.providers.scripted import call as ask_for
 from actors.system import runes as system
 from actors.tool.adapters.function import tool
 from actors.units import SECOND
+from runefold import AgentSpec
 from runefold.machines import (
     Abandon,
     Answered,
@@ -147,11 +148,13 @@ def decide(state: State, command: object) -> list[Rune]:
     match command:
         case Send(what) if not state.what:
             return [Begun(what)]
-        case Answered(_, text, calls) if out:
+        case Answered(key, text, calls) if out and key == _awaited(state):
             return [Advised(text, calls)]
-        case NotAnswered(_, error_type, retryable=retryable) if out:
+        case NotAnswered(key, error_type, retryable=retryable) if out and key == _awaited(state):
             again = retryable and state.missed + 1 < TRIES and not state.recalled
             return [Missed(error_type)] if again else [Done(error_type)]
+        case Answered() | NotAnswered():
+            return []
         case Settle():
             return [Done(state.result or state.recalled or "advice")]
         case Cancel(reason) | CallBack(reason):
@@ -160,6 +163,11 @@ def decide(state: State, command: object) -> list[Rune]:
             return [Done(reason)] if out else []
         case _:
             raise refusal(NAME, state.phase, command)
+
+
+def _awaited(state: State) -> str:
+    """Return the key of the model call whose end is awaited; empty once there was advice."""
+    return f"advice-{state.missed}" if state.advice is None else ""
 
 
 def evolve(state: State, rune: Rune) -> State:
@@ -188,8 +196,7 @@ def due(state: State) -> list[Any]:
     call: CallModel | CallTool
     if state.advice is None:
         said = (Message("user", state.what),)
-        key = f"advice-{state.missed}"
-        call = CallModel(key, ADVISER, "Say what to do.", said, tools=("fetch",))
+        call = CallModel(_awaited(state), ADVISER, "Say what to do.", said, tools=("fetch",))
     elif state.advice.calls and not state.result:
         asked = state.advice.calls[0]
         call = CallTool("fetch", asked.tool_name, asked.arguments, asked.raw)
@@ -248,6 +255,21 @@ def errands(*, cut_at: int | None = None, goes_on: bool = True) -> FragileLog:
             break
         assert not again, "it is cut off once"
         stage.reopen()
+    stage.log.flush()
+    return stage.log
+
+
+def recalled() -> FragileLog:
+    """Close a session while the model is asked what an errand of it is to do; return the log."""
+    slow, bot = Scripted([[pause(60), "Fetch it."]]), Scripted(["Hello!"])
+    stage = Stage(kinds=[ERRAND], tools=[fetch], providers={ADVISER: slow, "bot": bot})
+    name = "conv_recalled"
+    spec = AgentSpec(role="bot", model="bot")
+    session = stage.runtime.create_session(spec, conversation_id=name)
+    stage.runtime.do(name, Send("bread"), "errand_3")
+    stage.run()
+    session.close()
+    stage.run()
     stage.log.flush()
     return stage.log
 

@@ -28,7 +28,7 @@ from runefold.testing.stage import PowerCut, Stage
 from runelog.lifecycle import state_hash
 from runelog.rune import State as Standing
 from tests.laws import purchases
-from tests.laws.errands import ERRAND, errands, errands_of_old
+from tests.laws.errands import ERRAND, errands, errands_of_old, recalled
 from tests.laws.orders import orders
 from tests.scenarios.plays import ALL
 from tests.scenarios.world import PROVIDERS, Till, tools
@@ -152,6 +152,7 @@ def _logs() -> Iterator[Log]:
     yield errands()
     yield errands(cut_at=3)
     yield errands(cut_at=1, goes_on=False)
+    yield recalled()
     for act in (purchases.nothing, purchases.give_back):
         for cut_at in (None, 9):
             yield purchases.story(cut_at, after=True, act=act).log

@@ -56,7 +56,7 @@ def _effect_first() -> None:
             if effect not in shell._under_way:
                 shell._under_way.add(effect)
                 shell.ctx.buffer.flush()
-                shell.perform(effect)
+                shell._perform(effect)
                 if shell.state is not before:
                     return True
         return False
