@@ -35,9 +35,13 @@ RESERVED: Final = frozenset(
         *("plan", "channel", "participant", "part", "run", "research", "hypothesis", "hyp"),
         *("task", "health", "worker", "resource", "episode", "epi", "memory", "provider"),
         *("mcp", "conv", "child", "log", "lost"),
+        # Verbs of the command line: a kind's name is the first word of its commands there.
+        *("alerts", "answer", "approve", "archive", "close", "deny", "history", "interrupt"),
+        *("lifecycles", "pause", "phases", "replenish", "resume", "send", "sessions", "suspend"),
+        *("tree", "unsuspend", "verify", "new", "backup", "stats"),
     }
 )
-"""Names and prefixes that machines of ours will have, so that no app takes them."""
+"""Names and prefixes that machines of ours will have, and other words that no app may take."""
 
 COMMANDS: Final = KINDS.commands
 """What users may ask of the product's own kinds."""

@@ -261,12 +261,17 @@ def checked(command: Command) -> None:
     """Refuse a command whose fields are not what their types say: Python does not look at those."""
     fields = msgspec.structs.asdict(command)
     try:
-        msgspec.convert(fields, type(command))
+        found = msgspec.convert(fields, type(command))
     except msgspec.ValidationError as error:
         for field in msgspec.structs.fields(command):
             _check_field(field.name, fields[field.name], field.type)
         msg = f"{command.verb()}: {error}"
         raise Refused(msg) from None
+    for name, value in fields.items():
+        # What could be read as its type is not of it yet: a law would take a dict for a Struct.
+        if getattr(found, name) != value:
+            msg = f"{name} is {value!r:.80}: give {getattr(found, name)!r:.80}"
+            raise Refused(msg)
     command.check()
     for name, value in fields.items():
         if isinstance(value, str):

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
+import typer
 
-from actors.catalogue import COMMANDS
+from actors.catalogue import COMMANDS, RESERVED
+from actors.catalogue import KINDS as OURS
 from actors.public_command import Command, Commands, CommandTarget, Forward, Order
 from actors.session.public_commands import Pause, Send
+from runefold.cli.app import app
 from runefold.control import wire
 from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands
@@ -325,6 +328,20 @@ def test_a_command_belongs_to_one_kind() -> None:
         COMMANDS.address(ShipOut(5), "parcel_1")
 
 
+def test_words_of_ours_are_kept_from_apps() -> None:
+    """The names of all machines to come, and the verbs of the command line, which come first."""
+    verbs = {name for name in typer.main.get_group(app).commands if "-" not in name}
+    machines = {
+        *("session", "agent", "turn", "tool", "plan", "participant", "run", "approval"),
+        *("research", "hypothesis", "task", "health", "worker", "resource", "episode"),
+    }
+    ours = {name for kind in OURS for name in (kind.name, kind.prefix)}
+
+    assert (verbs | machines) - RESERVED <= ours
+    with pytest.raises(Refused, match="cannot use the name 'tree': it is taken"):
+        OURS.plus([dataclasses.replace(PARCEL, prefix="tree")], RESERVED)
+
+
 def with_commands(*commands: type[Command]) -> Kind:
     """Return the kind of parcels with other commands."""
     return dataclasses.replace(PARCEL, commands=commands)
@@ -336,6 +353,28 @@ def test_a_handle_has_no_other_methods() -> None:
 
     with pytest.raises(AttributeError, match="has no command ship; there are: ship_out, wei"):
         handle.ship()
+
+
+class Box(msgspec.Struct, frozen=True):
+    """A part of a command."""
+
+    size: int
+
+
+class Pack(Command, frozen=True):
+    """Pack boxes."""
+
+    boxes: tuple[Box, ...] = ()
+
+
+def test_what_only_could_be_read_as_its_type_is_refused() -> None:
+    """A law would meet a dict where it expects a Struct; the refusal shows what to give."""
+    commands = Commands([with_commands(Pack)])
+
+    assert commands.address(Pack((Box(1),)), "parcel_1")[1] == "parcel_1"
+    for wrong in ([{"size": 1}], ({"size": 1},), [Box(1)]):
+        with pytest.raises(Refused, match=r"boxes is .*: give \(Box\(size=1\),\)"):
+            commands.address(Pack(wrong), "parcel_1")  # type: ignore[arg-type]  # the point
 
 
 def test_types_are_looked_at_before_anything_is_done() -> None:
