@@ -16,6 +16,7 @@ from actors.model.actor import ModelActor
 from actors.model.runes import CRASH
 from actors.redaction.flow import Flow
 from actors.session import lifecycle as session_law
+from actors.session import members, queue
 from actors.session.actor import SessionActor
 from actors.session.members import member
 from actors.session.queue import next_for
@@ -180,7 +181,7 @@ def two_turns_at_once(patch: pytest.MonkeyPatch) -> None:
         found = member(state.members, agent_id)
         return found is not None and found.ready and not found.spent
 
-    patch.setattr(session_law, "can_begin", can_begin)
+    patch.setattr(queue, "can_begin", can_begin)
 
 
 def snapshot_ahead(patch: pytest.MonkeyPatch) -> None:
@@ -199,7 +200,7 @@ def newest_first(patch: pytest.MonkeyPatch) -> None:
     def last(waiting: Any, agent_id: str) -> Any:  # noqa: ANN401 -- as given
         return next_for(waiting[::-1], agent_id)
 
-    patch.setattr(session_law, "next_for", last)
+    patch.setattr(queue, "next_for", last)
 
 
 def other_words(patch: pytest.MonkeyPatch) -> None:
@@ -281,7 +282,8 @@ def nothing_held_back(patch: pytest.MonkeyPatch) -> None:
 def left_behind(patch: pytest.MonkeyPatch) -> None:
     """Let agents stay whose parent is gone."""
     patch.setattr(session_law, "orphans", lambda _members: set())
-    patch.setattr(session_law, "is_orphan", lambda *_: False)
+    for module in (members, queue):
+        patch.setattr(module, "is_orphan", lambda *_: False)
 
 
 def contradicted_in_silence(patch: pytest.MonkeyPatch) -> None:

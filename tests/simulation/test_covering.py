@@ -36,8 +36,13 @@ RARE: Final = frozenset({"agent.failed"})
 NOT_PLAYED: Final = frozenset({"turn.held_up", "turn.went_on"})
 """What takes an agent that is asked by another and then waits for a human: no seed here comes by
 that. `tests/runefold/test_runtime_held_up.py` does, and is cut off after each append."""
-OF_APPS: Final = frozenset({"system.opened", "child.started", "child.ended"})
-"""What only machines of an app bring about: `tests/laws/errands.py` plays one."""
+OF_APPS: Final = frozenset(
+    {
+        *("system.opened", "child.started", "child.ended", "child.reported"),
+        *("request.sent", "request.withdrawn", "request.answered"),
+    }
+)
+"""What only machines of an app bring about: those of `tests/laws` play them."""
 SITUATIONS: Final = frozenset(
     {
         "a message that steers",

@@ -151,10 +151,10 @@ def test_every_kind_is_compared_by_being_listed() -> None:
     found = outcome_of(log, KINDS.plus([ERRAND])).entities
 
     assert [each.outcome for each in found[SYSTEM]["errand"]] == [
-        '{"phase":"back","what":"bread","result":"success"}',
-        '{"phase":"back","what":"milk","result":"success"}',
+        '["back","bread","success"]',
+        '["back","milk","success"]',
     ]
-    assert {*found[SYSTEM]} == {"budget", "errand", "system", "tool"}
+    assert {*found[SYSTEM]} == {"budget", "errand", "model", "system", "tool"}
 
 
 def test_whoever_is_adrift_may_be_asked_something_else() -> None:

@@ -127,7 +127,7 @@ def test_what_the_app_says_does_not_follow_from_something_unknown() -> None:
     app = CrashApp(drifting.build_pair, drifting.scenario_told_otherwise, name="other words")
     report = swept(app, in_process=True, point=last_effect(app, "pay"))
 
-    assert verdicts(report) == {"state"}, told(report)
+    assert verdicts(report) == {"state", "outcome"}, told(report)
     assert "by the app" in told(report)
 
 
