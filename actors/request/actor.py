@@ -9,7 +9,7 @@ import msgspec
 from actors.children import AskedFor, Asker, ChildEnd
 from actors.operator_log import log as operator
 from actors.request.lifecycle import Deliver, Hear
-from actors.shell.mail import Reply
+from actors.shell.mail import Reply, is_answer
 from actors.shell.shell import Shell
 from actors.units import SECOND
 from runelog.errors import Refused, RunefoldError, UnknownConversation
@@ -46,7 +46,7 @@ class RequestActor(Shell):
         match message:
             case ChildEnd(_, phase, answer, event) | Echo(_, ChildEnd(_, phase, answer, event)):
                 return Hear("ended", phase, answer, event=event)
-            case Echo(_, Refused() as refusal):
+            case Echo(_, Refused() as refusal) if is_answer(refusal):
                 return Hear("refused", message=str(refusal))
             case Echo(effect, Exception() as error):
                 return self._not_taken(effect, error)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runelog.errors import Closed
+from actors.errors import Dead, Overloaded
+from runelog.errors import Closed, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,16 @@ class Reply:
     def fail(self, error: Exception) -> None:
         """Give an error as the answer."""
         self._told(error)
+
+
+def is_answer(said: object) -> bool:
+    """Return True if the other side has decided; False if the message may not have reached it.
+
+    A conversation that is being put to sleep, or is overloaded, has refused nothing.
+    """
+    if isinstance(said, Dead | Overloaded | Closed):
+        return False
+    return not isinstance(said, Exception) or isinstance(said, Refused)
 
 
 class Mail:

@@ -22,7 +22,7 @@ from actors.children import (
 )
 from actors.common_commands import Abandon, Cancel
 from actors.public_command import Forward, Order
-from actors.shell.mail import Reply
+from actors.shell.mail import Reply, is_answer
 from actors.shell.shell import Shell
 from actors.units import SECOND
 from runelog.errors import Refused, UnknownConversation
@@ -65,7 +65,7 @@ class Root(Shell):
             case Forward():
                 return None
             case AskedFor():
-                return self._ask_for(message)
+                return message
             case Echo(effect, said):
                 return self._hear_of_report(effect, said)
             case _:
@@ -149,11 +149,13 @@ class Root(Shell):
 
     def carry_out(self, command: object) -> Refused | None:
         """Decide, and make it so; the birth of a child is decided by the child's own law."""
-        return (
-            self._create_child(command)
-            if isinstance(command, CreateChild)
-            else super().carry_out(command)
-        )
+        match command:
+            case CreateChild():
+                return self._create_child(command)
+            case AskedFor():
+                return self._ask_for(command)
+            case _:
+                return super().carry_out(command)
 
     def is_done(self) -> bool:
         """Stay until the conversation is passivated."""
@@ -201,16 +203,15 @@ class Root(Shell):
 
     # -- children that other conversations ask for ----------------------------------------------
 
-    def _ask_for(self, asked: AskedFor) -> CreateChild | None:
-        """Return the command that begins the child; tell one that is withdrawn to stop."""
+    def _ask_for(self, asked: AskedFor) -> Refused | None:
+        """Begin the child, or tell one that is withdrawn to stop; return why not, if it cannot."""
         kind, child, command, asker, withdrawn = asked
         if not withdrawn:
-            return CreateChild(kind, child, command, asker)
+            return self._create_child(CreateChild(kind, child, command, asker))
         if not self.ctx.exists(child):
-            msg = f"{child} was withdrawn before it began: {withdrawn}"
-            raise Refused(msg)
+            return Refused(f"{child} was withdrawn before it began: {withdrawn}")
         if self._child_end(kind, child) is None:
-            self.ensure(kind, child)
+            self.ctx.children.ensure(kind, child, child)
             self.ctx.tell(child, Cancel(withdrawn, "user"))
         return None
 
@@ -237,7 +238,7 @@ class Root(Shell):
 
     def _hear_of_report(self, effect: ReportEnd, said: object) -> NoteReport | None:
         """Take note that an end was recorded, or that there is nothing left to record it in."""
-        if isinstance(said, Exception) and not isinstance(said, Refused | UnknownConversation):
+        if not is_answer(said) and not isinstance(said, UnknownConversation):
             self.retry_effect(effect, REPORT_AGAIN)
             return None
         return NoteReport(effect.child)

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from actors.errors import Dead, Unanswered
+from actors.children import AskedFor
+from actors.errors import Dead, Overloaded, Unanswered
 from actors.invariants import violations
+from actors.public_command import Forward
 from actors.tool.adapters.function import tool
 from actors.tool.policy import Policy
 from runefold.testing.stage import PowerCut
+from runelog.errors import Closed
 from runelog.rune import SYSTEM
 from tests.laws.purchases import (
     BUYER,
     KINDS,
     PURCHASE,
     Fetch,
+    GiveBack,
     Over,
     begin,
     buy,
@@ -32,6 +36,7 @@ from tests.laws.purchases import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actors.shell.mail import Reply
     from runefold.testing.stage import Stage
     from runelog.repair.verify import Problem
     from runelog.rune import Envelope
@@ -221,3 +226,45 @@ def test_a_command_of_no_kind_is_refused_at_once() -> None:
 
     (how,) = over(on)
     assert how.startswith("refused Fetch is a command of no kind that is known here")
+
+
+def test_a_request_that_is_withdrawn_before_it_began_never_begins(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The other conversation refuses it, and no actor crashes over that."""
+    on = sent_and_cut()
+    caplog.clear()
+    on.reopen()
+    on.runtime.do(BUYER, GiveBack(), "purchase_1")
+    on.advance(300)
+
+    (how,) = over(on)
+    assert how.startswith("refused chore_")
+    assert how.endswith("was withdrawn before it began: changed my mind")
+    assert kinds(on, SYSTEM, "chore") == []
+    assert "actor_crashed" not in caplog.text
+
+
+@pytest.mark.parametrize("error", [Dead("asleep"), Overloaded("full"), Closed("closed"), OSError()])
+@pytest.mark.parametrize("about", [AskedFor, Forward])
+def test_what_was_not_delivered_is_sent_again(about: type, error: Exception) -> None:
+    """A conversation that is going to sleep has refused nothing, neither a request nor an end."""
+    on = stage()
+    post, lost = on.runtime.tree_of_actors.post, list[object]()
+
+    def carry(conversation: str, message: object, reply: Reply) -> None:
+        if isinstance(message, about) and len(lost) < 3:
+            lost.append(message)
+            reply.fail(error)
+        else:
+            post(conversation, message, reply)
+
+    on.runtime.tree_of_actors.services.mail.carried_by(carry)
+    begin(on)
+    buy(on)
+    on.advance(300)
+
+    assert len(lost) == 3
+    assert over(on) == ["ended {'how': 'success'}"]
+    assert kinds(on, SYSTEM, "child")[-1] == "child.reported"
+    assert [*on.log.open_work()] == []
