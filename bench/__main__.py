@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench import (
     append,
+    bytecodes,
     idle,
     memory,
     open,  # noqa: A004 -- named after what it measures
@@ -24,7 +25,17 @@ from bench import (
 from bench.measure import FULL, QUICK
 
 HERE = Path(__file__).parent
-THEMES = ("append", "read", "open", "size", "turns", "idle", "redaction", "simulation")
+THEMES = (
+    "bytecodes",
+    "append",
+    "read",
+    "open",
+    "size",
+    "turns",
+    "idle",
+    "redaction",
+    "simulation",
+)
 LONG = ("memory",)
 """What takes a quarter of an hour, and so is measured only when it is named."""
 
@@ -48,6 +59,7 @@ def main() -> int:
             else:
                 themes = {"read": read, "open": open, "size": size, "idle": idle}
                 themes |= {"simulation": simulation, "redaction": redaction, "memory": memory}
+                themes |= {"bytecodes": bytecodes}
                 rows += themes[theme].rows(place, sizes)
         print(f"{theme}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
     table.show(rows, settings)

@@ -6,6 +6,7 @@ python -m bench.child idle DIRECTORY SESSIONS
 python -m bench.child unfinished DIRECTORY SESSIONS closed|killed
 python -m bench.child turns DIRECTORY SESSIONS MARK...
 python -m bench.child passing DIRECTORY closed|asleep MARK...
+python -m bench.child counted|called DIRECTORY
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.model.providers.scripted import Scripted, pause
 from actors.scheduling.threads import ThreadScheduler
+from bench import bytecodes
 from bench.measure import anonymous_memory
 from bench.scene import NEVER, QUESTION, SPEC, add, one_turn, open_runtime
 from bench.workload import CODEC, LIFECYCLE, State, Talk
@@ -210,6 +212,8 @@ WHAT: Final[dict[str, Callable[..., None]]] = {
     "unfinished": unfinished,
     "turns": turns,
     "passing": passing,
+    "counted": bytecodes.counted,
+    "called": bytecodes.called,
 }
 
 if __name__ == "__main__":

@@ -141,6 +141,15 @@ def anonymous_memory() -> int:
     raise OSError(msg)
 
 
+def written() -> int:
+    """Return how many bytes this process has had written to the device, or is about to."""
+    for line in Path("/proc/self/io").read_text(encoding="ascii").splitlines():
+        if line.startswith("write_bytes:"):
+            return int(line.split()[1])
+    msg = "this kernel does not tell write_bytes"
+    raise OSError(msg)
+
+
 def bytes_on_disk(path: Path) -> int:
     """Return what the files of a directory take: by length or by blocks, whichever is more."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from actors.model.provider import Request
     from actors.model.providers.scripted import Reply
+    from actors.ports import Clock, Scheduler
     from runefold.sessions import Session
 
 QUESTION: Final = "What is 2 + 3?"
@@ -82,10 +83,21 @@ def reply(request: Request) -> Reply:
 SPEC: Final = AgentSpec(role="helper", model="demo", tools=["add"])
 
 
-def open_runtime(path: Path, idle_after: float = NEVER) -> Runtime:
+def open_runtime(
+    path: Path,
+    idle_after: float = NEVER,
+    *,
+    clock: Clock | None = None,
+    scheduler: Scheduler | None = None,
+) -> Runtime:
     """Open the runtime with the model and the tool of the scene."""
     return Runtime.open(
-        path, tools=[add], providers={"demo": Scripted(reply)}, idle_after=idle_after
+        path,
+        tools=[add],
+        providers={"demo": Scripted(reply)},
+        idle_after=idle_after,
+        clock=clock,
+        scheduler=scheduler,
     )
 
 

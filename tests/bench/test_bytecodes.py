@@ -1,0 +1,91 @@
+"""Bytecodes are counted one by one, on every thread, and each belongs to a part of the work."""
+
+from __future__ import annotations
+
+import dis
+import os
+import threading
+from pathlib import Path
+
+import lmdb
+import pytest
+
+import actors
+import runelog
+from bench import bytecodes
+from bench.bytecodes import Tracer, of_builtin, part_of
+
+ROOT = Path(bytecodes.__file__).parent.parent
+
+
+def straight(number: int) -> int:
+    """Run each of its instructions once."""
+    return number + 1
+
+
+STRAIGHT = len([*dis.get_instructions(straight)]) - 1
+"""Its instructions, but for RESUME: that is where the tracer comes in."""
+
+
+def test_each_instruction_of_a_function_is_counted_once_for_each_call() -> None:
+    """A function without branches costs as many bytecodes as it has, each time it is called."""
+    tracer = Tracer()
+    with tracer.everywhere():
+        straight(1)
+        with tracer.counting():
+            straight(2)
+            straight(3)
+        straight(4)
+
+    assert tracer.codes[straight.__code__] == 2 * STRAIGHT
+
+
+def test_other_threads_are_counted_too() -> None:
+    """What a thread does that began under the tracer counts."""
+    tracer = Tracer()
+    with tracer.everywhere(), tracer.counting():
+        thread = threading.Thread(target=straight, args=(1,))
+        thread.start()
+        thread.join()
+
+    assert tracer.codes[straight.__code__] == STRAIGHT
+
+
+def test_code_of_others_counts_for_the_module_that_called_it() -> None:
+    """The standard library works for whoever calls it."""
+    tracer = Tracer()
+    with tracer.everywhere(), tracer.counting():
+        os.path.join("a", "b")  # noqa: PTH118 -- it is written in Python
+
+    assert {caller for _, caller in tracer.inside} >= {"tests/bench/test_bytecodes.py"}
+
+
+@pytest.mark.parametrize("package", [actors, runelog])
+def test_every_module_of_the_runtime_has_a_part(package: object) -> None:
+    """No module of the runtime's is counted as the caller's."""
+    folder = Path(str(package.__file__)).parent  # type: ignore[attr-defined]  # it is a module
+    modules = [path.relative_to(ROOT).as_posix() for path in folder.rglob("*.py")]
+
+    assert modules
+    assert not [module for module in modules if part_of(module) == bytecodes.REST]
+
+
+def test_commits_puts_and_syncs_are_told_from_other_calls(tmp_path: Path) -> None:
+    """Only what LMDB or the system is asked for is counted, by what it is."""
+    path = str(tmp_path / "env")
+    with lmdb.open(path, subdir=False, lib_version=0) as env, env.begin(write=True) as txn:
+        functions: list[object] = [txn.put, txn.commit, txn.get, txn.delete, env.sync]
+        functions += [os.fsync, os.fdatasync, {}.get, len]
+        names = [of_builtin(each) for each in functions]
+
+    assert names == [
+        "calls of lmdb to put, of one entry or many",
+        "commits",
+        None,
+        "lmdb deletes",
+        "lmdb syncs",
+        "syncs of files",
+        "syncs of files",
+        None,
+        None,
+    ]
