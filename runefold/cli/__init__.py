@@ -7,10 +7,9 @@ import sys
 from typing import Final
 
 import runefold
+from runefold.cli.terminal.exit_codes import Exit
 
 NEEDED: Final = ("typer", "rich")
-INTERRUPTED: Final = 130
-"""As a shell reports a process that was ended by Ctrl-C."""
 
 
 def main() -> None:
@@ -30,5 +29,5 @@ def main() -> None:
         from runefold.cli.app import main as run  # noqa: PLC0415 -- needs what was just found
     except KeyboardInterrupt:
         # Ctrl-C before a command began. It ends like any other that is interrupted.
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
     run()

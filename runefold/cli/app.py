@@ -12,23 +12,12 @@ import runefold
 from actors.catalogue import KINDS
 from actors.kind import Kinds
 from actors.session.public_commands import Send
-from runefold.cli import (
-    backup,
-    crash,
-    keep,
-    laws,
-    look,
-    monitoring,
-    move,
-    overview,
-    policy,
-    serve,
-    talk,
-    verbs,
-    verify,
-)
-from runefold.cli.failures import EXIT_CODES, Guarded, Verb
-from runefold.cli.options import kinds_with
+from runefold.cli import crash_test, serve
+from runefold.cli.commands import send, verbs
+from runefold.cli.log import backup, inspect, maintain, transfer, verify
+from runefold.cli.reports import lifecycles, monitoring, overview, policy
+from runefold.cli.terminal.failures import EXIT_CODES, Guarded, Verb
+from runefold.cli.terminal.options import kinds_with
 
 APP: Final = "--app"
 _HINT: Final = f"Commands of an app's own machine need {APP} MODULE:BUILD."
@@ -81,16 +70,16 @@ log = typer.Typer(
 )
 
 _COMMANDS: dict[str, Callable[..., None]] = {
-    "stats": look.stats,
-    "list": look.list_,
-    "show": look.show,
+    "stats": inspect.stats,
+    "list": inspect.list_,
+    "show": inspect.show,
     "verify": verify.verify_files,
-    "export": move.send,
-    "import": move.receive,
-    "archive": keep.archive,
-    "restore": keep.restore,
-    "erase": keep.erase,
-    "repair": keep.mend,
+    "export": transfer.send,
+    "import": transfer.receive,
+    "archive": maintain.archive,
+    "restore": maintain.restore,
+    "erase": maintain.erase,
+    "repair": maintain.mend,
     "backup": backup.backup,
     "restore-backup": backup.restore,
 }
@@ -119,8 +108,8 @@ def add(to: typer.Typer, known: Kinds, kinds: Collection[str]) -> None:
             known,
             kind,
             command,
-            talk.send if sends else verbs.carry,
-            talk.options if sends else verbs.with_app if kind.name not in KINDS.by_name else None,
+            send.send if sends else verbs.carry,
+            send.options if sends else verbs.with_app if kind.name not in KINDS.by_name else None,
         )
         name = command.verb().replace("_", "-")
         place = to if panel else groups[kind.name]
@@ -136,9 +125,9 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
         "phases": monitoring.phases,
         "alerts": monitoring.alerts,
         "verify": verify.verify,
-        "lifecycles": laws.lifecycles,
+        "lifecycles": lifecycles.lifecycles,
     },
-    "Prove": {"crash-test": crash.crash_test, "policy-check": policy.policy_check},
+    "Prove": {"crash-test": crash_test.crash_test, "policy-check": policy.policy_check},
 }
 for panel, verbs_of in _TO_A_RUNTIME.items():
     if panel == "Prove":

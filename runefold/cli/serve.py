@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from runefold.cli.options import Directory, argument, flag, option
-from runefold.cli.screen import Screen
-from runefold.cli.wording import safe
+from runefold.cli.terminal.options import Directory, argument, flag, option
+from runefold.cli.terminal.screen import Screen
+from runefold.cli.terminal.wording import safe
 from runefold.naming import imported
 from runelog.errors import Refused
 

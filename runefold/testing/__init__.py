@@ -2,7 +2,7 @@
 
 from runefold.testing.crash.app import CrashApp
 from runefold.testing.crash.effects import Effects
-from runefold.testing.crash.report import Report as CrashReport
+from runefold.testing.crash.report.report import Report as CrashReport
 from runefold.testing.crash.sweep import Options as SweepOptions
 from runefold.testing.crash.sweep import sweep
 

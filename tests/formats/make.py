@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from runefold.testing.simulation.drawing import draw
+from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.simulation import Simulation
 from runelog.rune import kind_of
 from runelog.transfer.export_import import export

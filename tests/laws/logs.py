@@ -22,7 +22,7 @@ from actors.tool.adapters.function import tool
 from actors.units import SECOND
 from runefold.agents import AgentTool
 from runefold.spec import AgentSpec, Budget
-from runefold.testing.simulation.drawing import draw
+from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.simulation import Simulation
 from runefold.testing.stage import PowerCut, Stage
 from runelog.lifecycle import state_hash

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import runefold
-from runefold.cli import stats
-from runefold.cli.failures import Exit, code_of, told
+from runefold.cli.log import stats
+from runefold.cli.terminal.exit_codes import Exit
+from runefold.cli.terminal.failures import code_of, told
 from runelog.errors import Corrupt, LogFailed, LogFull, Refused
 from runelog.rune import Change
 from tests.runefold.cli_scenes import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runefold import AgentSpec, Runtime
-from runefold.cli.failures import Exit
+from runefold.cli.terminal.exit_codes import Exit
 from runefold.providers import Scripted
 from runelog.rune import Change
 from tests.crash.story import compacting

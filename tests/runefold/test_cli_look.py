@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import runefold
-from runefold.cli.failures import Exit
+from runefold.cli.terminal.exit_codes import Exit
 from runelog.codec import Codec
 from runelog.rune import Change, Rune
 from runelog.store import Runelog

@@ -14,9 +14,9 @@ import pytest
 
 from actors.catalogue import CODEC
 from actors.turn import runes as turns
-from runefold.cli import monitoring
-from runefold.cli.screen import Screen
-from runefold.cli.wording import record
+from runefold.cli.reports import monitoring
+from runefold.cli.terminal.screen import Screen
+from runefold.cli.terminal.wording import record
 from runefold.observe.monitoring import Alert
 from runefold.runtime import Runtime
 from runelog.rune import Change, Envelope

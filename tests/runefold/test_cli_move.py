@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runefold.cli.failures import Exit
+from runefold.cli.terminal.exit_codes import Exit
 from tests.runefold.cli_scenes import (
     ROOT,
     SECRET,

@@ -9,7 +9,7 @@ import pytest
 
 from actors.model.providers.scripted import Scripted, call
 from runefold import AgentSpec, Policy, Runtime, tool
-from runefold.cli.failures import Exit
+from runefold.cli.terminal.exit_codes import Exit
 from tests.runefold.cli_scenes import run
 
 if TYPE_CHECKING:

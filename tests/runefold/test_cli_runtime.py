@@ -14,7 +14,7 @@ import pytest
 from actors.catalogue import CODEC, KINDS
 from actors.session.public_commands import Pause
 from actors.tool.policy import Clause, Policy
-from runefold.cli.reach import deliver
+from runefold.cli.commands.deliver import deliver
 from runefold.control.client import Remote
 from runefold.runtime import Runtime
 from runelog import manifest
@@ -397,7 +397,7 @@ def test_who_holds_a_log_and_takes_no_commands_is_named(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An app that only appends, for instance: it cannot be talked to, and that is said."""
-    monkeypatch.setattr("runefold.cli.reach.PATIENCE", -1)
+    monkeypatch.setattr("runefold.cli.commands.deliver.PATIENCE", -1)
     make_log(place)
     with Runelog.open(place):
         sent = run("send", place, "conv_a", "Hi")

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runefold.cli import wording
-from runefold.cli.screen import Part, table
+from runefold.cli.terminal import wording
+from runefold.cli.terminal.screen import Part, table
 from tests.runefold.cli_scenes import ROOT, command, environment, make_log, real, run
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from actors.scheduling.manual_scheduler import ManualLane, ManualScheduler
 from actors.session.runes import InputAccepted, Suspended
 from actors.tool.runes import Result
 from runefold.testing.simulation.conductor import Conductor
-from runefold.testing.simulation.disk import Disk
-from runefold.testing.simulation.drawing import draw
+from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.simulation import Simulation
+from runefold.testing.simulation.world.disk import Disk
 from runelog.errors import LogFailed, LogFull
 from runelog.rune import kind_of
 from runelog.snapshot import Snapshots

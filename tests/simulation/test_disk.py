@@ -8,7 +8,7 @@ import pytest
 
 from actors.catalogue import CODEC
 from actors.session.runes import Paused
-from runefold.testing.simulation.disk import Disk
+from runefold.testing.simulation.world.disk import Disk
 from runefold.testing.stage import PowerCut
 from runelog.errors import LogFailed, LogFull
 from runelog.rune import Change

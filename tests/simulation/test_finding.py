@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from runefold.testing.simulation import Outcome, Plan, Shrinker, Wrong, decode, draw, play
 from runefold.testing.simulation.__main__ import main
-from runefold.testing.simulation.plans import Act, Line, Round, Word, World
+from runefold.testing.simulation.plan.plans import Act, Line, Round, Word, World
 from tests.simulation import plants
 
 if TYPE_CHECKING:
-    from runefold.testing.simulation.plans import Trouble
+    from runefold.testing.simulation.plan.plans import Trouble
     from tests.simulation.plants import Plant
 
 SEEDS: Final = 400

@@ -9,7 +9,7 @@ import pytest
 from actors.invariants import Auditor
 from actors.session.runes import Paused
 from runefold.testing.simulation import draw
-from runefold.testing.simulation.ending import Ending
+from runefold.testing.simulation.checks.ending import Ending
 from runefold.testing.simulation.simulation import Simulation
 from runelog.rune import Change, State
 from tests.simulation import plants

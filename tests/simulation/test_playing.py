@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from runefold.testing.simulation.choices import Choices
-from runefold.testing.simulation.drawing import draw
-from runefold.testing.simulation.plans import (
+from runefold.testing.simulation.plan.drawing import draw
+from runefold.testing.simulation.plan.plans import (
     Act,
     ActKind,
     LineKind,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runefold.testing.crash.journal import Execution, Over
+from runefold.testing.crash.instrumentation.journal import Execution, Over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runefold.testing.crash.journal import Line
+    from runefold.testing.crash.instrumentation.journal import Line
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runefold.testing.crash.app import CrashApp
-from runefold.testing.crash.html import page
+from runefold.testing.crash.report.html import page
 from runefold.testing.crash.sweep import (
     BESIDE,
     PATIENCE,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from runefold.runtime import Runtime
     from runefold.testing.crash.effects import Effects
-    from runefold.testing.crash.report import Report
+    from runefold.testing.crash.report.report import Report
 
 _FLAGS = {
     "mode": "--crash-mode",

@@ -12,23 +12,31 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from runefold.testing.crash import app as apps
-from runefold.testing.crash import modes
 from runefold.testing.crash.app import CrashApp, source_of
-from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.places import workplace
-from runefold.testing.crash.points import MOMENTS, Meant, Point, aims, meant
-from runefold.testing.crash.record import Recording
-from runefold.testing.crash.report import Report
-from runefold.testing.crash.server import Attempt, Record, Recorded, Setup, Shoot, Shots, Tried
-from runefold.testing.crash.shots import APART
-from runefold.testing.crash.workers import Workers
+from runefold.testing.crash.plan import modes
+from runefold.testing.crash.plan.points import MOMENTS, Meant, Point, aims, meant
+from runefold.testing.crash.report.report import Report
+from runefold.testing.crash.running.baseline import Recording
+from runefold.testing.crash.running.disk_images import APART
+from runefold.testing.crash.running.fork_server import (
+    Attempt,
+    Record,
+    Recorded,
+    Setup,
+    Shoot,
+    Shots,
+    Tried,
+)
+from runefold.testing.crash.running.work_directory import workplace
+from runefold.testing.crash.running.workers import Workers
+from runefold.testing.crash.verdict.judge import Finding
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runefold.testing.crash.points import Aim
-    from runefold.testing.crash.trial import Result
+    from runefold.testing.crash.plan.points import Aim
+    from runefold.testing.crash.running.trial import Result
 
 PATIENCE: Final = 60.0
 """Seconds that an app has from its opening to its end; nothing that works waits for it."""

@@ -11,9 +11,9 @@ wrong is made shorter until nothing can be left out, and told in words.
 On all cores, from a shell: `python -m runefold.testing.simulation --seeds 2000`.
 """
 
-from runefold.testing.simulation.drawing import draw
-from runefold.testing.simulation.ground_truth import Wrong
-from runefold.testing.simulation.plans import Plan, decode, encode
+from runefold.testing.simulation.checks.ground_truth import Wrong
+from runefold.testing.simulation.plan.drawing import draw
+from runefold.testing.simulation.plan.plans import Plan, decode, encode
 from runefold.testing.simulation.shrinking import Shrinker
 from runefold.testing.simulation.simulation import Outcome, play
 

@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from runefold.testing.simulation import telling
 from runefold.testing.simulation.batch import Pace, Tally, play_all
-from runefold.testing.simulation.drawing import draw
-from runefold.testing.simulation.plans import decode, encode
+from runefold.testing.simulation.plan import description
+from runefold.testing.simulation.plan.drawing import draw
+from runefold.testing.simulation.plan.plans import decode, encode
 from runefold.testing.simulation.shrinking import Shrinker
 from runefold.testing.simulation.simulation import play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runefold.testing.simulation.plans import Plan
+    from runefold.testing.simulation.plan.plans import Plan
     from runefold.testing.simulation.simulation import Outcome
 
 AGAIN: Final = "python -m runefold.testing.simulation"
@@ -70,7 +70,7 @@ def say(line: str = "") -> None:
 def _one(plan: Plan, *, shrink: bool) -> int:
     outcome = play(plan)
     if not outcome.wrong:
-        for line in telling.story(play(outcome.plan, tell=True)):
+        for line in description.story(play(outcome.plan, tell=True)):
             say(line)
         say(f"all is well: {outcome.steps:,} steps, {outcome.runes:,} runes, {outcome.trace}")
         return 0
@@ -85,7 +85,7 @@ def _shorter(outcome: Outcome) -> Outcome:
 
 
 def _tell(outcome: Outcome) -> None:
-    for line in telling.story(play(outcome.plan, tell=True)):
+    for line in description.story(play(outcome.plan, tell=True)):
         say(line)
     say()
     say("this very run again:")
@@ -108,7 +108,7 @@ def _many(first: int, count: int, jobs: int | None, *, shrink: bool) -> int:
     for rule, failed in kinds.items():
         seeds = [str(each.seed) for each in tally.failed if each.rule == rule]
         say(f"WRONG ({rule}): {len(seeds)} seeds: {', '.join(seeds[:10])}")
-        say(f"  {failed.message}"[: telling.LONGEST])
+        say(f"  {failed.message}"[: description.LONGEST])
     for failed in [*kinds.values()][:TOLD]:
         say()
         say(f"seed {failed.seed}, as short as it gets:" if shrink else f"seed {failed.seed}:")

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from runefold.testing.simulation.drawing import draw
+from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.simulation import play
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from runefold.testing.simulation.plans import Act, Plan, World
+from runefold.testing.simulation.plan.plans import Act, Plan, World
 from runefold.testing.simulation.simulation import play
 
 if TYPE_CHECKING:

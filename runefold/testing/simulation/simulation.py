@@ -15,27 +15,28 @@ from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.policy import Policy
 from actors.units import SECOND
 from runefold.runtime import Runtime
-from runefold.testing.simulation import behind, telling
+from runefold.testing.simulation import actor_states
+from runefold.testing.simulation.checks.ending import Ending
+from runefold.testing.simulation.checks.ground_truth import GroundTruth, Wrong
+from runefold.testing.simulation.checks.log_capture import LogCapture
+from runefold.testing.simulation.checks.log_checker import Truths
 from runefold.testing.simulation.choices import Choices
 from runefold.testing.simulation.conductor import Conductor, SimClock
-from runefold.testing.simulation.disk import Disk
-from runefold.testing.simulation.ending import Ending
-from runefold.testing.simulation.gadgets import MODEL, Hang, tools
-from runefold.testing.simulation.ground_truth import GroundTruth, Wrong
-from runefold.testing.simulation.log_capture import LogCapture
-from runefold.testing.simulation.mishaps import Mishaps
-from runefold.testing.simulation.models import KEY, Model
-from runefold.testing.simulation.plans import Plan
-from runefold.testing.simulation.truths import Truths
-from runefold.testing.simulation.users import Users
+from runefold.testing.simulation.plan import description
+from runefold.testing.simulation.plan.plans import Plan
+from runefold.testing.simulation.world.disk import Disk
+from runefold.testing.simulation.world.faults import Mishaps
+from runefold.testing.simulation.world.models import KEY, Model
+from runefold.testing.simulation.world.tools import MODEL, Hang, tools
+from runefold.testing.simulation.world.users import Users
 from runefold.testing.stage import PowerCut, SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actors.shell.conversation import ConversationContext
-    from runefold.testing.simulation.plans import Act
-    from runefold.testing.simulation.truths import Fold
+    from runefold.testing.simulation.checks.log_checker import Fold
+    from runefold.testing.simulation.plan.plans import Act
     from runelog.rune import Envelope
 
 BEGIN: Final = 1_800_000_000 * 10**9
@@ -185,7 +186,7 @@ class Simulation:
             self.tell("the runtime is opened")
             try:
                 self.runtime = self._opened()
-                self._waking = behind.Waking(self.runtime)
+                self._waking = actor_states.Waking(self.runtime)
             except PowerCut:
                 continue
             except Exception as error:  # noqa: BLE001 -- whatever it is, it must not be
@@ -311,13 +312,13 @@ class Simulation:
         if self._opening or self.is_over() or self.disk.has_failed:
             return
         folds = self.truths.folds
-        for name, ctx in behind.contexts(self.runtime):
-            for entity, live in behind.believers(ctx):
+        for name, ctx in actor_states.contexts(self.runtime):
+            for entity, live in actor_states.believers(ctx):
                 fold = folds.get((name, entity))
                 if fold is None or (live.state is fold.seen and live.version == fold.version):
                     # States do not change, they are replaced: this one was compared before.
                     continue
-                if not behind.is_behind(ctx, entity):
+                if not actor_states.is_behind(ctx, entity):
                     self._compare(ctx, entity, live, fold, still=still)
 
     def _complain_of(self, failures: list[BaseException]) -> None:
@@ -330,7 +331,7 @@ class Simulation:
         self,
         ctx: ConversationContext,
         entity: str,
-        live: behind.Believer,
+        live: actor_states.Believer,
         fold: Fold,
         *,
         still: bool,
@@ -369,7 +370,7 @@ class Simulation:
         self._runes += 1
         self.choices.note(b"%d" % envelope.event_id + envelope.kind.encode() + envelope.body)
         if self._tell:
-            self.tell(telling.rune(envelope))
+            self.tell(description.rune(envelope))
         try:
             self.truths.take(envelope)
         except Exception as error:  # noqa: BLE001 -- whatever a law makes of a rune

@@ -10,7 +10,7 @@ from actors.scheduling.clock import SystemClock
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from runefold.runtime import Runtime
 from runefold.testing import CrashApp
-from runefold.testing.crash.clock import SkewedClock
+from runefold.testing.crash.instrumentation.clock import SkewedClock
 from tests.crash.warm import walking_inside
 from tests.scenarios.endings import ENDINGS, ending
 from tests.scenarios.judge import broken_promises, misdeeds, misplaced, misprints, stutters

@@ -10,7 +10,7 @@ import pytest
 
 from actors.catalogue import KINDS
 from runefold.testing import SweepOptions, sweep
-from runefold.testing.crash.points import BY_MESSAGE, parse
+from runefold.testing.crash.plan.points import BY_MESSAGE, parse
 from tests.crash.core.mutants import MUTANTS, app
 from tests.crash.core.outcome_mutants import OUTCOME_MUTANTS
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runefold.runtime import Runtime
     from runefold.testing import Effects
-    from runefold.testing.crash.trial import Result
+    from runefold.testing.crash.running.trial import Result
 
 OPENS: Final = 5
 """More than a session that gets nowhere is given."""

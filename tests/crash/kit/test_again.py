@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runefold.testing import CrashApp
-from runefold.testing.crash.html import page
+from runefold.testing.crash.report.html import page
 from tests.crash.kit import bots
 from tests.crash.kit.test_sweep import swept, told
 

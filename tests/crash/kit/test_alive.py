@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actors.model.providers.scripted import Scripted
 from runefold.spec import AgentSpec
-from runefold.testing.crash import judge
+from runefold.testing.crash.verdict import judge
 from runefold.testing.stage import Stage
 from tests.crash.kit import bots
 from tests.crash.kit.test_sweep import swept

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from runefold.testing.crash.report import Report
-from runefold.testing.crash.trial import Result
-from runefold.testing.crash.xml import junit
+from runefold.testing.crash.report.report import Report
+from runefold.testing.crash.report.xml import junit
+from runefold.testing.crash.running.trial import Result
 from tests.crash.kit.test_report import data_of
 
 ROOT = Path(__file__).parents[3]
@@ -44,7 +44,7 @@ def test_the_xml_of_a_sweep_that_was_broken_off_has_an_error() -> None:
 _EARLY = """
 import os, signal, sys
 from runefold.cli import main
-from runefold.testing.crash.workers import Workers
+from runefold.testing.crash.running.workers import Workers
 
 def one(crew, task):
     os.kill(os.getpid(), signal.SIGINT)

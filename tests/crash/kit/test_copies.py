@@ -14,9 +14,10 @@ import pytest
 from actors.catalogue import CODEC
 from actors.tool.runes import Progress
 from runefold.testing import CrashApp
-from runefold.testing.crash import logs, walkers, watch
-from runefold.testing.crash.journal import Memory
-from runefold.testing.crash.logs import DiskLog
+from runefold.testing.crash.instrumentation import logs, watch
+from runefold.testing.crash.instrumentation.journal import Memory
+from runefold.testing.crash.instrumentation.logs import DiskLog
+from runefold.testing.crash.running import forked_checks
 from runelog.errors import Corrupt
 from runelog.index import check_in_child
 from runelog.rune import Change
@@ -182,7 +183,7 @@ def test_a_walker_that_is_forked_finds_what_a_started_one_finds(
         log.write_bytes(b"\xff" * log.stat().st_size)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     started = _verdict(log)
-    with walkers.forked():
+    with forked_checks.forked():
         monkeypatch.setattr(subprocess, "run", _never)
         forked = _verdict(log)
 
@@ -206,5 +207,5 @@ def test_beside_threads_a_walker_is_started(log: Path, monkeypatch: pytest.Monke
     """Forked, it might wait for ever for what one of them held."""
     monkeypatch.setattr(threading, "active_count", lambda: 2)
     monkeypatch.setattr(os, "fork", _never)
-    with walkers.forked():
+    with forked_checks.forked():
         assert _verdict(log) == ""

@@ -8,8 +8,16 @@ import msgspec
 import pytest
 
 from actors.catalogue import KINDS
-from runefold.testing.crash.endings import compared, differences
-from runefold.testing.crash.outcome import Call, Came, End, LogOutcome, Shown, Talk, outcome_of
+from runefold.testing.crash.verdict.comparison import compared, differences
+from runefold.testing.crash.verdict.outcome import (
+    Call,
+    Came,
+    End,
+    LogOutcome,
+    Shown,
+    Talk,
+    outcome_of,
+)
 from runelog.rune import SYSTEM
 from tests.laws.errands import ERRAND, errands
 

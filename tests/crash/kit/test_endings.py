@@ -9,8 +9,14 @@ import pytest
 
 from actors.tool import lifecycle
 from runefold.testing import CrashApp
-from runefold.testing.crash.endings import MAY_HAPPEN, aligned, compared, differences, varied
-from runefold.testing.crash.outcome import Call, End, LogOutcome, Shown, Talk
+from runefold.testing.crash.verdict.comparison import (
+    MAY_HAPPEN,
+    aligned,
+    compared,
+    differences,
+    varied,
+)
+from runefold.testing.crash.verdict.outcome import Call, End, LogOutcome, Shown, Talk
 from tests.crash.kit import drifting
 from tests.crash.kit.test_sweep import effect_points, swept, told
 

@@ -11,7 +11,7 @@ from actors.tool.adapters.function import tool
 from actors.tool.context import Call
 from actors.tool.runes import Result
 from runefold.testing import CrashApp
-from runefold.testing.crash.faults import WORDS, MadeToFail, raising
+from runefold.testing.crash.plan.faults import WORDS, MadeToFail, raising
 from tests.crash.kit import bots, faulty
 from tests.crash.kit.test_sweep import swept, told
 

@@ -14,15 +14,15 @@ from actors.tool.adapters.function import tool
 from actors.tool.context import Call
 from actors.tool.runes import Progress
 from actors.units import SECOND
-from runefold.testing.crash import in_process
-from runefold.testing.crash.clock import SkewedClock
-from runefold.testing.crash.faults import RAISED, UNNOTICED, WORDS, Faults, MadeToFail
-from runefold.testing.crash.instrumented import Ledger
-from runefold.testing.crash.journal import Execution, Memory
-from runefold.testing.crash.logs import InProcessLog
-from runefold.testing.crash.points import FAULTS, LOG_FAULTS, MODEL_FAULTS, TOOL_FAULTS, Aim
-from runefold.testing.crash.rig import Kill
-from runefold.testing.crash.watch import Watch
+from runefold.testing.crash.instrumentation.clock import SkewedClock
+from runefold.testing.crash.instrumentation.journal import Execution, Memory
+from runefold.testing.crash.instrumentation.logs import InProcessLog
+from runefold.testing.crash.instrumentation.open_runtime import Kill
+from runefold.testing.crash.instrumentation.tools_and_models import Ledger
+from runefold.testing.crash.instrumentation.watch import Watch
+from runefold.testing.crash.plan.faults import RAISED, UNNOTICED, WORDS, Faults, MadeToFail
+from runefold.testing.crash.plan.points import FAULTS, LOG_FAULTS, MODEL_FAULTS, TOOL_FAULTS, Aim
+from runefold.testing.crash.running import in_process
 from runelog.errors import LogFailed, LogFull, UnknownConversation
 from runelog.rune import Change
 

@@ -12,8 +12,8 @@ from actors.model.provider import Done, Pause, Request, Text
 from actors.tool.adapters.function import tool
 from actors.tool.context import Call
 from actors.tool.outcome import Outcome
-from runefold.testing.crash.clock import GENTLY, SPEED, SkewedClock
-from runefold.testing.crash.faults import Faults
+from runefold.testing.crash.instrumentation.clock import GENTLY, SPEED, SkewedClock
+from runefold.testing.crash.plan.faults import Faults
 from runelog.errors import LogFull
 from runelog.memory import MemoryLog
 

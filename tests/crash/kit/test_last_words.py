@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runefold.testing.crash.points import Point
-from runefold.testing.crash.server import Attempt, Tried, lost
+from runefold.testing.crash.plan.points import Point
+from runefold.testing.crash.running.fork_server import Attempt, Tried, lost
 
 if TYPE_CHECKING:
-    from runefold.testing.crash.trial import Result
+    from runefold.testing.crash.running.trial import Result
 
 POINT = Attempt(Point(1, "after-commit"), ())
 DEEP = "".join(f'  File "/opt/lib/site-packages/deep.py", line {n} in dig\n' for n in range(99))

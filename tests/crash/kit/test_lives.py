@@ -10,9 +10,10 @@ import pytest
 from actors.model.runes import Cancelled
 from actors.tool.runes import Result
 from runefold.testing import CrashApp
-from runefold.testing.crash import judge, run_once
-from runefold.testing.crash.faults import WORDS
-from runefold.testing.crash.journal import Hit
+from runefold.testing.crash.instrumentation.journal import Hit
+from runefold.testing.crash.plan.faults import WORDS
+from runefold.testing.crash.running import run_once
+from runefold.testing.crash.verdict import judge
 from runelog.rune import Change
 from tests.crash.kit import bots, frail
 from tests.crash.kit.test_sweep import effect_points, swept, told

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from runefold.cli.app import app as cli
 from runefold.testing import CrashApp
-from runefold.testing.crash import modes
-from runefold.testing.crash.points import Message
-from runefold.testing.crash.record import in_both
-from runefold.testing.crash.trial import NOTHING_MORE, UNMET
-from runefold.testing.crash.xml import junit
+from runefold.testing.crash.plan import modes
+from runefold.testing.crash.plan.points import Message
+from runefold.testing.crash.report.xml import junit
+from runefold.testing.crash.running.baseline import in_both
+from runefold.testing.crash.running.trial import NOTHING_MORE, UNMET
 from tests.crash.kit import bots
 from tests.crash.kit.test_sweep import effect_points, swept, told
 

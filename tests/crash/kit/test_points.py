@@ -11,11 +11,12 @@ from actors import catalogue
 from actors.agent.runes import Spawning
 from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
 from actors.tool.runes import Called, Progress, Rule
-from runefold.testing.crash import modes
-from runefold.testing.crash.journal import Handled, Hit, Memory
-from runefold.testing.crash.logs import InProcessLog
-from runefold.testing.crash.names import Names
-from runefold.testing.crash.points import (
+from runefold.testing.crash.instrumentation.journal import Handled, Hit, Memory
+from runefold.testing.crash.instrumentation.logs import InProcessLog
+from runefold.testing.crash.instrumentation.stable_names import Names
+from runefold.testing.crash.instrumentation.watch import Watch
+from runefold.testing.crash.plan import modes
+from runefold.testing.crash.plan.points import (
     KINDS,
     Aim,
     Boundary,
@@ -27,7 +28,6 @@ from runefold.testing.crash.points import (
     parse,
     spelled,
 )
-from runefold.testing.crash.watch import Watch
 from runelog.errors import Refused
 from runelog.rune import Change, Rune
 from tests.laws.errands import ERRAND, Begun

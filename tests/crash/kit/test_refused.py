@@ -10,9 +10,9 @@ import pytest
 
 from runefold.testing import CrashApp, SweepOptions, sweep
 from runefold.testing.crash.app import named
-from runefold.testing.crash.journal import Committed, Opened
-from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.trial import _shown
+from runefold.testing.crash.instrumentation.journal import Committed, Opened
+from runefold.testing.crash.running.trial import _shown
+from runefold.testing.crash.verdict.judge import Finding
 from runelog.errors import Refused
 from tests.crash.kit import bots
 from tests.crash.kit.test_sweep import swept, told
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runefold.runtime import Runtime
-    from runefold.testing.crash.journal import Line
+    from runefold.testing.crash.instrumentation.journal import Line
 
 
 @pytest.mark.parametrize(

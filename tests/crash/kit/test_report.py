@@ -15,16 +15,16 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from runefold.cli.crash import _tell
-from runefold.cli.screen import Screen
+from runefold.cli.crash_test import _tell
+from runefold.cli.terminal.screen import Screen
 from runefold.testing import SweepOptions, sweep
-from runefold.testing.crash.html import page
-from runefold.testing.crash.judge import Finding
-from runefold.testing.crash.report import Report
-from runefold.testing.crash.run_once import raised
+from runefold.testing.crash.report.html import page
+from runefold.testing.crash.report.report import Report
+from runefold.testing.crash.report.xml import junit
+from runefold.testing.crash.running.run_once import raised
+from runefold.testing.crash.running.trial import Result
 from runefold.testing.crash.sweep import left_out
-from runefold.testing.crash.trial import Result
-from runefold.testing.crash.xml import junit
+from runefold.testing.crash.verdict.judge import Finding
 from tests.crash.kit import bots
 
 if TYPE_CHECKING:
@@ -223,8 +223,8 @@ def test_an_interrupt_leaves_a_report_and_no_process(tmp_path: Path) -> None:
 _SWEEPING = """
 import os, signal, sys
 from pathlib import Path
-from runefold.cli import crash, main
-from runefold.testing.crash.workers import Workers, Server
+from runefold.cli import crash_test, main
+from runefold.testing.crash.running.workers import Workers, Server
 
 real, starts = Workers.all, Server.__init__
 

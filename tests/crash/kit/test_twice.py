@@ -10,8 +10,8 @@ import pytest
 from actors.catalogue import CODEC
 from actors.tool.runes import Called, Retried, Rule, Started
 from runefold.testing import CrashApp, Effects
-from runefold.testing.crash.journal import Execution, Over
-from runefold.testing.crash.judge import misdone
+from runefold.testing.crash.instrumentation.journal import Execution, Over
+from runefold.testing.crash.verdict.judge import misdone
 from runelog.memory import MemoryLog
 from runelog.rune import Change
 from tests.crash.kit import bots

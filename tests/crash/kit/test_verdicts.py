@@ -11,18 +11,18 @@ from actors.model.runes import Completed
 from actors.session.runes import InputAccepted
 from actors.tool.runes import Called, Progress, Result, Rule, Started
 from runefold.testing import Effects
-from runefold.testing.crash import judge
-from runefold.testing.crash.journal import Execution, Memory, Over, Told
-from runefold.testing.crash.logs import InProcessLog
-from runefold.testing.crash.watch import Watch
+from runefold.testing.crash.instrumentation.journal import Execution, Memory, Over, Told
+from runefold.testing.crash.instrumentation.logs import InProcessLog
+from runefold.testing.crash.instrumentation.watch import Watch
+from runefold.testing.crash.verdict import judge
 from runelog.memory import MemoryLog
 from runelog.rune import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runefold.testing.crash.journal import Line
-    from runefold.testing.crash.points import What
+    from runefold.testing.crash.instrumentation.journal import Line
+    from runefold.testing.crash.plan.points import What
     from runelog.rune import Rune
 
 CALL: Final = Called(

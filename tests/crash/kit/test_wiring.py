@@ -13,13 +13,13 @@ import pytest
 
 from runefold import open_hook
 from runefold.testing import CrashApp, CrashReport
-from runefold.testing.crash import judge
-from runefold.testing.crash.in_process import InProcess, InProcessScene
-from runefold.testing.crash.journal import Committed, Memory, Synced, Told
-from runefold.testing.crash.logs import InProcessLog
-from runefold.testing.crash.points import aims, parse
-from runefold.testing.crash.trial import Scene
-from runefold.testing.crash.watch import Watch
+from runefold.testing.crash.instrumentation.journal import Committed, Memory, Synced, Told
+from runefold.testing.crash.instrumentation.logs import InProcessLog
+from runefold.testing.crash.instrumentation.watch import Watch
+from runefold.testing.crash.plan.points import aims, parse
+from runefold.testing.crash.running.in_process import InProcess, InProcessScene
+from runefold.testing.crash.running.trial import Scene
+from runefold.testing.crash.verdict import judge
 from runelog.rune import Change
 from tests.crash.kit import bots, broken
 from tests.crash.kit.test_sweep import swept, told

@@ -1,0 +1,1 @@
+"""The commands that only read: sessions, tree, history, phases, alerts, lifecycles, policies."""

@@ -1,0 +1,1 @@
+"""An app's runtime opened so that every append, message and effect is recorded."""

@@ -1,0 +1,175 @@
+"""Tools and models with a ledger around them: what is called is noted, and may be made to fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from actors.model.provider import Done, Failure
+from runefold.agents import Bound
+from runefold.testing.crash.instrumentation.journal import Execution, Over
+from runefold.testing.crash.plan.faults import raising
+from runefold.testing.crash.plan.points import MODEL_FAULTS, TOOL_FAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from actors.model.provider import Event, Provider, Request
+    from actors.tool.context import Call
+    from actors.tool.outcome import Outcome
+    from actors.tool.spec import Tool
+    from runefold.testing.crash.instrumentation.journal import Journal
+    from runefold.testing.crash.instrumentation.watch import Watch
+    from runefold.testing.crash.plan.faults import Faults
+    from runefold.testing.crash.plan.points import What
+    from supervisors.tree import Tree
+
+
+T = TypeVar("T")
+
+
+class Ledger:
+    """Notes each execution, and lets the watch strike when it is over."""
+
+    def __init__(self, path: Journal, watch: Watch, faults: Faults) -> None:
+        """Write to this file, which lies beside the log."""
+        self._file = path
+        self.watch = watch
+        self.faults = faults
+        self._numbers = itertools.count(1)
+
+    def began(
+        self, what: What, name: str, conversation: str, call_id: str, arguments: Mapping[str, Any]
+    ) -> int:
+        """Note that something is about to be done; return its number."""
+        number = next(self._numbers)
+        life = self.watch.life
+        self._file.note(Execution(life, what, name, call_id, conversation, dict(arguments), number))
+        return number
+
+    def over(self, number: int, status: str) -> None:
+        """Note that it was done."""
+        self._file.note(Over(self.watch.life, number, status))
+
+    def tools(self, tools: Iterable[Tool]) -> list[Tool]:
+        """Return the same tools, watched."""
+        return [
+            BoundTool(tool, self) if isinstance(tool, Bound) else WatchedTool(tool, self)
+            for tool in tools
+        ]
+
+    def models(self, models: Mapping[str, Provider]) -> dict[str, Provider]:
+        """Return the same models, watched."""
+        return {name: WatchedModel(name, model, self) for name, model in models.items()}
+
+
+def aside(run: Callable[[], T]) -> T:
+    """Run something on a thread of its own if an event loop runs on this one, and wait for it.
+
+    In one process tools run on the thread of whoever waits for them, which may be an event loop's;
+    an async tool has a loop of its own, and there is one at most on a thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(contextvars.copy_context().run, run).result()
+
+
+class WatchedTool:
+    """A tool whose executions are counted."""
+
+    def __init__(self, inner: Tool, ledger: Ledger) -> None:
+        """Stand in for a tool."""
+        self._inner = inner
+        self._ledger = ledger
+        self.spec = inner.spec
+
+    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the tool takes them."""
+        return self._inner.fit(arguments)
+
+    def run(self, call: Call) -> Outcome:
+        """Run the tool, note that, and have the watch look before anybody hears of the outcome."""
+        ledger, spec = self._ledger, self.spec
+        if call.cancellation.cancelled:
+            return self._inner.run(call)  # which it will not do any more
+        fault = ledger.watch.fault_of(call.conversation, call.call_id, TOOL_FAULTS)
+        if fault in {"tool-raises", "tool-breaks"}:
+            return self._run(raising(self._inner, late=fault == "tool-breaks"), call)
+        if fault:
+            return ledger.faults.of_tool(fault, lambda: self._run(self._inner, call), call, spec)
+        return self._run(self._inner, call)
+
+    def _run(self, tool: Tool, call: Call) -> Outcome:
+        ledger = self._ledger
+        number = ledger.began(
+            "tool", self.spec.name, call.conversation, call.call_id, call.arguments
+        )
+        status = "raised"
+        try:
+            outcome = self._ran(tool, call)
+            status = outcome.status
+        finally:
+            ledger.over(number, status)
+        ledger.watch.effect_done(call.conversation, call.call_id)
+        return outcome
+
+    def _ran(self, tool: Tool, call: Call) -> Outcome:
+        return aside(lambda: tool.run(call))
+
+
+class BoundTool(WatchedTool, Bound):
+    """One that reaches into its runtime."""
+
+    def __init__(self, inner: Bound, ledger: Ledger) -> None:
+        """Stand in for a tool that is bound."""
+        self._bound = inner
+        WatchedTool.__init__(self, inner, ledger)  # type: ignore[arg-type]  # all of them can run
+
+    def _ran(self, tool: Tool, call: Call) -> Outcome:
+        return tool.run(call)  # which has other actors go on: that is for this thread to do
+
+    def bind(self, tree: Tree) -> None:
+        """Belong to a runtime."""
+        self._bound.bind(tree)
+
+
+class WatchedModel:
+    """A model whose calls are counted."""
+
+    def __init__(self, name: str, inner: Provider, ledger: Ledger) -> None:
+        """Stand in for a model."""
+        self._name = name
+        self._inner = inner
+        self._ledger = ledger
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Pass the answer on, and have the watch look before anybody hears that it is complete."""
+        ledger = self._ledger
+        entity = request.call_id
+        fault = ledger.watch.fault_of(request.conversation, entity, MODEL_FAULTS)
+        if fault == "provider-refuses":
+            ledger.faults.refuse()
+        if fault:
+            return ledger.faults.of_model(fault, lambda: self._stream(request, entity), request)
+        return self._stream(request, entity)
+
+    def _stream(self, request: Request, entity: str) -> Iterator[Event]:
+        ledger, where = self._ledger, request.conversation
+        # The same attempt of the same turn is the same call.
+        number = ledger.began("model", self._name, where, f"{where}/{entity}", {})
+        try:
+            for event in self._inner.stream(request):
+                if isinstance(event, Done | Failure):
+                    ledger.over(number, "completed" if isinstance(event, Done) else "failed")
+                    ledger.watch.effect_done(where, entity)
+                yield event
+        except Exception:
+            ledger.over(number, "raised")
+            ledger.watch.effect_done(where, entity)
+            raise

@@ -1,0 +1,1 @@
+"""The result of a sweep as text, JSON, JUnit XML and an HTML page."""

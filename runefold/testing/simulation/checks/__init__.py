@@ -1,0 +1,1 @@
+"""What must hold after each step and at the end of a run."""
