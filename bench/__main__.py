@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
 import platform
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from bench import (
-    append,
-    bytecodes,
-    idle,
-    memory,
-    open,  # noqa: A004 -- named after what it measures
-    read,
-    redaction,
-    simulation,
-    size,
-    table,
-    turns,
-)
+from bench import table
 from bench.measure import FULL, QUICK
+from bench.results import Results, publish
 
-HERE = Path(__file__).parent
-THEMES = (
+if TYPE_CHECKING:
+    from bench.table import Row
+
+HERE: Final = Path(__file__).parent
+THEMES: Final = (
     "bytecodes",
     "append",
     "read",
@@ -36,7 +31,7 @@ THEMES = (
     "redaction",
     "simulation",
 )
-LONG = ("memory",)
+LONG: Final = ("memory",)
 """What takes a quarter of an hour, and so is measured only when it is named."""
 
 
@@ -45,35 +40,34 @@ def main() -> int:
     options = _options()
     sizes = QUICK if options.quick else FULL
     options.dir.mkdir(parents=True, exist_ok=True)
-    rows: list[table.Row] = []
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    settings = [("measured with", f"{python}, {platform.system()} {platform.machine()}")]
-    settings.append(("rates and times", "ours and the peer by turns, the best round of each"))
+    machine = f"{platform.system()} {platform.release()} {platform.machine()}"
+    results = Results()
+    results.settings.append(("measured with", f"{python}, {machine}, {os.cpu_count()} cores"))
+    results.settings.append(
+        ("rates and times", "ours and the peer by turns, the best round of each")
+    )
     for theme in options.only or THEMES:
         began = time.perf_counter()
         # On the disk that the repository is on: a file system in memory would sync for nothing.
         with tempfile.TemporaryDirectory(dir=options.dir, prefix=f"{theme}-") as name:
-            place = Path(name)
-            if theme in {"append", "turns"}:
-                rows += {"append": append, "turns": turns}[theme].rows(place, sizes, settings)
-            else:
-                themes = {"read": read, "open": open, "size": size, "idle": idle}
-                themes |= {"simulation": simulation, "redaction": redaction, "memory": memory}
-                themes |= {"bytecodes": bytecodes}
-                rows += themes[theme].rows(place, sizes)
+            found: list[Row] = importlib.import_module(f"bench.{theme}").rows(
+                Path(name), sizes, results
+            )
+        results.rows += found
         print(f"{theme}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    table.show(rows, settings)
-    if not options.only:
-        table.publish(rows, HERE / "results.json")
-    missed = [row.name for row in rows if not row.ok]
+    table.show(results.rows, results.settings)
+    if not options.only and not options.quick:
+        publish(results, HERE / "results.json")
+    missed = [row.name for row in results.rows if not row.is_met]
     if missed:
-        print(f"{len(missed)} of {sum(1 for row in rows if row.bar)} bars missed")
+        print(f"{len(missed)} of {sum(1 for row in results.rows if row.bar)} bars missed")
     return 1 if missed and not (options.quick or options.report_only) else 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, two minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes; nothing is published")
     parser.add_argument(
         "--report-only", action="store_true", help="exit with 0 even if a bar is missed"
     )

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.measure import Sizes
+    from bench.results import Results
     from bench.table import Row
     from bench.workload import Part
 
 THREADS = 32
-Settings = list[tuple[str, str]]
 
 
-def rows(directory: Path, sizes: Sizes, settings: Settings) -> list[Row]:
+def rows(directory: Path, sizes: Sizes, results: Results) -> list[Row]:
     """Measure everything about appending; note what the peers were set to."""
     return [
-        *_bulk(directory, sizes, settings),
-        *_threads(directory, sizes, settings),
+        *_bulk(directory, sizes, results.settings),
+        *_threads(directory, sizes, results.settings),
         _one_by_one(directory, sizes),
     ]
 
 
-def _bulk(directory: Path, sizes: Sizes, settings: Settings) -> list[Row]:
+def _bulk(directory: Path, sizes: Sizes, settings: list[tuple[str, str]]) -> list[Row]:
     """Append 1,024 runes a batch, some ten for each of 100 conversations."""
     log = Runelog.open(directory / "bulk", CODEC)
     loose = Runelog.open(directory / "loose", CODEC)
@@ -91,7 +91,7 @@ def _each_alone(parts: list[Part]) -> list[Part]:
     return [part._replace(runes=[rune]) for part in parts for rune in part.runes]
 
 
-def _threads(directory: Path, sizes: Sizes, settings: Settings) -> list[Row]:
+def _threads(directory: Path, sizes: Sizes, settings: list[tuple[str, str]]) -> list[Row]:
     """Let 32 threads append one rune at a time, each waiting until its own is durable."""
     log = Runelog.open(directory / "threads", CODEC)
     peer = Sqlite(directory / "threads.sqlite", THREADS)

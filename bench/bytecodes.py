@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from bench.measure import Sizes
+    from bench.results import Results
     from runefold.sessions import Session
 
 FIRST: Final = 6
@@ -94,7 +95,7 @@ def part_of(module: str) -> str:
     return next((part for place, part in _PLACES if module.startswith(place)), REST)
 
 
-def rows(directory: Path, _sizes: Sizes) -> list[Row]:
+def rows(directory: Path, _sizes: Sizes, _results: Results) -> list[Row]:
     """Count a turn in a process of its own; show where the bytecodes are on the way."""
     found = {}
     for how in ("counted", "called"):

@@ -16,6 +16,7 @@ from bench.table import Row
 
 if TYPE_CHECKING:
     from bench.measure import Sizes
+    from bench.results import Results
 
 MOST_THREADS: Final = 64
 MOST_MEMORY: Final = 6.0
@@ -23,7 +24,7 @@ MOST_MEMORY: Final = 6.0
 UNFINISHED: Final = 10
 
 
-def rows(directory: Path, sizes: Sizes) -> list[Row]:
+def rows(directory: Path, sizes: Sizes, _results: Results) -> list[Row]:
     """Measure what idle sessions take, and what it takes to open a runtime that has many."""
     many = directory / "many"
     made = child("idle", str(many), str(sizes.idle))

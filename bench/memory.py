@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.measure import Sizes
+    from bench.results import Results
 
 SESSIONS: Final = 200
 BAR: Final = "<= 1.05"
 _MB: Final = 1_000_000
 
 
-def rows(directory: Path, sizes: Sizes) -> list[Row]:
+def rows(directory: Path, sizes: Sizes, _results: Results) -> list[Row]:
     """Measure the memory after more and more turns, and after more and more sessions."""
     # So few as a quick run has do not even fill the caches.
     bar = BAR if sizes.soak == FULL.soak else ""

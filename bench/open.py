@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.measure import Sizes
+    from bench.results import Results
 
 EACH = 10
 """Runes in an append while the large log is made."""
 
 
-def rows(directory: Path, sizes: Sizes) -> list[Row]:
+def rows(directory: Path, sizes: Sizes, _results: Results) -> list[Row]:
     """Measure how long it takes to open a log."""
     large, empty = directory / "large", directory / "empty"
     rounds = max(sizes.open_runes // sizes.open_conversations // EACH, 1)

@@ -6,7 +6,12 @@ its start, at the tool call, at the tool's result and at its end.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+import lmdb
+import msgspec
 
 from bench.peers import BareLmdb
 from bench.scene import ANSWER, Ours
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope, Rune
 
 COMMITS: Final = 4
+_encode = msgspec.msgpack.Encoder().encode
 _DELTA: Final = "turn.assistant_delta"
 
 
@@ -77,6 +83,58 @@ class BareTurns:
     def close(self) -> None:
         """Close the environment."""
         self._bare.close()
+
+
+class Bare(BareTurns):
+    """The loop, with the runes of a turn that it records itself."""
+
+    def __init__(self, path: Path) -> None:
+        """Record a turn, and make the environment."""
+        super().__init__(path, record(path.with_name("recorded")))
+
+
+class Plain:
+    """A loop that only appends: a turn's runes in four frames, in one table, with no index at all.
+
+    Nobody can find anything in it again. It is the least that LMDB writes for a commit.
+    """
+
+    name = "a bare lmdb loop without an index"
+
+    def __init__(self, path: Path) -> None:
+        """Record a turn, and make the environment."""
+        envelopes = record(path.with_name("recorded"))
+        self._env = lmdb.open(str(path), map_size=4 << 30, subdir=False, lib_version=0)
+        self._frames = [
+            [(each.owner, each.agent, each.turn, each.payload) for each in part]
+            for part in _split(envelopes)
+        ]
+        assert len(self._frames) == COMMITS, [len(part) for part in self._frames]
+        self._position = 0
+
+    def begin(self, conversation: str) -> Callable[[], str]:
+        """Begin a conversation."""
+
+        def turn() -> str:
+            for runes in self._frames:
+                self._position += 1
+                data = _encode((conversation, time.time_ns(), [_encode(rune) for rune in runes]))
+                with self._env.begin(write=True) as txn:
+                    key = self._position.to_bytes(8, "big")
+                    txn.put(key, crc32(data).to_bytes(4, "big") + data, append=True)
+            return ANSWER
+
+        return turn
+
+    def settings(self) -> str:
+        """Return the flags in force."""
+        flags = self._env.flags()
+        shown = ", ".join(f"{name}={flags[name]}" for name in ("sync", "metasync", "writemap"))
+        return f"one table, a frame for each of {COMMITS} commits, {shown}"
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
 
 
 def _split(envelopes: Sequence[Envelope]) -> list[list[Envelope]]:

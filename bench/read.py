@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.measure import Sizes
+    from bench.results import Results
     from runelog.snapshot import Snapshots
 
 SNAPSHOT_EVERY = 1_000
@@ -33,7 +34,7 @@ class _Memory(TypedDict):
     runes: int
 
 
-def rows(directory: Path, sizes: Sizes) -> list[Row]:
+def rows(directory: Path, sizes: Sizes, _results: Results) -> list[Row]:
     """Measure everything about reading."""
     name = build_long(directory / "long", sizes.read)
     with Runelog.open(directory / "long", CODEC) as log:

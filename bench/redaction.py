@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench.measure import Sizes
+    from bench.results import Results
 
 T = TypeVar("T")
 SIZE: Final = 1_000_000
@@ -28,7 +29,7 @@ PIECE: Final = 20
 _ROOT: Final = Path(__file__).parents[1]
 
 
-def rows(_directory: Path, _sizes: Sizes) -> list[Row]:
+def rows(_directory: Path, _sizes: Sizes, _results: Results) -> list[Row]:
     """Measure 1 MB of each kind beside `re` with the same patterns, which reads no escapes."""
     plainly = re.compile("|".join(PROVIDER_KEYS)).search
 

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.measure import Sizes
+    from bench.results import Results
     from runefold.runtime import Runtime
 
 NAME: Final = "conv-swept"
 TURNS: Final = 2
 
 
-def rows(_directory: Path, sizes: Sizes) -> list[Row]:
+def rows(_directory: Path, sizes: Sizes, _results: Results) -> list[Row]:
     """Measure both, on one core."""
     return [_simulated(sizes), _swept(sizes)]
 

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.measure import Sizes
+    from bench.results import Results
 
 
-def rows(directory: Path, sizes: Sizes) -> list[Row]:
+def rows(directory: Path, sizes: Sizes, _results: Results) -> list[Row]:
     """Measure what the runes take on disk beside their own encoded length."""
     place = directory / "stored"
     with Runelog.open(place, CODEC) as log:

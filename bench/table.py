@@ -1,4 +1,4 @@
-"""The rows, whether each clears its bar, and how they are shown and published."""
+"""The rows, whether each clears its bar, and how they are shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 _COMPARE: Final = {">=": operator.ge, "<=": operator.le}
 _HEADINGS: Final = ("what", "ours", "peer", "unit", "ratio", "bar", "ok", "the peer")
@@ -28,13 +27,28 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Such as ">= 0.5"; empty for what is shown for information only."""
     unit: str
 
+    reason: str = ""
+    """Why it could not be measured, if it could not: its bar is then missed."""
+    ok: bool = True
+    """As it was published; `is_met` says it of what was just measured."""
+
     @property
-    def ok(self) -> bool:
+    def is_met(self) -> bool:
         """Tell whether the ratio, before it is rounded for publishing, clears the bar."""
+        if self.reason:
+            return False
         if not self.bar:
             return True
         sign, limit = self.bar.split()
         return bool(_COMPARE[sign](self.ratio, float(limit)))
+
+
+def missed(name: str, peer_name: str, bar: str, reason: str) -> Row:
+    """Return a row of what could not be measured."""
+    return Row(
+        name=name, ours=0.0, peer=0.0, peer_name=peer_name, ratio=0.0, bar=bar, unit="",
+        reason=reason,
+    )  # fmt: skip
 
 
 def faster(name: str, rates: tuple[float, float], peer_name: str, bar: str = "") -> Row:
@@ -44,25 +58,6 @@ def faster(name: str, rates: tuple[float, float], peer_name: str, bar: str = "")
         name=name, ours=ours, peer=peer, peer_name=peer_name, ratio=ours / peer, bar=bar,
         unit="runes/s",
     )  # fmt: skip
-
-
-def publish(rows: Sequence[Row], path: Path) -> None:
-    """Write the rows that have a bar, as JSON."""
-    records = [
-        {
-            "name": row.name,
-            "ours": _rounded(row.ours),
-            "peer": _rounded(row.peer),
-            "peer_name": row.peer_name,
-            "ratio": _rounded(row.ratio),
-            "bar": row.bar,
-            "ok": row.ok,
-            "unit": row.unit,
-        }
-        for row in rows
-        if row.bar
-    ]
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(records), indent=2) + b"\n")
 
 
 def show(rows: Sequence[Row], settings: Sequence[tuple[str, str]]) -> None:
@@ -101,7 +96,9 @@ def _show_rich(cells: Sequence[tuple[str, ...]], settings: Sequence[tuple[str, s
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    verdict = ("yes" if row.ok else "MISSED") if row.bar else ""
+    verdict = ("yes" if row.is_met else "MISSED") if row.bar else ""
+    if row.reason:
+        return (row.name, "-", "-", "", "-", row.bar, verdict, row.reason)
     return (
         row.name, _shown(row.ours), _shown(row.peer), row.unit, _shown(row.ratio), row.bar,
         verdict, row.peer_name,
@@ -110,7 +107,3 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _shown(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")

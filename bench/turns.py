@@ -1,35 +1,24 @@
-"""Turns through the whole runtime: how many a second, what they take on disk, how they grow.
+"""Turns through the whole runtime: how many a second, what each takes, how it grows.
 
-Like is compared with like. Where whoever runs a peer's turn hears its fragments as they come, ours
-are heard too; where a peer keeps them to itself until the step is over, nobody follows ours. What
-has a bar is the peer as its documentation teaches it; what can be left out of it is shown without.
+Ours is heard: whoever asks follows the fragments as they are committed, also where a peer keeps
+them to itself until the step is over. Each contender is a process of its own; they take turns, and
+the best round of each counts. What has a bar is a peer as its documentation teaches it, synced at
+each commit; what can be left out of it is shown without.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.catalogue import CODEC
 from actors.model.runes import AssistantDelta
+from bench.contender import Contender, Missing, Spent, best
 from bench.measure import bytes_on_disk, race, rate
-from bench.peers_burr import Burr, BurrJoined
-from bench.peers_dbos import Dbos
-from bench.peers_langgraph import LangGraph
-from bench.peers_langgraph_lean import LangGraphDicts, LangGraphJoined
 from bench.peers_lmdb import BareTurns, record
-from bench.scene import (
-    LONG,
-    LONG_FRAGMENTS,
-    SPEC,
-    Ours,
-    OursHeard,
-    at_once,
-    by_turns,
-    together,
-)
-from bench.table import Row
+from bench.results import Standing
+from bench.scene import LONG, LONG_FRAGMENTS, SPEC, Ours, by_turns, together
+from bench.table import Row, missed
 from bench.workload import BATCH
 from runelog.rune import Change
 from runelog.store import Runelog
@@ -39,89 +28,147 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.measure import Sizes
+    from bench.results import Results
     from bench.scene import Teller
     from runelog.rune import Envelope, Rune
 
 SESSIONS: Final = 32
 BLOCK: Final = 20
 """Turns at the beginning and at the end of a conversation that are compared."""
+MOST_SYNCS: Final = 1.0
+"""The bar: so many syncs a turn, if 32 conversations share them."""
 
-Settings = list[tuple[str, str]]
 
+class _Bars(NamedTuple):
+    """The bars for turns a second beside a peer: of 32 conversations, and of one."""
 
-class _Pair(NamedTuple):
-    """Ours and a peer that does the same, and the bars for it."""
-
-    ours: Ours
-    peer: Teller
     many: str = ""
     alone: str = ""
 
 
-def rows(directory: Path, sizes: Sizes, settings: Settings) -> list[Row]:
+OURS: Final = "ours"
+PLAIN: Final = "plain"
+RACED: Final = {
+    "burr": _Bars(">= 1.5", ">= 1.3"),
+    "dbos": _Bars(">= 5", ">= 2.5"),
+    "langgraph": _Bars(">= 10", ">= 8"),
+    "activegraph": _Bars(">= 3"),
+    "agents": _Bars(),
+    PLAIN: _Bars(">= 0.9"),
+    "bare": _Bars(),
+}
+LEAN: Final = ("unheard", "burr-lean", "langgraph-dicts", "langgraph-lean")
+"""What is measured in one round only, for information."""
+
+
+def rows(directory: Path, sizes: Sizes, results: Results) -> list[Row]:
     """Measure everything about turns; note what the peers were set to."""
+    found: list[Row] = []
+    field: dict[str, Contender] = {}
+    for key in (OURS, *RACED, *LEAN):
+        try:
+            field[key] = Contender(key, directory)
+        except Missing as missing:
+            bars = RACED.get(key, _Bars())
+            name = f"turns, {SESSIONS} sessions at once"
+            found.append(missed(name, key, bars.many, f"{key} is not installed: {missing}"))
+            continue
+        results.settings.append((field[key].name, field[key].settings()))
+    many = _raced(field, sizes.turn_rounds, SESSIONS, sizes.turns)
+    alone = _raced(field, sizes.turn_rounds, 1, sizes.alone)
+    grown = {key: field[key].grow(sizes.growth) for key in (OURS, PLAIN, *RACED) if key in field}
+    # The best of each block, as everywhere.
+    runs = [grown[OURS], *(field[OURS].grow(sizes.growth) for _ in range(sizes.grown - 1))]
+    for contender in field.values():
+        contender.close()
+    for key, contender in field.items():
+        times = grown.get(key)
+        blocks = (_mean(times[:BLOCK]), _mean(times[-BLOCK:])) if times else None
+        results.field.append(Standing(contender.name, many[key], alone[key], blocks))
+    results.series["turns of a conversation"] = {
+        field[key].name: _in_blocks(times) for key, times in grown.items()
+    }
+    names = {key: contender.name for key, contender in field.items()}
+    found += _beside(names, many, alone)
+    found += _costs(names, many, alone)
+    found += _growth(directory, sizes, runs)
     envelopes = record(directory / "recorded")
-    ours, heard = Ours(directory / "ours"), OursHeard(directory / "heard")
-    pairs = [
-        _Pair(heard, LangGraph(directory / "langgraph.sqlite"), ">= 6", ">= 4"),
-        _Pair(ours, Dbos(directory / "dbos.sqlite"), ">= 4", ">= 2"),
-        _Pair(heard, Burr(directory / "burr.sqlite"), ">= 1.5"),
-        _Pair(ours, BareTurns(directory / "turns.lmdb", envelopes), ">= 0.4"),
-        _Pair(heard, LangGraphDicts(directory / "dicts.sqlite")),
-        _Pair(ours, LangGraphJoined(directory / "graph-joined.sqlite")),
-        _Pair(ours, BurrJoined(directory / "burr-joined.sqlite")),
-    ]
-    tellers: list[Teller] = [ours, heard, *(pair.peer for pair in pairs)]
-    for teller in tellers:
-        at_once(teller, 1, 2)  # nobody is measured while it still imports or makes its tables
-        settings.append((teller.name, teller.settings()))
-    many, alone = _many(tellers, sizes), _alone(tellers, sizes)
-    found = [
-        *(_row(f"{SESSIONS} sessions at once", pair, many, pair.many) for pair in pairs),
-        *(_row("1 session", pair, alone, pair.alone) for pair in pairs),
-    ]
-    found.sort(key=lambda row: not row.bar)
+    ours = Ours(directory / "fragments-ours")
     found += _fragments(directory, ours, sizes)
-    for teller in tellers:
-        teller.close()
-    return [*found, _stored(directory, envelopes, sizes), *_growth(directory, sizes)]
+    ours.close()
+    found.append(_stored(directory, envelopes, sizes))
+    return sorted(found, key=lambda row: not row.bar)
 
 
-def _row(what: str, pair: _Pair, rates: dict[str, float], bar: str) -> Row:
-    ours, peer = rates[pair.ours.name], rates[pair.peer.name]
-    heard = ", fragments heard" if isinstance(pair.ours, OursHeard) else ""
+def _raced(field: dict[str, Contender], rounds: int, sessions: int, turns: int) -> dict[str, Spent]:
+    """Let all take turns; return the best of each."""
+    found: dict[str, list[Spent]] = {key: [] for key in field}
+    for number in range(rounds):
+        # Every other round the other way about: nobody always runs in the other's wake.
+        for key in field if number % 2 == 0 else reversed(field):
+            if number == 0 or key not in LEAN:
+                found[key].append(field[key].turns(sessions, turns))
+    return {key: best(spent) for key, spent in found.items()}
+
+
+def _beside(names: dict[str, str], many: dict[str, Spent], alone: dict[str, Spent]) -> list[Row]:
+    """Return turns a second beside each peer's."""
+    found = []
+    for key, name in names.items():
+        if key == OURS:
+            continue
+        bars = RACED.get(key, _Bars())
+        for what, spent, bar in (
+            (f"turns, {SESSIONS} sessions at once", many, bars.many),
+            ("turns, 1 session", alone, bars.alone),
+        ):
+            ours, peer = spent[OURS].rate, spent[key].rate
+            row = Row(
+                name=what, ours=ours, peer=peer, peer_name=name, ratio=ours / peer, bar=bar,
+                unit="turns/s",
+            )  # fmt: skip
+            found.append(row)
+    return found
+
+
+def _costs(names: dict[str, str], many: dict[str, Spent], alone: dict[str, Spent]) -> list[Row]:
+    """Return what a turn takes beside loops that only append."""
+    crowd, single, least = many[OURS], alone[OURS], alone[PLAIN]
+    cpu, switches = "CPU of a turn", "voluntary switches a turn"
+    kilobytes = "KB written to the device a turn, 1 session"
+    at_once, plain, bare = f"{SESSIONS} sessions", names[PLAIN], names["bare"]
+    pairs = [
+        (f"{cpu}, {at_once}", crowd.cpu, many[PLAIN].cpu, plain, "<= 3", "ms"),
+        (f"{cpu}, 1 session", single.cpu, least.cpu, plain, "", "ms"),
+        (f"{cpu}, {at_once}", crowd.cpu, many["bare"].cpu, bare, "", "ms"),
+        (kilobytes, single.written, least.written, plain, "<= 1.6", "KB"),
+        (kilobytes, single.written, alone["bare"].written, bare, "", "KB"),
+        (f"syncs a turn, {at_once}", crowd.syncs, MOST_SYNCS, "what it may be", "<= 1", "syncs"),
+        ("syncs a turn, 1 session", single.syncs, least.syncs, plain, "", "syncs"),
+        (f"{switches}, {at_once}", crowd.switches, many[PLAIN].switches, plain, "", "switches"),
+        (f"{switches}, 1 session", single.switches, least.switches, plain, "", "switches"),
+    ]
+    return [
+        _row(name, (ours, peer), peer_name, bar, unit)
+        for name, ours, peer, peer_name, bar, unit in pairs
+    ]
+
+
+def _row(name: str, pair: tuple[float, float], peer_name: str, bar: str, unit: str) -> Row:
+    ours, peer = pair
     return Row(
-        name=f"turns, {what}{heard}", ours=ours, peer=peer, peer_name=pair.peer.name,
-        ratio=ours / peer, bar=bar, unit="turns/s",
-    )  # fmt: skip
+        name=name, ours=ours, peer=peer, peer_name=peer_name, ratio=ours / peer, bar=bar, unit=unit
+    )
 
 
-def _many(tellers: Sequence[Teller], sizes: Sizes) -> dict[str, float]:
-    """Let 32 conversations go on at once."""
-
-    def run(teller: Teller) -> Callable[[], float]:
-        # A loop without threads is the fastest that bare lmdb can do: there is one writer.
-        measure = by_turns if isinstance(teller, BareTurns) else at_once
-        return lambda: measure(teller, SESSIONS, sizes.turns)
-
-    return _raced(tellers, sizes, run)
+def _mean(times: Sequence[float]) -> float:
+    return sum(times) / len(times)
 
 
-def _alone(tellers: Sequence[Teller], sizes: Sizes) -> dict[str, float]:
-    """Let one conversation go on by itself."""
-
-    def run(teller: Teller) -> Callable[[], float]:
-        return lambda: by_turns(teller, 1, sizes.alone)
-
-    return _raced(tellers, sizes, run)
-
-
-def _raced(
-    tellers: Sequence[Teller], sizes: Sizes, run: Callable[[Teller], Callable[[], float]]
-) -> dict[str, float]:
-    """Let all take turns; return the best of each, by its name."""
-    found = race(sizes.turn_rounds, *map(run, tellers))
-    return {teller.name: best for teller, best in zip(tellers, found, strict=True)}
+def _in_blocks(times: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the mean of each block of turns, behind the number of its last one."""
+    ends = range(BLOCK, len(times) + 1, BLOCK)
+    return [(end, _mean(times[end - BLOCK : end])) for end in ends]
 
 
 # -- fragments ----------------------------------------------------------------------------------
@@ -161,17 +208,14 @@ def _fragments(directory: Path, ours: Ours, sizes: Sizes) -> list[Row]:
         return rate(count, run)
 
     rounds = sizes.turn_rounds * 2
-    best = race(rounds, streaming, lambda: appending(1), lambda: appending(BATCH))
+    fastest = race(rounds, streaming, lambda: appending(1), lambda: appending(BATCH))
     log.close()
     name = f"{count:,} fragments to a live subscriber"
     peers = (("the runelog, one rune a call", ">= 0.3"), (f"the runelog, {BATCH:,} a call", ""))
     return [
-        Row(
-            name=name, ours=best[0], peer=found, peer_name=peer, ratio=best[0] / found, bar=bar,
-            unit="fragments/s",
-        )
-        for found, (peer, bar) in zip(best[1:], peers, strict=True)
-    ]  # fmt: skip
+        _row(name, (fastest[0], found), peer, bar, "fragments/s")
+        for found, (peer, bar) in zip(fastest[1:], peers, strict=True)
+    ]
 
 
 # -- bytes and growth ---------------------------------------------------------------------------
@@ -198,68 +242,26 @@ def _stored(directory: Path, envelopes: Sequence[Envelope], sizes: Sizes) -> Row
     bare.close()
     theirs = bytes_on_disk(bare_place) - empty
     each = SESSIONS * turns
-    return Row(
-        name="bytes on disk a turn", ours=mine / each, peer=theirs / each, peer_name=bare.name,
-        ratio=mine / theirs, bar="<= 1.5", unit="bytes",
-    )  # fmt: skip
+    return _row("bytes on disk a turn", (mine / each, theirs / each), bare.name, "<= 1.5", "bytes")
 
 
-class _Grown(NamedTuple):
-    """Blocks of turns at the beginning and at the end of a conversation."""
-
-    seconds: tuple[float, float]
-    size: tuple[int, int]
-
-
-def _growth(directory: Path, sizes: Sizes) -> list[Row]:
-    """Compare the last turns of a long conversation with its first, and with those of peers."""
-    places = [directory / f"grown-{number}" for number in range(sizes.grown)]
-    ours = [_grow(Ours, place, sizes.growth) for place in places]
-    # Slow, and for information only: once will do.
-    graphs = [_grow(LangGraph, directory / "grown-graph.sqlite", sizes.growth)]
-    burr = _timed_growth(Burr, directory / "grown-burr.sqlite", sizes.growth)
-    what = f"turns {sizes.growth - BLOCK + 1} to {sizes.growth} of one conversation"
-    first = f"turns 1 to {BLOCK}"
-    late = min(each.seconds[1] for each in ours)
-    return [
-        *_grown_rows(what, first, ours, "<= 1.2"),
-        _timed_row(what, late, LangGraph.name, graphs[0].seconds[1]),
-        _timed_row(what, late, Burr.name, burr[1]),
-        *_grown_rows(f"LangGraph, {what}", f"LangGraph, {first}", graphs, ""),
-        _timed_row(f"Burr, {what}", burr[1], f"Burr, {first}", burr[0]),
+def _growth(directory: Path, sizes: Sizes, runs: Sequence[Sequence[float]]) -> list[Row]:
+    """Compare the last turns of long conversations with their first, by time and by bytes."""
+    early = min(_mean(times[:BLOCK]) for times in runs)
+    late = min(_mean(times[-BLOCK:]) for times in runs)
+    taken = [
+        _sized_growth(Ours, directory / f"grown-{number}", sizes.growth)
+        for number in range(sizes.grown)
     ]
-
-
-def _timed_row(what: str, ours: float, peer_name: str, peer: float, bar: str = "") -> Row:
-    """Return a row of the seconds that two blocks of turns took."""
-    return Row(
-        name=f"time of {what}", ours=ours / BLOCK * 1e3, peer=peer / BLOCK * 1e3,
-        peer_name=peer_name, ratio=ours / peer, bar=bar, unit="ms a turn",
-    )  # fmt: skip
-
-
-def _grow(make: Callable[[Path], Teller], place: Path, turns: int) -> _Grown:
-    return _Grown(_timed_growth(make, place, turns), _sized_growth(make, place, turns))
-
-
-def _timed_growth(make: Callable[[Path], Teller], place: Path, turns: int) -> tuple[float, float]:
-    """Return the seconds of the first turns and of the last, without a break between them."""
-    teller = make(place)
-    # Another conversation goes first: what is done once only is not a conversation's.
-    by_turns(teller, 1, 5)
-    talk = teller.begin("timed")
-
-    def seconds(count: int) -> float:
-        start = time.perf_counter()
-        for _ in range(count):
-            talk()
-        return time.perf_counter() - start
-
-    early = seconds(BLOCK)
-    seconds(turns - 2 * BLOCK)
-    late = seconds(BLOCK)
-    teller.close()
-    return early, late
+    # Of the sizes, which nothing disturbs, all.
+    small, large = (sum(each[place] for each in taken) for place in (0, 1))
+    turns = BLOCK * sizes.grown
+    what = f"of turns {sizes.growth - BLOCK + 1} to {sizes.growth} of one conversation"
+    first = f"turns 1 to {BLOCK}"
+    return [
+        _row(f"time {what}", (late, early), first, "<= 1.1", "ms a turn"),
+        _row(f"bytes {what}", (large / turns, small / turns), first, "<= 1.1", "bytes a turn"),
+    ]
 
 
 def _sized_growth(make: Callable[[Path], Teller], place: Path, turns: int) -> tuple[int, int]:
@@ -271,24 +273,5 @@ def _sized_growth(make: Callable[[Path], Teller], place: Path, turns: int) -> tu
         for _ in range(count):
             talk()
         teller.close()
-        taken.append(_taken(place))
+        taken.append(bytes_on_disk(place))
     return taken[1] - taken[0], taken[3] - taken[2]
-
-
-def _taken(place: Path) -> int:
-    """Return what a directory takes, or a database with the files beside it."""
-    return sum(bytes_on_disk(path) for path in place.parent.glob(f"{place.name}*"))
-
-
-def _grown_rows(what: str, first: str, found: Sequence[_Grown], bar: str) -> list[Row]:
-    # The best of each block, as everywhere; of the sizes, which nothing disturbs, all.
-    early, late = (min(each.seconds[place] for each in found) for place in (0, 1))
-    small, large = (sum(each.size[place] for each in found) for place in (0, 1))
-    turns = BLOCK * len(found)
-    return [
-        _timed_row(what, late, first, early, bar),
-        Row(
-            name=f"bytes of {what}", ours=large / turns, peer=small / turns,
-            peer_name=first, ratio=large / max(small, 1), bar=bar, unit="bytes a turn",
-        ),
-    ]  # fmt: skip
