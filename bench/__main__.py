@@ -27,12 +27,14 @@ THEMES: Final = (
     "open",
     "size",
     "turns",
+    "streams",
+    "busy",
     "idle",
     "redaction",
     "simulation",
 )
-LONG: Final = ("memory",)
-"""What takes a quarter of an hour, and so is measured only when it is named."""
+LONG: Final = ("memory", "many")
+"""What takes many minutes, and so is measured only when it is named."""
 
 
 def main() -> int:

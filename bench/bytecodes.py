@@ -99,7 +99,7 @@ def rows(directory: Path, _sizes: Sizes, _results: Results) -> list[Row]:
     """Count a turn in a process of its own; show where the bytecodes are on the way."""
     found = {}
     for how in ("counted", "called"):
-        done = child(how, str(directory / how))
+        done = child(f"bytecodes:{how}", str(directory / how))
         assert done.returncode == 0, "the turns did not come to their end"
         found[how] = json.loads(done.stdout)
     counted, called = found["counted"], found["called"]

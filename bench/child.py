@@ -6,13 +6,14 @@ python -m bench.child idle DIRECTORY SESSIONS
 python -m bench.child unfinished DIRECTORY SESSIONS closed|killed
 python -m bench.child turns DIRECTORY SESSIONS MARK...
 python -m bench.child passing DIRECTORY closed|asleep MARK...
-python -m bench.child counted|called DIRECTORY
+python -m bench.child MODULE:FUNCTION ARGUMENT...
 """
 
 from __future__ import annotations
 
 import dataclasses
 import gc
+import importlib
 import json
 import os
 import random
@@ -27,8 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.model.providers.scripted import Scripted, pause
 from actors.scheduling.threads import ThreadScheduler
-from bench import bytecodes
-from bench.measure import anonymous_memory
+from bench.measure import anonymous_memory, threads
 from bench.scene import NEVER, QUESTION, SPEC, add, one_turn, open_runtime
 from bench.workload import CODEC, LIFECYCLE, State, Talk
 from runefold.runtime import Runtime
@@ -87,12 +87,12 @@ def idle(directory: str, count: str) -> None:
         empty = anonymous_memory()
         sessions = _make(runtime, int(count))
         _sleep(runtime)
-        memory, threads = anonymous_memory(), _threads()
+        memory, alive = anonymous_memory(), threads()
         waking, awake = [], []
         for session in sessions[:: max(len(sessions) // WAKINGS, 1)][:WAKINGS]:
             waking.append(_timed(session))
             awake.append(_timed(session))
-    found = {"empty": empty, "memory": memory, "threads": threads}
+    found = {"empty": empty, "memory": memory, "threads": alive}
     print(json.dumps({**found, "waking": median(waking), "awake": median(awake)}))
 
 
@@ -117,11 +117,6 @@ def _threads_of(runtime: Runtime) -> int:
     """Return how many threads the runtime has for actors and tools."""
     assert isinstance(runtime.scheduler, ThreadScheduler)
     return runtime.scheduler.threads
-
-
-def _threads() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.partition("Threads:")[2].split()[0])
 
 
 def _timed(session: Session) -> float:
@@ -212,10 +207,12 @@ WHAT: Final[dict[str, Callable[..., None]]] = {
     "unfinished": unfinished,
     "turns": turns,
     "passing": passing,
-    "counted": bytecodes.counted,
-    "called": bytecodes.called,
 }
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    WHAT[name](*arguments)
+    if ":" in name:
+        module, _, function = name.partition(":")
+        getattr(importlib.import_module(f"bench.{module}"), function)(*arguments)
+    else:
+        WHAT[name](*arguments)

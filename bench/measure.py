@@ -61,6 +61,20 @@ class Sizes(NamedTuple):
     """Points at which it is killed for real, a round."""
     soak: tuple[int, ...]
     """After how many turns, and how many sessions, the memory of a runtime is looked at."""
+    streams: int
+    """Sessions that stream at once from an async provider."""
+    streaming: float
+    """For so many seconds."""
+    followers: int
+    """Streams that are followed by somebody each."""
+    firsts: int
+    """First fragments whose way is timed."""
+    woken: int
+    """Runes of a session that wakes while others have turns."""
+    quiet: float
+    """Seconds of turns with nothing else going on."""
+    large: int
+    """Bytes of a log that is opened after a kill."""
 
 
 FULL = Sizes(
@@ -87,6 +101,13 @@ FULL = Sizes(
     swept=200,
     killed=20,
     soak=(5_000, 10_000, 25_000, 50_000),
+    streams=1_000,
+    streaming=20.0,
+    followers=200,
+    firsts=200,
+    woken=200_000,
+    quiet=6.0,
+    large=200_000_000,
 )
 QUICK = Sizes(
     rounds=5,
@@ -112,6 +133,13 @@ QUICK = Sizes(
     swept=16,
     killed=2,
     soak=(200, 400),
+    streams=100,
+    streaming=3.0,
+    followers=50,
+    firsts=40,
+    woken=4_000,
+    quiet=1.5,
+    large=20_000_000,
 )
 
 
@@ -204,6 +232,12 @@ def _transactions(file: Path) -> int:
     return 0
 
 
+def threads() -> int:
+    """Return how many threads this process has."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("Threads:")[2].split()[0])
+
+
 def bytes_on_disk(path: Path) -> int:
     """Return what the files of a directory take: by length or by blocks, whichever is more."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
@@ -212,7 +246,7 @@ def bytes_on_disk(path: Path) -> int:
 
 
 def child(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one of the child processes of `bench.child` to its end."""
+    """Run something in a child process to its end: one of `bench.child`, or `module:function`."""
     return subprocess.run(
         [sys.executable, "-m", "bench.child", *arguments],
         cwd=Path(__file__).parent.parent,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from bench.measure import child, race
+from bench.measure import bytes_on_disk, child, race
 from bench.table import Row
 from bench.workload import CODEC, Talk, build
 from runelog.store import Runelog
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 EACH = 10
 """Runes in an append while the large log is made."""
+SMALLER: Final = 20
+LONGER: Final = 1_000
+"""Conversations of the logs that are opened after a kill."""
+RUNE: Final = 65
+"""About how many bytes a rune takes in a file."""
 
 
 def rows(directory: Path, sizes: Sizes, _results: Results) -> list[Row]:
@@ -39,7 +44,26 @@ def rows(directory: Path, sizes: Sizes, _results: Results) -> list[Row]:
         assert child("crash", str(path)).returncode == -signal.SIGKILL
         return _look(path)
 
-    return [*found, _row("open it after kill -9", "", 3, large, empty, crashed)]
+    found.append(_row("open it after kill -9", "", 3, large, empty, crashed))
+    return [*found, _after_kill(directory, sizes, crashed)]
+
+
+def _after_kill(directory: Path, sizes: Sizes, opening: Callable[[Path], float]) -> Row:
+    """Open a large log and one of a twentieth of it, each killed before."""
+    places = []
+    for size in (sizes.large, sizes.large // SMALLER):
+        place = directory / f"killed-{size}"
+        runes = max(size // RUNE // LONGER // EACH, 1)
+        build(place, runes, LONGER, EACH)
+        places.append(place)
+    taken = [bytes_on_disk(place) / 1e6 for place in places]
+    best = race(3, *(lambda place=place: 1 / opening(place) for place in places))
+    ours, peer = (1_000 / number for number in best)
+    return Row(
+        name=f"open a log of {taken[0]:,.0f} MB after kill -9", ours=ours, peer=peer,
+        peer_name=f"one of {taken[1]:,.0f} MB after kill -9", ratio=ours / peer, bar="<= 2",
+        unit="ms",
+    )  # fmt: skip
 
 
 def _row(

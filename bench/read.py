@@ -82,7 +82,7 @@ def _whole(directory: Path, sizes: Sizes, log: Runelog, name: str) -> list[Row]:
     library.close()
     what = f"read and decode one conversation of {sizes.read:,}"
     return [
-        faster(what, (first, second), "bare cursor, typed decoder, no checksums", ">= 0.4"),
+        faster(what, (first, second), "bare cursor, typed decoder, no checksums", ">= 0.5"),
         faster(what, (first, third), "eventsourcing rebuilding its aggregate", ">= 10"),
     ]
 
