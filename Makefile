@@ -63,6 +63,10 @@ simulate: $(STAMP)
 	@echo "simulate: playing $(SEEDS) seeds on all cores"
 	@$(PY) -m runefold.testing.simulation --seeds $(SEEDS) $(ARGS) || { \
 	  echo "simulate: FAILED"; exit 1; }
+	@echo "simulate: playing a quarter as many with machines of apps"
+	@PYTHONPATH=examples/order_desk $(PY) -m runefold.testing.simulation \
+	  --seeds $$(($(SEEDS) / 4 + 1)) --app tests.simulation.app:APP $(ARGS) || { \
+	  echo "simulate: FAILED"; exit 1; }
 	@echo "simulate: nothing is wrong"
 
 lint: $(STAMP)

@@ -31,6 +31,8 @@ def drain(tree: Tree, timeout: float) -> None:
     clock = tree.services.clock
     end = clock.now() + round(timeout * SECOND)
     for name in tree.awake():
+        if tree.kinds.root(name).conversation:
+            continue  # a reserved one is no session: it has no turns
         try:
             ended = TurnsEnded(tree, name)
             left = max(0.0, (end - clock.now()) / SECOND)

@@ -42,7 +42,7 @@ OF_APPS: Final = frozenset(
         *("request.sent", "request.withdrawn", "request.answered"),
     }
 )
-"""What only machines of an app bring about: those of `tests/laws` play them."""
+"""What only machines of an app bring about: `test_machines` plays them."""
 SITUATIONS: Final = frozenset(
     {
         "a message that steers",

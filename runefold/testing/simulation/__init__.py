@@ -16,8 +16,10 @@ from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.plan.plans import Plan, decode, encode
 from runefold.testing.simulation.shrinking import Shrinker
 from runefold.testing.simulation.simulation import Outcome, play
+from runefold.testing.simulation.world.machines import App
 
 __all__ = [
+    "App",
     "Outcome",
     "Plan",
     "Shrinker",
@@ -30,6 +32,9 @@ __all__ = [
 ]
 
 
-def simulate(seed: int) -> Outcome:
-    """Play what a seed draws, to its end or to the first thing that is wrong."""
-    return play(draw(seed))
+def simulate(seed: int, app: str = "") -> Outcome:
+    """Play what a seed draws, to its end or to the first thing that is wrong.
+
+    `app` names an `App` as `package.module:name`: its machines are played too.
+    """
+    return play(draw(seed, app))

@@ -1,4 +1,4 @@
-"""Simulate: `python -m runefold.testing.simulation [--seeds COUNT] [--seed SEED] [--plan PLAN]`."""
+"""Simulate: `python -m runefold.testing.simulation [--seeds COUNT | --seed SEED | --plan PLAN]`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = sys.stdin.read() if options.plan == "-" else options.plan
         return _one(decode(Path(text[1:]).read_bytes() if text[:1] == "@" else text), shrink=False)
     if options.seed is not None:
-        return _one(draw(options.seed), shrink=not options.as_it_is)
-    return _many(options.first, options.seeds, options.jobs, shrink=not options.as_it_is)
+        return _one(draw(options.seed, options.app), shrink=not options.as_it_is)
+    return _many(options, shrink=not options.as_it_is)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -45,6 +45,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--jobs", type=_count, help="how many processes; as many as there are cores"
     )
     parser.add_argument("--seed", type=int, help="play this one alone, and tell what happens")
+    parser.add_argument(
+        "--app", default="", metavar="MODULE:APP", help="play the machines of this App too"
+    )
     parser.add_argument("--plan", help="play this plan, @FILE, or - for what comes in")
     parser.add_argument("--as-it-is", action="store_true", help="do not look for a shorter plan")
     return parser.parse_args(arguments)
@@ -95,9 +98,9 @@ def _tell(outcome: Outcome) -> None:
 # -- many ---------------------------------------------------------------------------------------
 
 
-def _many(first: int, count: int, jobs: int | None, *, shrink: bool) -> int:
-    pace, tally = Pace(), Tally()
-    for tally in play_all(first, count, jobs):
+def _many(options: argparse.Namespace, *, shrink: bool) -> int:
+    pace, tally, count, app = Pace(), Tally(), options.seeds, options.app
+    for tally in play_all(options.first, count, options.jobs, app):
         _progress(tally, count, pace)
     sys.stderr.write("\n")
     say(f"{tally.seeds:,} seeds, {tally.steps:,} steps, {tally.runes:,} runes: {pace.shown(tally)}")
@@ -112,8 +115,9 @@ def _many(first: int, count: int, jobs: int | None, *, shrink: bool) -> int:
     for failed in [*kinds.values()][:TOLD]:
         say()
         say(f"seed {failed.seed}, as short as it gets:" if shrink else f"seed {failed.seed}:")
-        _one(draw(failed.seed), shrink=shrink)
-        say(f"  {AGAIN} --seed {failed.seed}   # from the seed on")
+        _one(draw(failed.seed, app), shrink=shrink)
+        named = f" --app {app}" if app else ""
+        say(f"  {AGAIN} --seed {failed.seed}{named}   # from the seed on")
     return 1
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runefold.testing.simulation.plan.drawing import draw
@@ -44,17 +45,17 @@ class Tally(NamedTuple):
         )
 
 
-def play_some(seeds: Iterable[int]) -> Tally:
-    """Play some seeds, one after the other."""
+def play_some(seeds: Iterable[int], app: str = "") -> Tally:
+    """Play some seeds, one after the other, with the machines of an app if one is named."""
     tally = Tally()
     for seed in seeds:
-        outcome = play(draw(seed))
+        outcome = play(draw(seed, app))
         failed = tuple(Failed(seed, *wrong) for wrong in outcome.wrong[:1])
         tally = tally.plus(Tally(1, outcome.steps, outcome.runes, failed))
     return tally
 
 
-def play_all(first: int, count: int, jobs: int | None = None) -> Iterator[Tally]:
+def play_all(first: int, count: int, jobs: int | None = None, app: str = "") -> Iterator[Tally]:
     """Play many seeds, in parallel; yield what there is so far, again and again."""
     chunks = [
         range(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)
@@ -63,12 +64,12 @@ def play_all(first: int, count: int, jobs: int | None = None) -> Iterator[Tally]
     tally = Tally()
     if jobs <= 1:
         for chunk in chunks:
-            tally = tally.plus(play_some(chunk))
+            tally = tally.plus(play_some(chunk, app))
             yield tally
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        for done in pool.map(play_some, chunks):
+        for done in pool.map(partial(play_some, app=app), chunks):
             tally = tally.plus(done)
             yield tally
 

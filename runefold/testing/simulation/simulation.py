@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from actors.catalogue import KINDS
+from actors.catalogue import KINDS, RESERVED
 from actors.invariants import Auditor
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.policy import Policy
@@ -26,6 +26,7 @@ from runefold.testing.simulation.plan import description
 from runefold.testing.simulation.plan.plans import Plan
 from runefold.testing.simulation.world.disk import Disk
 from runefold.testing.simulation.world.faults import Mishaps
+from runefold.testing.simulation.world.machines import AppModel, AppTool, app_named
 from runefold.testing.simulation.world.models import KEY, Model
 from runefold.testing.simulation.world.tools import MODEL, Hang, tools
 from runefold.testing.simulation.world.users import Users
@@ -50,6 +51,14 @@ SPOILT: Final = 4
 """One in so many files of snapshots is gone after a power cut, and one is half there."""
 LAST_STEPS: Final = 20
 """How many steps are still taken on a log that has failed."""
+
+
+def _in_memory() -> str | None:
+    """Return a directory whose files are in memory; None if there is none here."""
+    return _MEMORY if os.access(_MEMORY, os.W_OK) else None
+
+
+_MEMORY: Final = "/dev/shm"  # noqa: S108 -- directories of our own are made in it
 
 
 class Outcome(NamedTuple):
@@ -82,8 +91,10 @@ class Simulation:
         self.plan = plan
         self.world = plan.world
         self.choices = Choices(plan.seed, disorder=plan.disorder, given=plan.order)
-        self.kinds = KINDS
-        """Those of the runtime, the world's own among them."""
+        self.app = app_named(plan.world.app)
+        """The app whose machines are played, if there is one."""
+        self.kinds = KINDS.plus(self.app.kinds, RESERVED)
+        """Those of the runtime, the app's among them."""
         self.truth = GroundTruth()
         self.truths = Truths(self.truth, self.kinds)
         self.auditor = Auditor(self.kinds)
@@ -91,6 +102,8 @@ class Simulation:
         self.conductor = Conductor(self.clock, self.choices, self)
         self.disk = Disk(self, self.kinds.codec)
         self.runtime: Runtime
+        self.views: Path | None = None
+        """Where the files of an app's views are, if it has any."""
         self.forgotten: int | None = None
         self.reopens = False
         self.lacks_something = False
@@ -115,7 +128,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Play to the end."""
         log_capture = LogCapture(self.truth)
-        with log_capture.listening(), self._place_for_snapshots():
+        with log_capture.listening(), self._directory_for_files():
             self._open()
             while self._acts and not self.truth.wrong:
                 self.drive()
@@ -136,13 +149,18 @@ class Simulation:
         )
 
     @contextlib.contextmanager
-    def _place_for_snapshots(self) -> Iterator[None]:
-        """Have a directory for snapshots while it runs, if there are to be any."""
-        if self.world.snapshot_every <= 0:
+    def _directory_for_files(self) -> Iterator[None]:
+        """Have a directory for snapshots and views while it runs, if there are to be any."""
+        with_views = any(kind.views for kind in self.kinds)
+        if self.world.snapshot_every <= 0 and not with_views:
             yield
             return
-        with tempfile.TemporaryDirectory(prefix="runefold-simulation-") as place:
-            self.disk.place = Path(place)
+        with tempfile.TemporaryDirectory(prefix="runefold-simulation-", dir=_in_memory()) as place:
+            if self.world.snapshot_every > 0:
+                self.disk.place = Path(place) / "snapshots"
+                self.disk.place.mkdir()
+            if with_views:
+                self.views = Path(place) / "views"
             yield
 
     def _run_on(self) -> None:
@@ -184,8 +202,9 @@ class Simulation:
             self._last_act = 0
             self._opening = True
             self.tell("the runtime is opened")
+            self._drop_views()
             try:
-                self.runtime = self._opened()
+                self.runtime = self.opened(self.views)
                 self._waking = actor_states.Waking(self.runtime)
             except PowerCut:
                 continue
@@ -198,6 +217,11 @@ class Simulation:
             if not self.disk.is_cut:
                 return
 
+    def _drop_views(self) -> None:
+        """Let go of the files of views, as the end of a process does."""
+        if self.views is not None and hasattr(self, "runtime"):
+            self.runtime.views.drop()
+
     def _spoil_snapshots(self) -> None:
         """Have a power cut take some of the snapshots, or a part: nobody ever syncs them."""
         for file in self.disk.snapshot_files():
@@ -207,19 +231,23 @@ class Simulation:
                 case 2:
                     file.unlink()
 
-    def _opened(self) -> Runtime:
+    def opened(self, views: Path | None) -> Runtime:
+        """Open a runtime on what is on disk, with the files of its views in a directory."""
         self.lacks_something = self.forgotten is not None
         every = self.world.snapshot_every
+        own = [AppTool(number, tool, self) for number, tool in enumerate(self.app.tools)]
         return Runtime(
             self.disk,
-            tools=tools(self.world, self, self.forgotten),
-            providers={MODEL: Model(self)},
+            kinds=self.app.kinds,
+            tools=[*tools(self.world, self, self.forgotten), *own],
+            providers={MODEL: Model(self), **dict.fromkeys(self.app.models, AppModel(self))},
             policy=Policy(mode=self.world.mode),
             redact=[KEY],
             clock=self.clock,
             chance=self._chance,
             scheduler=self.conductor,
             idle_after=max(self.world.idle_after, 1),
+            views=views,
             snapshot_every=every if every > 0 else SNAPSHOT_EVERY,
         )
 

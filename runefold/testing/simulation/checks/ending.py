@@ -14,14 +14,17 @@ from actors.session.lifecycle import Phase
 from actors.units import SECOND
 from runefold.testing.simulation.checks.log_checker import open_work
 from runefold.testing.simulation.world.tools import agent
+from runefold.view_files import RECORD
 from runelog.errors import Refused, RunefoldError
 from runelog.replay import replay
-from runelog.rune import Gap
+from runelog.rune import SYSTEM, Gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from actors.session.lifecycle import State
+    from runefold.testing.simulation.checks.log_checker import Fold
     from runefold.testing.simulation.simulation import Simulation
 
 HOURS: Final = 2 * 3600
@@ -49,6 +52,7 @@ class Ending:
             self._closed,
             self._opened_again,
             self._from_scratch,
+            self._views_made_anew,
         ):
             if self._truth.wrong:
                 return
@@ -114,9 +118,14 @@ class Ending:
             self._settle()
         for name, message in [*self._sim.users.unsure]:
             self._try(lambda: self._send_again(name, message))  # noqa: B023 -- called at once
+        machines = self._sim.users.machines
+        for begun in [*machines.unsure.values()]:
+            self._try(lambda: machines.begin(begun))  # noqa: B023 -- as above
         for _ in range(ROUNDS):
             for name, state in [*self._sessions()]:
                 self._see_to(name, state)
+                self._answer(name)
+            self._answer(SYSTEM)
             self._settle()
             if self._truth.wrong or not [*self._left()]:
                 break
@@ -124,6 +133,8 @@ class Ending:
             self._complain("comes to its end", line)
         for name, _ in self._sessions():
             self._check_index(name)
+        if (SYSTEM, self._sim.kinds.root(SYSTEM).prefix) in self._sim.truths.folds:
+            self._check_index(SYSTEM)
 
     def _send_again(self, name: str, message: str) -> None:
         users = self._sim.users
@@ -160,12 +171,16 @@ class Ending:
                     )
                 )
             self._try(session.unsuspend)
-        for each in state.approvals:
+
+    def _answer(self, name: str) -> None:
+        """Answer everything that waits for a human in a conversation."""
+        sim = self._sim
+        for each in sim.users.asked(name):
             call = sim.truths.call(name, each.call_id)
             verdict = "give_up" if call is not None and call.started else "approve"
             self._try(
                 lambda each=each, verdict=verdict: sim.users.say(  # type: ignore[misc]  # as above
-                    session, each.call_id, verdict
+                    name, each.call_id, verdict
                 )
             )
 
@@ -179,14 +194,26 @@ class Ending:
         for key in self._sim.truths.accepted:
             if key not in self._sim.truths.ends:
                 yield f"{key[1]} of {key[0]} was accepted and never came to its end"
+        for (name, entity), fold in self._machines():
+            # One that has nothing due waits for a command of its users.
+            if self._sim.users.asked(name) or fold.kind.lifecycle.due(fold.state):
+                yield f"{entity} of {name} is {fold.state.phase.value}, with work left"
+
+    def _machines(self) -> Iterator[tuple[tuple[str, str], Fold]]:
+        """Yield the app's entities that have not come to their end."""
+        own = {kind.name for kind in self._sim.app.kinds}
+        for key, fold in sorted(self._sim.truths.folds.items(), key=lambda each: each[0]):
+            if fold.kind.name in own and fold.kind.is_open(fold.state):
+                yield key, fold
 
     def _check_index(self, name: str) -> None:
         """Compare what the index says of a conversation at rest with what its runes say."""
         ought = open_work(self._sim.truths, name)
         index = {work.entity: work.deadline for work in self._sim.disk.open_work(name)}
-        if "session" not in index:
+        root = self._sim.kinds.root(name).prefix
+        if root not in index:
             # What it has heard of since it last wrote something is seen to when it next wakes.
-            ought.pop("session", None)
+            ought.pop(root, None)
         if ought != index:
             self._complain("index", f"{name} has {ought} left to do, the index says {index}")
 
@@ -209,6 +236,9 @@ class Ending:
             if state.phase not in OVER:
                 self._complain("closes", f"{name} is {state.phase.value}")
             self._check_index(name)
+        for (name, entity), _ in self._machines():
+            if name != SYSTEM:
+                self._complain("closes", f"{entity} outlives its session {name}")
         for problem in self._sim.auditor.end(at_rest=True):
             self._complain(problem.invariant, f"{problem.where}: {problem.message}")
 
@@ -240,6 +270,33 @@ class Ending:
             if (found.state, found.version) != (fold.state, fold.version):
                 told = f"{entity} is {found.state} at {found.version}, from scratch"
                 self._complain("folds", f"{told}; rune by rune {fold.state} at {fold.version}")
+
+    def _views_made_anew(self) -> None:
+        """Compare the files of views with those that are made from the whole log."""
+        sim = self._sim
+        if sim.views is None or self._truth.wrong:
+            return
+        sim.runtime.views.catch_up()
+        found = _files(sim.views)
+        sim.runtime.views.drop()
+        anew = sim.views.with_name("made-anew")
+        runtime = sim.opened(anew)
+        runtime.views.catch_up()
+        runtime.views.drop()
+        wanted = _files(anew)
+        for name in sorted(found.keys() | wanted.keys()):
+            if found.get(name) != wanted.get(name):
+                told = f"{name} has {found.get(name)!r}; made anew it has {wanted.get(name)!r}"
+                self._complain("views follow", told)
+
+
+def _files(directory: Path) -> dict[str, str]:
+    """Return the files of views by name, without the database that is kept beside them."""
+    return {
+        str(file.relative_to(directory)): file.read_text("utf-8")
+        for file in directory.rglob("*")
+        if file.is_file() and not file.name.startswith(RECORD)
+    }
 
 
 def _shown(things: Sequence[object]) -> str:

@@ -69,6 +69,13 @@ TOOLS: Final[tuple[ToolKind, ...]] = (
     "agent",
     "hand_over",
 )
+APP_TOOLS: Final[tuple[ToolKind, ...]] = ("look", "blind", "keyed", "probed", "asked")
+OF_APPS: Final[tuple[ActKind, ...]] = (
+    *("begin", "begin", "begin", "begin", "begin_again", "command", "command"),
+    *("approve", "approve", "deny", "doze", "crash_at_rune", "cut_at_rune", "cut", "jump"),
+    *("pause", "resume", "crash", "reopen"),
+)
+"""What happens where an app's machines are played."""
 LINES: Final[tuple[LineKind, ...]] = (
     "say",
     "say",
@@ -93,8 +100,13 @@ THEMES: Final[tuple[tuple[ActKind, ...], ...]] = (
 """What happens in this order in some plans: each makes sense only after the one before it."""
 
 
-def draw(seed: int) -> Plan:
-    """Draw a plan."""
+def draw(seed: int, app: str = "") -> Plan:
+    """Draw a plan; with an app, named as `package.module:name`, one that plays its machines."""
+    plan = _draw(seed)
+    return _Dice(f"app of {seed}").with_app(plan, app) if app else plan
+
+
+def _draw(seed: int) -> Plan:
     dice, more = _Dice(f"plan of {seed}"), _Dice(f"more of {seed}")
     world = _Dice(f"grace of {seed}").graced(dice.world())
     acts = dice.acts(world)
@@ -241,6 +253,25 @@ class _Dice(Random):
             found.insert(at, self._act(kind))
             at = self.randint(at + 1, min(at + 3, len(found)))
         return tuple(found)
+
+    def with_app(self, plan: Plan, app: str) -> Plan:
+        """Have an app's machines begun and given commands, among all that happens anyway."""
+        hasty = self.sometimes(4)
+        tools = tuple(
+            replace(self._tool(hasty=hasty), kind=self.choice(APP_TOOLS))
+            for _ in range(self.randint(1, 3))
+        )
+        self._gaps = self.choice(GAPS)
+        acts = [*plan.acts] if self.sometimes(2) else [*plan.acts[:1]]
+        for _ in range(self.randint(2, 16)):
+            acts.insert(self.randint(1, len(acts)), self._wide_act(self.choice(OF_APPS)))
+        world = replace(plan.world, app=app, app_tools=tools)
+        return replace(plan, world=world, acts=tuple(acts))
+
+    def _wide_act(self, kind: ActKind) -> Act:
+        """Draw something of which there are many variants, all about as often."""
+        act = self._act(kind)
+        return replace(act, what=self.randrange(60), how=self.randrange(30))
 
     def _act(self, kind: ActKind) -> Act:
         return Act(

@@ -56,6 +56,9 @@ ActKind: TypeAlias = Literal[
     "jump",
     "reopen",
     "forget",
+    "begin",
+    "begin_again",
+    "command",
 ]
 """What an app, its users or the machine do."""
 
@@ -134,6 +137,10 @@ class World(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether what nobody waits for gets to disk only when time passes."""
     snapshot_every: int = 0
     """How many runes of a conversation are between two snapshots; nought is none at all."""
+    app: str = ""
+    """The app whose machines are played, as `package.module:name`; empty for none."""
+    app_tools: tuple[ToolPlan, ...] = (ToolPlan(),)
+    """How the tools of the app go, over and over; their names and parameters are the app's."""
     stalls: int = 0
     """How many steps apart, at least, the next alarm rings though others could take a step."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from runefold.testing.simulation import actor_states
 from runefold.testing.simulation.world.users import SimulationContext, name_of
 from runefold.testing.stage import PowerCut
+from runelog.rune import SYSTEM, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,11 @@ MOMENTS: Final = (
     "model.failed",
 )
 """Runes at which something goes wrong as soon as they are on disk."""
+OF_APPS: Final = (
+    *("child.started", "child.ended", "request.sent", "request.answered"),
+    *("approval.awaiting", "approval.approved"),
+)
+"""More of them, where an app's machines are played."""
 
 
 class Place(SimulationContext, Protocol):
@@ -101,14 +107,20 @@ class Mishaps:
         return f"the power will fail {when} the effect {1 + act.what // 4} from now"
 
     def _cut_at_rune(self, act: Act) -> str:
-        kind = MOMENTS[act.what % len(MOMENTS)]
+        kind = self._moment(act)
         self._at_rune[kind] = "cut"
         return f"the power will fail as soon as the next {kind} is on disk"
 
     def _crash_at_rune(self, act: Act) -> str:
-        kind = MOMENTS[act.what % len(MOMENTS)]
+        kind = self._moment(act)
         self._at_rune[kind] = "kill" if act.how % 3 == 2 else "crash"
         return f"whose the next {kind} is will {self._at_rune[kind]} once it is on disk"
+
+    def _moment(self, act: Act) -> str:
+        """Return one of the runes at which something goes wrong, an app's among them."""
+        own = [kind_of(rune) for kind in self._place.app.kinds for rune in kind.runes]
+        moments = (*MOMENTS, *own, *OF_APPS) if own else MOMENTS
+        return moments[act.what % len(moments)]
 
     def written(self, envelope: Envelope) -> None:
         """Have something go wrong now that a rune is on disk, if that is the plan."""
@@ -174,7 +186,9 @@ class Mishaps:
         return f"{one.entity} of {one.conversation} is killed"
 
     def _alive(self, act: Act) -> list[actor_states.Live]:
-        return [*actor_states.living(self._place.runtime, name_of(self._place, act))]
+        of_system = self._place.app.kinds and act.how % 2
+        name = SYSTEM if of_system else name_of(self._place, act)
+        return [*actor_states.living(self._place.runtime, name)]
 
     def _jump(self, act: Act) -> str:
         seconds = (1, 30, 400, 4_000, 100_000)[act.what % 5]

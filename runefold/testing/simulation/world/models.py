@@ -75,15 +75,13 @@ class Model:
 
     def _answer(self, request: Request) -> Iterator[Event]:
         word = self._word(request)
-        words = self._around.world.words
-        rounds = words[word].rounds if word < len(words) else ()
+        script = self._script(word, request)
         where = f"{word}.{request.round}.{request.attempt}"
-        if request.round >= len(rounds):
+        if script is None:
             yield Text(f"{where} done.")
             yield Used(input_tokens=1, output_tokens=2)
             yield Done()
             return
-        script = rounds[request.round]
         kind, at = self._trouble(script, request.attempt)
         for number, line in enumerate((*script.lines, None)):
             if kind is not None and number == min(at, len(script.lines)):
@@ -91,7 +89,7 @@ class Model:
                 if kind != "slow":
                     return
             if line is not None:
-                yield from self._line(line, f"{where}.{number}", word, request.conversation)
+                yield from self._line(line, f"{where}.{number}", word, request)
         yield Used(input_tokens=1, output_tokens=2)
         yield Done()
 
@@ -100,12 +98,18 @@ class Model:
         number = said[-1][1:] if said else ""
         return int(number) if number.isdecimal() else 0
 
+    def _script(self, word: int, request: Request) -> Round | None:
+        """Return the plan's answer in this round; None if it has nothing more to say."""
+        words = self._around.world.words
+        rounds = words[word].rounds if word < len(words) else ()
+        return rounds[request.round] if request.round < len(rounds) else None
+
     def _trouble(self, script: Round, attempt: int) -> tuple[Trouble | None, int]:
         if self._around.is_calm() or attempt >= len(script.troubles):
             return None, 0
         return script.troubles[attempt]
 
-    def _line(self, line: Line, where: str, word: int, conversation: str) -> Iterator[Event]:
+    def _line(self, line: Line, where: str, word: int, request: Request) -> Iterator[Event]:
         match line.kind:
             case "say":
                 for piece in range(line.n + 1):
@@ -113,7 +117,7 @@ class Model:
                 if line.n == TELLING:
                     yield from (Text(KEY[:5]), Text(KEY[5:20]), Text(f"{KEY[20:]} "))
             case "call":
-                yield self._call(line.n, word, conversation)
+                yield self._call(line.n, word, request)
             case "pause":
                 yield Pause(line.n / 10)
             case "used":
@@ -124,7 +128,7 @@ class Model:
                 name = tool_name(line.n % max(len(self._around.world.tools), 1))
                 yield ToolCall(name, '{"n": "many", ' * (line.n % 2) + "}")
 
-    def _call(self, number: int, word: int, conversation: str) -> ToolCall:
+    def _call(self, number: int, word: int, request: Request) -> ToolCall:
         tools = self._around.world.tools
         if not tools:
             return ToolCall("no_such_tool", "{}")
@@ -135,7 +139,7 @@ class Model:
                 # Always a later word, so that agents do not ask each other for ever.
                 arguments = {"question": says(word + 1 + number % 2)}
             case "hand_over":
-                state = self._around.truths.session(conversation)
+                state = self._around.truths.session(request.conversation)
                 members = () if state is None else state.members
                 to = members[number % len(members)].agent_id if members else "nobody"
                 arguments = {"to": to}

@@ -40,7 +40,7 @@ class Hang(BaseException):
     """A run that never comes back: whoever waits for it waits in vain."""
 
 
-class Gadget:
+class PlannedTool:
     """A tool of the plan. It is a function, as most tools are."""
 
     def __init__(self, number: int, plan: ToolPlan, hand: Stagehand) -> None:
@@ -154,7 +154,7 @@ def tools(world: World, hand: Stagehand, without: int | None = None) -> list[Too
         elif plan.kind == "hand_over":
             found.append(HandOver(name))
         else:
-            found.append(Gadget(number, plan, hand))
+            found.append(PlannedTool(number, plan, hand))
     return found
 
 

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from actors.errors import Unanswered
 from actors.tool.lifecycle import Phase as CallPhase
+from actors.tool.public_commands import Answer, Approve, Deny
+from runefold.testing.simulation.world.machines import App, MachineUsers
 from runefold.testing.simulation.world.models import says
 from runefold.testing.simulation.world.tools import Stagehand, agent, budget
 from runelog.errors import Refused, RunefoldError, UnknownConversation
+from runelog.rune import SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
+    from actors.approval.pending import Pending
+    from actors.kind import Kinds
     from actors.session.lifecycle import State
     from runefold.runtime import Runtime
     from runefold.sessions import Session
@@ -34,6 +39,8 @@ class SimulationContext(Stagehand, Protocol):
 
     runtime: Runtime
     forgotten: int | None
+    kinds: Kinds
+    app: App
 
 
 def name_of(sim: SimulationContext, act: Act) -> str:
@@ -55,7 +62,7 @@ class Users:
 
     def __init__(self, sim: SimulationContext) -> None:
         """Begin with nothing sent."""
-        self._sim = sim
+        self.sim = self._sim = sim
         self.sent: dict[tuple[str, str], str] = {}
         """Every message that anybody tried to send: what was said."""
         self.unsure: dict[tuple[str, str], None] = {}
@@ -81,6 +88,8 @@ class Users:
             "answer": self._answer,
             "answer_again": self._answer_again,
         }
+        self.machines = MachineUsers(self)
+        self._doings.update(self.machines.doings)
 
     def can(self, kind: str) -> bool:
         """Tell whether this is something that users do."""
@@ -94,6 +103,10 @@ class Users:
             return f"{act.kind}: {type(error).__name__}: {error}"
 
     # -- who is there -------------------------------------------------------------------------
+
+    def name(self, act: Act) -> str:
+        """Return the conversation that an act is about."""
+        return name_of(self._sim, act)
 
     def session(self, name: str) -> Session:
         """Return a conversation; begin it if it is not there."""
@@ -240,12 +253,16 @@ class Users:
 
     # -- approvals ----------------------------------------------------------------------------
 
-    def _asked(self, act: Act) -> tuple[Session, str] | None:
-        name = name_of(self._sim, act)
-        state = self.state(name)
-        if state is None or not state.approvals:
-            return None
-        return self.session(name), _one(state.approvals, act.what).call_id
+    def asked(self, conversation: str) -> Sequence[Pending]:
+        """Return what waits for a human in a conversation."""
+        root = self._sim.kinds.root(conversation).prefix
+        fold = self._sim.truths.folds.get((conversation, root))
+        return () if fold is None else fold.state.approvals
+
+    def _asked(self, act: Act) -> tuple[str, str] | None:
+        name = SYSTEM if self._sim.app.kinds and act.who % 3 == 0 else name_of(self._sim, act)
+        asked = self.asked(name)
+        return (name, _one(asked, act.what).call_id) if asked else None
 
     def _approve(self, act: Act) -> str:
         found = self._asked(act)
@@ -265,25 +282,27 @@ class Users:
             return "nothing to answer again"
         name, call_id = _one(self._answered, act.what)
         verdict = _one(("approve", "deny", *VERDICTS), act.how)
-        return "again " + self.say(self.session(name), call_id, verdict)
+        return "again " + self.say(name, call_id, verdict)
 
-    def say(self, session: Session, call_id: str, verdict: str) -> str:
+    def say(self, name: str, call_id: str, verdict: str) -> str:
         """Say something about a call that waits for a human, who does not lie."""
         truth = self._sim.truth
+        self._answered.append((name, call_id))
+        if self._sim.truths.call(name, call_id) is None:
+            return self.machines.say(name, call_id, verdict)
         if verdict == "happened" and not truth.effects[call_id]:
             verdict = "give_up"
-        self._answered.append((session.id, call_id))
         if verdict == "approve":
-            session.approve(call_id, approver="ada")
+            self._sim.runtime.do(name, Approve("ada"), call_id)
         elif verdict == "deny":
-            session.deny(call_id, reason="better not", approver="ada")
+            self._sim.runtime.do(name, Deny("ada", "better not"), call_id)
         else:
-            self._answer_about(session, call_id, verdict)
-        self._check(session.id, call_id)
-        self._sim.truths.requests.counts(session.id, call_id, verdict)
-        return f"{verdict}s {call_id} of {session.id}"
+            self._answer_about(name, call_id, verdict)
+        self._check(name, call_id)
+        self._sim.truths.requests.counts(name, call_id, verdict)
+        return f"{verdict}s {call_id} of {name}"
 
-    def _answer_about(self, session: Session, call_id: str, verdict: str) -> None:
+    def _answer_about(self, name: str, call_id: str, verdict: str) -> None:
         truth = self._sim.truth
         output = None
         if verdict == "happened":
@@ -293,7 +312,8 @@ class Users:
             # Before it is asked for: it may run while we still wait for the answer.
             truth.permitted[call_id] += 1
         try:
-            session.answer(call_id, verdict, approver="ada", output=output)  # type: ignore[arg-type]  # one of three
+            answer = Answer("ada", verdict, output)  # type: ignore[arg-type]  # one of three
+            self._sim.runtime.do(name, answer, call_id)
         except Refused:
             if verdict == "rerun":
                 truth.permitted[call_id] -= 1
