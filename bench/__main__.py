@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench import table
+from bench import report, table
 from bench.measure import FULL, QUICK
 from bench.results import Results, publish
 
@@ -27,6 +27,7 @@ THEMES: Final = (
     "open",
     "size",
     "turns",
+    "growth",
     "streams",
     "busy",
     "idle",
@@ -35,6 +36,8 @@ THEMES: Final = (
 )
 LONG: Final = ("memory", "many")
 """What takes many minutes, and so is measured only when it is named."""
+PLOTTED: Final = ("growth",)
+"""What has no bar, and is left out where there is little time."""
 
 
 def main() -> int:
@@ -49,7 +52,8 @@ def main() -> int:
     results.settings.append(
         ("rates and times", "ours and the peer by turns, the best round of each")
     )
-    for theme in options.only or THEMES:
+    themes = [theme for theme in THEMES if not (options.quick and theme in PLOTTED)]
+    for theme in options.only or themes:
         began = time.perf_counter()
         # On the disk that the repository is on: a file system in memory would sync for nothing.
         with tempfile.TemporaryDirectory(dir=options.dir, prefix=f"{theme}-") as name:
@@ -59,8 +63,11 @@ def main() -> int:
         results.rows += found
         print(f"{theme}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
     table.show(results.rows, results.settings)
-    if not options.only and not options.quick:
-        publish(results, HERE / "results.json")
+    if options.publish:
+        publish(results, options.publish)
+    elif not options.only and not options.quick:
+        publish(results, report.RESULTS)
+        report.write(results)
     missed = [row.name for row in results.rows if not row.is_met]
     if missed:
         print(f"{len(missed)} of {sum(1 for row in results.rows if row.bar)} bars missed")
@@ -75,6 +82,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--dir", type=Path, default=HERE.parent / ".bench", help="where data is put meanwhile"
+    )
+    parser.add_argument(
+        "--publish", type=Path, help="write the results there, and leave what was published alone"
     )
     parser.add_argument(
         "--only",

@@ -95,7 +95,7 @@ def part_of(module: str) -> str:
     return next((part for place, part in _PLACES if module.startswith(place)), REST)
 
 
-def rows(directory: Path, _sizes: Sizes, _results: Results) -> list[Row]:
+def rows(directory: Path, _sizes: Sizes, results: Results) -> list[Row]:
     """Count a turn in a process of its own; show where the bytecodes are on the way."""
     found = {}
     for how in ("counted", "called"):
@@ -105,6 +105,7 @@ def rows(directory: Path, _sizes: Sizes, _results: Results) -> list[Row]:
     counted, called = found["counted"], found["called"]
     _show(counted, called)
     each = counted["bytecodes"]
+    results.turn, results.parts = called, counted["parts"]
     return [
         Row(
             name="bytecodes of a turn, heard", ours=each, peer=MOST, peer_name="what it may be",

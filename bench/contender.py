@@ -19,10 +19,12 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from bench.measure import commits, used
-from bench.scene import at_once, by_turns
+from bench.measure import commits, rate, used
+from bench.scene import OursHeard, at_once, by_turns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench.scene import Teller
 
 
@@ -109,6 +111,10 @@ class Contender:
         found: list[float] = self._ask("grow", turns=turns)["times"]
         return found
 
+    def say(self, fragments: int, turns: int) -> Spent:
+        """Have a new conversation make turns of so many fragments each; only ours can."""
+        return msgspec.convert(self._ask("say", fragments=fragments, turns=turns), Spent)
+
     def settings(self) -> str:
         """Return what it is set to."""
         return str(self._ask("settings")["settings"])
@@ -161,6 +167,8 @@ def serve(key: str, directory: Path, commands: IO[str], answers: IO[str]) -> Non
                 answer(**msgspec.structs.asdict(_turns(teller, entry, place, sessions, turns)))
             case {"do": "grow", "turns": turns}:
                 answer(times=_grow(teller, turns))
+            case {"do": "say", "fragments": fragments, "turns": turns}:
+                answer(**msgspec.structs.asdict(_said(teller, place, fragments, turns)))
             case {"do": "settings"}:
                 answer(settings=teller.settings())
             case unknown:
@@ -169,13 +177,29 @@ def serve(key: str, directory: Path, commands: IO[str], answers: IO[str]) -> Non
 
 
 def _turns(teller: Teller, entry: Entry, place: Path, sessions: int, turns: int) -> Spent:
-    gc.collect()
     measure = at_once if entry.threads and sessions > 1 else by_turns
+    return _spent(place, sessions * turns, lambda: measure(teller, sessions, turns))
+
+
+def _said(teller: Teller, place: Path, fragments: int, turns: int) -> Spent:
+    assert isinstance(teller, OursHeard)
+    talk = teller.saying(f"said-{time.monotonic_ns()}", fragments)
+    talk()
+
+    def run() -> None:
+        for _ in range(turns):
+            talk()
+
+    return _spent(place, turns, lambda: rate(turns, run))
+
+
+def _spent(place: Path, count: int, measure: Callable[[], float]) -> Spent:
+    gc.collect()
     before, synced = used(), commits(place)
-    rate = measure(teller, sessions, turns)
-    after, count = used(), sessions * turns
+    each_second = measure()
+    after = used()
     return Spent(
-        rate=rate,
+        rate=each_second,
         cpu=(after.cpu - before.cpu) * 1e3 / count,
         switches=(after.switches - before.switches) / count,
         written=(after.written - before.written) / 1e3 / count,

@@ -75,6 +75,10 @@ class Sizes(NamedTuple):
     """Seconds of turns with nothing else going on."""
     large: int
     """Bytes of a log that is opened after a kill."""
+    crowds: tuple[int, ...]
+    """So many sessions at once, for a plot."""
+    lengths: tuple[int, ...]
+    """So many fragments in a turn, for a plot."""
 
 
 FULL = Sizes(
@@ -108,6 +112,8 @@ FULL = Sizes(
     woken=200_000,
     quiet=6.0,
     large=200_000_000,
+    crowds=(1, 2, 4, 8, 16, 32, 64, 128),
+    lengths=(1, 10, 100, 1_000, 10_000, 50_000),
 )
 QUICK = Sizes(
     rounds=5,
@@ -140,6 +146,8 @@ QUICK = Sizes(
     woken=4_000,
     quiet=1.5,
     large=20_000_000,
+    crowds=(1, 8, 32),
+    lengths=(1, 100, 1_000),
 )
 
 

@@ -34,6 +34,10 @@ class Results(msgspec.Struct):
     """What was measured with, and what the peers were set to."""
     rows: list[Row] = []
     field: list[Standing] = []
+    turn: dict[str, float] = {}
+    """What a turn does, counted with a loop that is driven by hand."""
+    parts: dict[str, float] = {}
+    """The bytecodes of that turn, by what they are for."""
     series: dict[str, dict[str, list[tuple[float, float]]]] = {}
     """What is plotted: for each plot its lines by name, and their points."""
 

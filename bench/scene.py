@@ -31,6 +31,7 @@ FRAGMENTS: Final = tuple(f"word{number:02} " for number in range(20))
 ANSWER: Final = "".join(FRAGMENTS)
 ARGUMENTS: Final = {"a": 2, "b": 3}
 LONG: Final = "Tell me a long story."
+SAY: Final = "Say so many words: "
 LONG_FRAGMENTS: Final = FRAGMENTS * 100
 
 NEVER: Final = 3600.0
@@ -77,6 +78,8 @@ def reply(request: Request) -> Reply:
     last = request.messages[-1]
     if last.role != "user":
         return FRAGMENTS
+    if last.text.startswith(SAY):
+        return FRAGMENTS[:1] * int(last.text.removeprefix(SAY))
     return LONG_FRAGMENTS if last.text == LONG else (*FRAGMENTS, call("add", **ARGUMENTS))
 
 
@@ -108,16 +111,16 @@ def one_turn(session: Session) -> str:
     return result.output
 
 
-def heard_turn(session: Session) -> str:
-    """Send the question, hear the fragments as they come, and wait for the answer."""
-    turn = session.send(QUESTION)
+def heard_turn(session: Session, question: str = QUESTION, says: str = ANSWER * 2) -> str:
+    """Send a question, hear the fragments as they come, and wait for the answer."""
+    turn = session.send(question)
     heard = []
     for envelope in turn.runes(kinds={"turn.assistant_delta"}):
         rune = envelope.payload
         assert isinstance(rune, AssistantDelta)
         heard.append(rune.text)
     # The runtime gathers what a model says at once: all of the text is there, in fewer runes.
-    assert "".join(heard) == ANSWER * 2, f"{heard} came"
+    assert "".join(heard) == says, f"{heard} came"
     result = turn.result(timeout=60)
     assert result, result
     return result.output
@@ -161,6 +164,11 @@ class OursHeard(Ours):
         """Begin a session, or go on with it."""
         session = self._session(conversation)
         return lambda: heard_turn(session)
+
+    def saying(self, conversation: str, fragments: int) -> Callable[[], str]:
+        """Begin a session whose model says so many fragments in each turn, and asks for no tool."""
+        session, says = self._session(conversation), FRAGMENTS[0] * fragments
+        return lambda: heard_turn(session, f"{SAY}{fragments}", says)
 
     def settings(self) -> str:
         """Return what it was set to."""

@@ -47,7 +47,7 @@ def missed(name: str, peer_name: str, bar: str, reason: str) -> Row:
     """Return a row of what could not be measured."""
     return Row(
         name=name, ours=0.0, peer=0.0, peer_name=peer_name, ratio=0.0, bar=bar, unit="",
-        reason=reason,
+        reason=reason, ok=False,
     )  # fmt: skip
 
 

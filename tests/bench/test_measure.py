@@ -97,7 +97,7 @@ def test_what_is_published_is_read_back_with_its_verdicts(tmp_path: Path) -> Non
 
 
 def test_the_published_results_can_be_read() -> None:
-    """bench/results.json is what `publish` writes."""
+    """The file bench/results.json is what `publish` writes."""
     assert load(Path(results.__file__).with_name("results.json")).rows
 
 
