@@ -214,7 +214,7 @@ class Machine(Judging):
         """Begin a call by the policy's ruling."""
         call_id = effect.call_id(self.ctx.conversation, self.me)
         if not self.ctx.exists(call_id):
-            asked, caller = self._asked(effect, call_id), Caller(self.me, payer=self.payer)
+            asked, caller = self._asked(effect, call_id), Caller(self.me, account=self.payer)
             plans = self._planner().plans((asked,), rules, caller, self._now())
             # Whether calls may run at once is for the law to say: it has them due.
             plans = tuple(replace(plan, hold=False) for plan in plans)
@@ -253,12 +253,12 @@ class Machine(Judging):
         key, text = effect.key, text_of(self.ctx, call_id)
         command: Answered | NotAnswered
         match end:
-            case Completed(calls=calls, usage=usage, stop_reason=why):
-                command = Answered(key, text, calls, usage, why)
-            case Failed(error_type=kind, message=message, retryable=retryable, usage=usage):
-                command = NotAnswered(key, kind, message, retryable, text, usage)
+            case Completed(calls=calls, charged=charged, stop_reason=why):
+                command = Answered(key, text, calls, charged, why)
+            case Failed(error_type=kind, message=message, retryable=retryable, charged=charged):
+                command = NotAnswered(key, kind, message, retryable, text, charged)
             case _:
-                command = NotAnswered(key, CANCELLED, end.reason, text=text, usage=end.usage)
+                command = NotAnswered(key, CANCELLED, end.reason, text=text, usage=end.charged)
         refused = self.carry_out(command)
         if refused is not None or effect in self.kind.lifecycle.due(self.state):
             why = f"refuses it: {refused}" if refused else "still has the call due"
@@ -293,7 +293,7 @@ class Machine(Judging):
             prompt=digest([effect.model, prompt, sending.messages, most]),
             reserved=model.reservation(sent, most, cost, account, self.payer),
             first_byte_by=now + waits[0],
-            payer=self.payer,
+            account=self.payer,
             sent=sent,
         )
         begin = model.Begin(called, account, *self._obstacle(effect))

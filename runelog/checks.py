@@ -108,7 +108,7 @@ def _check_change(change: Change) -> None:
         msg = f"the runes of the change for {entity} must be a list or a tuple"
         raise Refused(msg)
     is_open = change.open
-    if not change.runes and is_open is None:
+    if not change.runes and is_open is None and change.expected_version is None:
         msg = f"the change for {entity} has no runes: leave it out, or say what happened"
         raise Refused(msg)
     version, deadline = change.expected_version, change.deadline

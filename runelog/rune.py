@@ -207,7 +207,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=False):
     `expected_version` is how many runes the writer has seen of the entity's stream, 0 for a birth,
     None to append whatever the version. `open` says whether the entity has work left after this
     change (None leaves that as it was) and `deadline` when it must be looked at again; both feed
-    the index that recovery reads, and a change that says so may do without runes. One append may
+    the index that recovery reads, and a change that says so may do without runes. So may one that
+    only says which version it expects, of a stream that this append was decided by. One append may
     have several changes of one entity, so that its runes keep their order among those of others;
     only the first of them can expect a version.
     """

@@ -1,8 +1,8 @@
-"""Budgets: each reservation settles once, at what it costs, and none goes past a limit."""
+"""Budgets: each reservation settles once, and none goes past a limit."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.audit import Audit, Found
 from actors.budget import runes as budget
@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runelog.rune import Envelope
+
+
+_NOTHING: Final = budget.Amounts()
+
+
+def _is_whole(rune: budget.Settles) -> bool:
+    """Return True if all that was reserved is charged: for a tool, and after a crash."""
+    return isinstance(rune, tool.Result) or (
+        isinstance(rune, model.Failed) and rune.error_type == model.CRASH
+    )
+
+
+def _is_in_doubt(rune: budget.Settles) -> bool:
+    """Return True if it is not known what came of it."""
+    return _is_whole(rune) and not (isinstance(rune, tool.Result) and rune.status != "unknown")
 
 
 def _found(at: int, message: str) -> Found:
@@ -34,7 +49,7 @@ class _Account:
 class _Reserved(NamedTuple):
     scope: str
     amounts: budget.Amounts
-    turn: str
+    caller: str
 
 
 class Money(Audit):
@@ -46,22 +61,16 @@ class Money(Audit):
         """Begin without a budget."""
         self._accounts: dict[str, _Account] = {}
         self._open: dict[str, _Reserved] = {}
-        self._keys: dict[str, str] = {}
-        """The turn of each model call and tool call."""
+        self._callers: dict[str, str] = {}
+        """The entity that makes each tool call."""
         self._settled: set[str] = set()
-        self._whole: set[str] = set()
-        """What settles at all that was reserved: a tool call, a model call that a crash cut off."""
 
     def take(self, envelope: Envelope) -> Iterator[Found]:
         """Yield what is wrong about an entry."""
         at = envelope.event_id
         match rune := envelope.payload:
-            case model.Called(model_call_id=name, caller=of) | tool.Called(call_id=name, caller=of):
-                self._keys[name] = of
-                if isinstance(rune, tool.Called):
-                    self._whole.add(name)
-            case model.Failed(model_call_id=name, error_type=kind) if kind == model.CRASH:
-                self._whole.add(name)
+            case tool.Called(call_id=name, caller=of):
+                self._callers[name] = of
             case budget.Opened(scope=scope):
                 self._accounts[scope] = _Account(rune)
             case budget.Replenished(scope=scope, amounts=amounts) if scope in self._accounts:
@@ -70,9 +79,9 @@ class Money(Audit):
                     limits[what] = None if limit is None else limit + getattr(amounts, what)
             case budget.Closed(scope=scope) if scope in self._accounts:
                 self._close(scope)
-            case budget.Reserved():
-                yield from self._reserve(at, rune)
-            case budget.Settled():
+            case budget.Reserves():
+                yield from self._reserve(at, rune, envelope.owner)
+            case budget.Settles():
                 yield from self._settle(at, rune)
             case _:
                 pass
@@ -87,25 +96,31 @@ class Money(Audit):
                 if open_.scope == scope:
                     self._open[key] = open_._replace(scope=heir)
 
-    def _reserve(self, at: int, rune: budget.Reserved) -> Iterator[Found]:
-        if rune.key in self._open or rune.key in self._settled:
-            yield _found(at, f"{rune.key} has a second reservation")
-        # Of time, the key begins with the turn's own id.
-        of = self._keys.get(rune.key, "") if rune.until is None else rune.key.rpartition("-")[0]
-        self._open[rune.key] = _Reserved(rune.scope, rune.amounts, of)
-        yield from self._spend(at, rune.scope, rune.key, rune.amounts, budget.Amounts())
+    def _reserve(self, at: int, rune: budget.Reserves, owner: str) -> Iterator[Found]:
+        key = rune.key
+        if key in self._open or key in self._settled:
+            yield _found(at, f"{key} has a second reservation")
+        # Of time, the caller is the owner of the rune itself.
+        caller = rune.caller if isinstance(rune, model.Called) else self._callers.get(key, owner)
+        self._open[key] = _Reserved(rune.account, rune.reserved, caller)
+        if rune.reserved != _NOTHING:
+            yield from self._spend(at, rune.account, key, rune.reserved, _NOTHING)
 
-    def _settle(self, at: int, rune: budget.Settled) -> Iterator[Found]:
-        open_ = self._open.pop(rune.key, None)
+    def _settle(self, at: int, rune: budget.Settles) -> Iterator[Found]:
+        key, charged = rune.key, rune.charged
+        open_ = self._open.pop(key, None)
         if open_ is None:
-            again = "again" if rune.key in self._settled else "and was never reserved"
-            yield _found(at, f"{rune.key} is settled {again}")
+            if charged != _NOTHING:
+                again = "again" if key in self._settled else "and was never reserved"
+                yield _found(at, f"{key} is charged {again}")
             return
-        self._settled.add(rune.key)
-        if rune.key in self._whole and rune.used != open_.amounts:
-            message = f"{rune.key} is settled at {rune.used}, with {open_.amounts} reserved"
-            yield _found(at, message)
-        yield from self._spend(at, open_.scope, rune.key, rune.used, open_.amounts)
+        self._settled.add(key)
+        if _is_whole(rune) and charged != open_.amounts:
+            yield _found(at, f"{key} is charged {charged}, with {open_.amounts} reserved")
+        if _is_in_doubt(rune) and not rune.estimated:
+            yield _found(at, f"{key} is in doubt, and its charge is not said to be an estimate")
+        if charged != _NOTHING or open_.amounts != _NOTHING:
+            yield from self._spend(at, open_.scope, key, charged, open_.amounts)
 
     def _spend(
         self, at: int, scope: str, key: str, more: budget.Amounts, less: budget.Amounts
@@ -128,7 +143,7 @@ class Money(Audit):
 
     def ended(self, at: int, entity: str) -> Iterator[Found]:
         """Yield what a caller has left reserved."""
-        for key in [key for key, open_ in self._open.items() if open_.turn == entity]:
+        for key in [key for key, open_ in self._open.items() if open_.caller == entity]:
             yield _found(at, f"{entity} ended and {key} was not settled")
 
     def rest(self, at: int) -> Iterator[Found]:

@@ -66,8 +66,6 @@ KIND: Final = Kind(
     in_table=False,  # the session's law knows it
     runes=(
         runes.Opened,
-        runes.Reserved,
-        runes.Settled,
         runes.Warning,
         runes.Exhausted,
         runes.Replenished,

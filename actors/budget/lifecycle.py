@@ -1,13 +1,14 @@
-"""The law of a budget: an exact ledger of what was reserved and what was used.
+"""The law of a budget: an exact ledger of what was reserved and what was charged.
 
-    opened ──> reserved ──> settled          a limit is reached: exhausted, nothing is reserved
-                  │             │            80 % are reached:   warning
+    opened ──> a call begins ──> it ends     a limit is reached: exhausted, no call begins
+                  │ reserved       │ charged       80 % are reached:   warning
                   └── counts against the scope and all its ancestors ──┘
 
-There is one budget per conversation, with one phase and no actor of its own. The law of the entity
-that makes a call gets the budget's state with its command, asks `afford`, and decides `Reserved` or
-`Exhausted` beside its own runes; the end of the call decides `Settled`. A session opens, raises and
-closes accounts. The budget itself decides only its warnings, in the append that makes them due.
+There is one budget per conversation, with one phase and no actor of its own. It is a fold of the
+runes that begin and end what is paid for (`Reserves`, `Settles`), whichever entity owns them: so no
+crash can part a call from its charge, and none is charged twice. The law of the entity that makes a
+call gets the budget's state with its command and asks `afford`. A session opens, raises and closes
+accounts. The budget itself decides only its warnings, in the append that makes them due.
 What is compared with a limit, for a refusal and for a warning alike, is used and reserved together.
 """
 
@@ -27,8 +28,8 @@ from actors.budget.runes import (
     Limits,
     Opened,
     Replenished,
-    Reserved,
-    Settled,
+    Reserves,
+    Settles,
     Warning,  # noqa: A004 -- named as its kind
     What,
 )
@@ -45,6 +46,7 @@ NAME: Final = "budget"
 WARN_AT: Final = 80
 """Per cent of a limit."""
 _UNLIMITED: Final = Limits()
+_NOTHING: Final = Amounts()
 
 
 class Phase(StrEnum):
@@ -54,9 +56,7 @@ class Phase(StrEnum):
 
 
 TABLE: Table[Phase] = {
-    Phase.OPEN: dict.fromkeys(
-        (Opened, Reserved, Settled, Warning, Exhausted, Replenished, Closed), Phase.OPEN
-    )
+    Phase.OPEN: dict.fromkeys((Opened, Warning, Exhausted, Replenished, Closed), Phase.OPEN)
 }
 
 
@@ -216,10 +216,10 @@ def evolve(state: State, rune: Rune) -> State:
         case Opened(scope, limits, parent):
             opened = Scope(scope=scope, parent=parent, limits=limits)
             return replace(state, scopes=(*state.scopes, opened))
-        case Reserved(key, scope, amounts):
-            return _reserved(state, key, scope, amounts)
-        case Settled(key, used):
-            return _settled(state, key, used)
+        case Reserves():
+            return with_reserved(state, rune.key, rune.account, rune.reserved)
+        case Settles():
+            return _settled(state, rune.key, rune.charged)
         case Warning(scope, what):
             return _at(state, scope, lambda at: replace(at, warned=(*at.warned, what)))
         case Replenished(scope, amounts):
@@ -235,8 +235,8 @@ def _at(state: State, scope: str, change: Callable[[Scope], Scope]) -> State:
     return replace(state, scopes=scopes)
 
 
-def _reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
-    """Set so much aside in an account, and all the way up."""
+def with_reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
+    """Return the state with so much set aside in an account, and all the way up."""
     payers = lineage(state, scope)
     scopes = tuple(
         [replace(at, reserved=at.reserved + amounts) if at in payers else at for at in state.scopes]
@@ -249,7 +249,10 @@ def _settled(state: State, key: str, used: Amounts) -> State:
     """Count what was used in an account, and all the way up, for what was set aside."""
     found = next(iter([each for each in state.reservations if each.key == key]), None)
     if found is None:
-        msg = f"{NAME}: {key} is settled, and nothing is reserved for it"
+        if used == _NOTHING:
+            # It was denied, or could not be afforded: it never began.
+            return state
+        msg = f"{NAME}: {key} is charged, and nothing is reserved for it"
         raise IllegalTransition(msg)
     payers, freed = lineage(state, found.scope), found.amounts
     scopes = tuple(
@@ -313,12 +316,9 @@ def route(_state: State, rune: Rune) -> Routing:
         case Warning(scope) | Exhausted(scope) | Replenished(scope) | Closed(scope):
             return Routing(NAME, tuple(dict.fromkeys(("session", scope))))
         case _:
-            return UNOBSERVED
-
-
-UNOBSERVED: Final = Routing(NAME)
+            return Routing(NAME)
 
 
 LIFECYCLE: Final = Lifecycle(
-    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
 )

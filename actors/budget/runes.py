@@ -1,4 +1,7 @@
-"""What happens to a budget: opened, reserved, settled, warned of, exhausted, raised, closed.
+"""What happens to a budget: opened, warned of, exhausted, raised, closed.
+
+What is spent has no runes of its own. The rune that begins what is paid for says how much is set
+aside for it, and the one that ends it says what it was charged with. The budget observes both.
 
 Everything is counted in integers, so that sums are exact in any order: wall time in nanoseconds,
 cost in millionths of whatever currency the app thinks in.
@@ -81,24 +84,42 @@ class Opened(Rune, frozen=True, gc=False, tag="budget.opened"):
     parent: str | None = None
 
 
-class Reserved(Rune, frozen=True, gc=False, tag="budget.reserved"):
-    """So much is set aside for a call that is about to be made."""
+class Reserves(Rune, frozen=True):
+    """What runes have that begin what is paid for: so much is set aside for it."""
 
-    key: str
-    """The id of the model call or tool call; of time, that of the turn and a number."""
-    scope: str
-    amounts: Amounts
-    until: int | None = None
-    """Of time, which passes by itself: when all of it will have passed, in nanoseconds."""
+    @property
+    def key(self) -> str:
+        """The name of what is paid for; the rune that ends it has the same."""
+        raise NotImplementedError
+
+    @property
+    def account(self) -> str:
+        """The scope that it is charged to."""
+        raise NotImplementedError
+
+    @property
+    def reserved(self) -> Amounts:
+        """How much is set aside."""
+        raise NotImplementedError
 
 
-class Settled(Rune, frozen=True, gc=False, tag="budget.settled"):
-    """The call is over: what it used takes the place of what was set aside. Once for each key."""
+class Settles(Rune, frozen=True):
+    """What runes have that end what is paid for: the charge takes the place of the reservation."""
 
-    key: str
-    used: Amounts
-    estimated: bool = False
-    """What was used is not known: all that was set aside counts, or an estimate by the text."""
+    @property
+    def key(self) -> str:
+        """The name of what is paid for."""
+        raise NotImplementedError
+
+    @property
+    def charged(self) -> Amounts:
+        """What it came to: nothing, if it never began."""
+        raise NotImplementedError
+
+    @property
+    def estimated(self) -> bool:
+        """Whether that is not known: all that was set aside, or a guess by the text."""
+        raise NotImplementedError
 
 
 class Warning(Rune, frozen=True, gc=False, tag="budget.warning"):  # noqa: A001 -- named as its kind

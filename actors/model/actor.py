@@ -63,7 +63,7 @@ class ModelActor(Shell):
                 return self._if_silent()
             case Finish(usage=usage) | Fail(usage=usage):
                 self._end_stream()
-                return replace(message, usage=self._spent(usage), **self._guess())
+                return replace(message, **self._used(usage))
             case TimeUp() if not self.state.begun:
                 if self._stream is not None and self._stream.heard:
                     self._stream.begin()
@@ -72,29 +72,24 @@ class ModelActor(Shell):
                 return message
             case Cancel(reason, actor):
                 self._end_stream()
-                usage = self._spent(self._stream.usage if self._stream else None)
-                return BreakOff(reason, usage, actor=actor, **self._guess())
+                usage = self._stream.usage if self._stream else None
+                return BreakOff(reason, usage, actor=actor, **self._used(usage))
             case _:
                 return super().understand(message)
 
-    def _spent(self, usage: Amounts | None) -> Amounts | None:
-        """Add what only we know: whether the call was a retry, and what it costs by its price."""
-        if usage is None:
-            return None
-        cost = usage.cost
-        if not cost and self._price is not None and self._stream is not None:
-            used = self._stream.used
-            cost = self._price.of(used.input_tokens, used.output_tokens)
-        return replace(usage, retries=self.state.call.reserved.retries, cost=cost)
-
-    def _guess(self) -> dict[str, int | None]:
-        """Say how much of the answer came and about what that costs, as far as we know."""
-        if self._stream is None:
+    def _used(self, usage: Amounts | None) -> dict[str, int | None]:
+        """Say how much of the answer came, and what was used costs, as far as we know."""
+        stream, price = self._stream, self._price
+        if stream is None:
             # It was not we who asked.
             return {}
-        said, price = self._stream.length, self._price
-        cost = None if price is None else price.of(self.state.call.sent, tokens_of(said))
-        return {"said": said, "cost": cost}
+        if price is None:
+            return {"said": stream.length, "cost": None}
+        if usage is None:
+            cost = price.of(self.state.call.sent, tokens_of(stream.length))
+        else:
+            cost = price.of(stream.used.input_tokens, stream.used.output_tokens)
+        return {"said": stream.length, "cost": cost}
 
     def perform(self, effect: CallProvider) -> None:
         """Ask the provider, on a thread of its own."""
@@ -165,7 +160,7 @@ class ModelActor(Shell):
             return None
         self._end_stream()
         silent = Fail("timeout", "the stream fell silent", retryable=True)
-        return replace(silent, usage=self._spent(stream.usage), **self._guess())
+        return replace(silent, usage=stream.usage, **self._used(stream.usage))
 
     def _watch_until(self, when: int) -> None:
         self._watch_alarm = self.later(when, lambda _: Silence())

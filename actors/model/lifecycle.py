@@ -7,8 +7,9 @@
       │ └───── failed ─────> failed       a fault, no first byte in time, or a crash
       └─────── cancelled ──> cancelled    its caller is being stopped
 
-Every ending settles what was reserved, in the same append, so that a call is charged for exactly
-once. Where the provider says what was used, that counts. Where it does not:
+The rune that begins a call says what is reserved for it, and the one that ends it what it is
+charged with: exactly once, whatever crashes when. Where the provider says what was used, that
+counts. Where it does not:
 
 * it refused before it had said anything: nothing was used;
 * it answered, broke off, or was stopped: about what was sent to it and what it said, as estimated;
@@ -26,7 +27,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from actors.budget import lifecycle as ledger
-from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted, Reserved, Settled
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Actor, Routing
 from actors.model.runes import (
@@ -113,12 +114,12 @@ class Finish(msgspec.Struct, frozen=True):
 
     calls: tuple[AskedCall, ...] = ()
     usage: Amounts | None = None
-    """What it used; None if the provider did not say."""
+    """What the provider says that it used; None if it did not say."""
     stop_reason: str = ""
     said: int | None = None
     """How many characters have come, calls included; None if that is not known."""
     cost: int | None = None
-    """What that costs, about; None if the model has no price."""
+    """What that costs by the price of the model; None if it has none."""
 
 
 class Fail(msgspec.Struct, frozen=True):
@@ -128,11 +129,11 @@ class Fail(msgspec.Struct, frozen=True):
     message: str = ""
     retryable: bool = False
     usage: Amounts | None = None
-    """What it used until then; None if the provider did not say."""
+    """What the provider says that it used until then; None if it did not say."""
     said: int | None = None
     """How many characters had come, calls included; None if that is not known."""
     cost: int | None = None
-    """What that costs, about; None if the model has no price."""
+    """What that costs by the price of the model; None if it has none."""
 
 
 class BreakOff(msgspec.Struct, frozen=True):
@@ -140,11 +141,11 @@ class BreakOff(msgspec.Struct, frozen=True):
 
     reason: str
     usage: Amounts | None = None
-    """What it used until then; None if the provider did not say."""
+    """What the provider says that it used until then; None if it did not say."""
     said: int | None = None
     """How many characters had come, calls included; None if that is not known."""
     cost: int | None = None
-    """What that costs, about; None if the model has no price."""
+    """What that costs by the price of the model; None if it has none."""
     actor: Actor = "user"
 
 
@@ -185,20 +186,20 @@ def decide(state: State, command: Command) -> list[Rune]:
         case Finish():
             return _finish(state, command)
         case Fail():
-            return _fail(state, command, _left_off(state, command))
+            return _fail(state, command, *_left_off(state, command))
         case BreakOff():
             return _cancel(state, command)
         case Cancel(reason, actor):
             return _cancel(state, BreakOff(reason, actor=actor))
         case Recover() | Abandon():
             crash = Fail(CRASH, "the process ended while the model answered", retryable=True)
-            return _fail(state, crash, _settled(state, crash))
+            return _fail(state, crash, *_charged(state, crash))
         case TimeUp(now):
             if state.begun or now < state.call.first_byte_by:
                 return []
             # What was sent is with the provider, who may be at work on it.
             late = Fail(TIMEOUT, "no first byte came in time", retryable=True, said=0)
-            return _fail(state, late, _settled(state, late))
+            return _fail(state, late, *_charged(state, late))
         case _:
             raise refusal(NAME, state.phase, command)
 
@@ -220,7 +221,7 @@ def _begin(command: Begin) -> list[Rune]:
     key, amounts = call.model_call_id, call.reserved
     spent = None if fault else ledger.afford(command.budget, call.account, amounts, key)
     if not fault and spent is None:
-        return [call, Reserved(key=key, scope=call.account, amounts=amounts)]
+        return [call]
     if spent is not None:
         fault, message = BUDGET_EXHAUSTED, ledger.in_words(spent)
     failed = Failed(model_call_id=key, error_type=fault, message=message, trigger=fault)
@@ -230,71 +231,82 @@ def _begin(command: Begin) -> list[Rune]:
 
 def _finish(state: State, command: Finish) -> list[Rune]:
     ids = [call.call_id for call in command.calls]
-    settled = _settled(state, command)
+    charged, estimated = _charged(state, command)
     if len(set(ids)) < len(ids) or not all(map(is_id, ids)):
         # Each call becomes an entity of its own: two of one id would share one result.
         message = "the calls that the model asks for have no ids of their own"
-        bad = Fail(BAD_RESPONSE, message, retryable=True)
-        return _fail(state, bad, settled)
-    rune = Completed(
+        bad = Fail(BAD_RESPONSE, message, retryable=True, usage=command.usage)
+        return _fail(state, bad, charged, estimated)
+    completed = Completed(
         model_call_id=state.call.model_call_id,
         calls=command.calls,
-        usage=settled.used,
+        usage=_known(command.usage),
         stop_reason=command.stop_reason,
+        charged=charged,
+        estimated=estimated,
         trigger="response_done",
     )
-    return [rune, settled]
+    return [completed]
 
 
-def _fail(state: State, fault: Fail, settled: Settled) -> list[Rune]:
-    rune = Failed(
+def _fail(state: State, fault: Fail, charged: Amounts, estimated: bool) -> list[Rune]:  # noqa: FBT001 -- as `_charged` returns it
+    failed = Failed(
         model_call_id=state.call.model_call_id,
         error_type=fault.error_type,
         message=fault.message,
         retryable=fault.retryable,
-        usage=settled.used,
+        usage=_known(fault.usage),
+        charged=charged,
+        estimated=estimated,
         trigger=fault.error_type or "fault",
         actor="timeout" if fault.error_type == TIMEOUT else "system",
     )
-    return [rune, settled]
+    return [failed]
 
 
 def _cancel(state: State, command: BreakOff) -> list[Rune]:
-    settled = _settled(state, command)
-    rune = Cancelled(
+    charged, estimated = _charged(state, command)
+    cancelled = Cancelled(
         model_call_id=state.call.model_call_id,
         reason=command.reason,
-        usage=settled.used,
+        usage=_known(command.usage),
+        charged=charged,
+        estimated=estimated,
         trigger=command.reason or "cancel",
         actor=command.actor,
     )
-    return [rune, settled]
+    return [cancelled]
 
 
-def _left_off(state: State, fault: Fail) -> Settled:
-    """Settle a call that the provider ended: one that it refused at once cost nothing."""
-    if not _is_known(fault.usage) and fault.said == 0 and not state.begun:
+def _left_off(state: State, fault: Fail) -> tuple[Amounts, bool]:
+    """Return the charge of a call that the provider ended; refused at once, it cost nothing."""
+    if _known(fault.usage) is None and fault.said == 0 and not state.begun:
         # All the same it was a retry, if it was one.
-        used = Amounts(retries=state.call.reserved.retries)
-        return Settled(key=state.call.model_call_id, used=used)
-    return _settled(state, fault)
+        return Amounts(retries=state.call.reserved.retries), False
+    return _charged(state, fault)
 
 
-def _settled(state: State, end: Finish | Fail | BreakOff) -> Settled:
-    """Settle at what was used, or else by what was said, or else at all that was reserved."""
-    key, reserved = state.call.model_call_id, state.call.reserved
-    if end.usage is not None and _is_known(end.usage):
-        return Settled(key=key, used=end.usage)
+def _charged(state: State, end: Finish | Fail | BreakOff) -> tuple[Amounts, bool]:
+    """Return what a call is charged with, and whether that is an estimate.
+
+    That is what the provider says that it used; or else a guess by what was said; or else all that
+    was reserved. Whether it was a retry, and what it costs by its price, only we know.
+    """
+    reserved, usage = state.call.reserved, _known(end.usage)
+    if usage is not None:
+        cost = usage.cost or end.cost or 0
+        return msgspec.structs.replace(usage, retries=reserved.retries, cost=cost), False
     if end.said is not None:
         # What is only guessed at does not go past what was set aside for it.
         guess = min(state.call.sent + tokens_of(end.said), reserved.tokens)
         cost = reserved.cost if end.cost is None else min(end.cost, reserved.cost)
         reserved = msgspec.structs.replace(reserved, tokens=guess, cost=cost)
-    return Settled(key=key, used=reserved, estimated=True)
+    return reserved, True
 
 
-def _is_known(usage: Amounts | None) -> bool:
-    return usage is not None and min(msgspec.structs.astuple(usage)) >= 0
+def _known(usage: Amounts | None) -> Amounts | None:
+    """Return what a provider says was used, if that can be counted."""
+    return None if usage is None or min(msgspec.structs.astuple(usage)) < 0 else usage
 
 
 def evolve(state: State, rune: Rune) -> State:
@@ -327,16 +339,14 @@ def route(state: State, rune: Rune) -> Routing:
     """Say where a rune that this law decides belongs, its own birth included."""
     match rune:
         case Called(model_call_id, caller):
-            return Routing(model_call_id, (caller,))
+            return Routing(model_call_id, (caller, ledger.NAME))
         case Exhausted():
             return ledger.route(ledger.LIFECYCLE.initial, rune)
         case AssistantDelta():
             # The caller reads fragments as a range: observed, each would move its version.
             return Routing(state.call.model_call_id)
-        case Reserved() | Settled():
-            return ledger.UNOBSERVED
         case _:
-            return Routing(state.call.model_call_id, (state.call.caller,))
+            return Routing(state.call.model_call_id, (state.call.caller, ledger.NAME))
 
 
 def context(state: State) -> tuple[str | None, str | None]:
@@ -354,5 +364,5 @@ LIFECYCLE: Final = Lifecycle(
     # Fragments come from the thread that reads the provider's stream. One that was under way when
     # the call ended is late, not illegal: it is kept and changes nothing.
     observed=frozenset({AssistantDelta}),
-    version=3,
+    version=4,
 )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.budget.runes import Amounts
+from actors.budget.runes import Amounts, Reserves, Settles
 from actors.entity import Moved
 from runelog.rune import Rune
 
@@ -24,7 +24,7 @@ class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The arguments as the model wrote them, where they could not be read."""
 
 
-class Called(Rune, frozen=True, tag="model.called"):
+class Called(Reserves, frozen=True, tag="model.called"):
     """A caller asks a model: the birth of the call."""
 
     model_call_id: str
@@ -43,8 +43,8 @@ class Called(Rune, frozen=True, tag="model.called"):
     """When the first byte must be there, in nanoseconds."""
     agent_id: str = ""
     """Whose turn it is; empty if the caller is no turn."""
-    payer: str = ""
-    """The account that it is charged to, if that is not its agent's."""
+    account: str = ""
+    """The account that it is charged to."""
     round: int = 0
     """How many times the turn had its tools run before."""
     attempt: int = 0
@@ -55,9 +55,9 @@ class Called(Rune, frozen=True, tag="model.called"):
     """About how many tokens are sent; the rest of what is reserved is for the answer."""
 
     @property
-    def account(self) -> str:
-        """The account that it is charged to."""
-        return self.payer or self.agent_id
+    def key(self) -> str:
+        """The id of the call."""
+        return self.model_call_id
 
 
 class AssistantDelta(Rune, frozen=True, tag="turn.assistant_delta"):
@@ -66,28 +66,44 @@ class AssistantDelta(Rune, frozen=True, tag="turn.assistant_delta"):
     text: str
 
 
-class Completed(Moved, frozen=True, tag="model.completed"):
-    """The answer is all there; its text is in the fragments."""
+class _End(Settles, Moved, frozen=True):
+    """How a call ended."""
 
     model_call_id: str
+
+    @property
+    def key(self) -> str:
+        """The id of the call."""
+        return self.model_call_id
+
+
+class Completed(_End, frozen=True, tag="model.completed"):
+    """The answer is all there; its text is in the fragments."""
+
     calls: tuple[AskedCall, ...] = ()
-    usage: Amounts = Amounts()
+    usage: Amounts | None = None
+    """What the provider said that it used; None if it did not say."""
+    charged: Amounts = Amounts()
+    """What it is charged with: by what was used, or as estimated."""
+    estimated: bool = False
     stop_reason: str = ""
 
 
-class Failed(Moved, frozen=True, tag="model.failed"):
+class Failed(_End, frozen=True, tag="model.failed"):
     """There will be no more of the answer."""
 
-    model_call_id: str
     error_type: str
     message: str = ""
     retryable: bool = False
-    usage: Amounts = Amounts()
+    usage: Amounts | None = None
+    charged: Amounts = Amounts()
+    estimated: bool = False
 
 
-class Cancelled(Moved, frozen=True, tag="model.cancelled"):
+class Cancelled(_End, frozen=True, tag="model.cancelled"):
     """Its caller wants no more of the answer."""
 
-    model_call_id: str
     reason: str
-    usage: Amounts = Amounts()
+    usage: Amounts | None = None
+    charged: Amounts = Amounts()
+    estimated: bool = False

@@ -296,7 +296,7 @@ class ConversationContext:
     def find_passive(self, entity: str) -> PassiveEntity | None:
         """Return the present state of a passive entity; None for an entity with an actor."""
         passive = self._passive.get(entity)
-        if passive is None and self.kinds.passive(entity) is not None:
+        if passive is None and entity not in self._members and self.kinds.passive(entity):
             return self.passive(entity)
         return passive
 

@@ -120,6 +120,8 @@ class Decision:
         """Other entities that are written to; None for one whose own actor folds it."""
         self._births: list[_OtherEntity] = []
         self._passive: list[_OtherEntity] = []
+        self._guards: list[Change] = []
+        """Which versions the streams of passive entities must have that only observe."""
         self._endings: list[Ended] = []
         self.own: list[Rune] = []
         """Those of the runes that are in the author's own stream."""
@@ -182,7 +184,7 @@ class Decision:
             for entity in place.observers:
                 if entity == me:
                     own.append(rune)
-                elif (other := others.get(entity)) is not None:
+                elif (other := others.get(entity) or self._observing(entity)) is not None:
                     other.take(rune)
         self.count += len(placed)
 
@@ -195,12 +197,28 @@ class Decision:
         state = kind.lifecycle.initial if other is None else other.state
         return self._ctx.stamp(kind.lifecycle, state, rune)
 
+    def _observing(self, entity: str) -> _OtherEntity | None:
+        """Look up an entity that observes a rune, and is not written to; None if it has an actor.
+
+        What it is believed to be is what the append is decided by: its version is guarded as well.
+        """
+        passive = self._ctx.find_passive(entity)
+        if passive is None:
+            return None
+        if entity not in self._touched:
+            self._guards.append(Change(entity, passive.version, ()))
+        return self._take_in(entity, passive)
+
+    def _take_in(self, name: str, passive: PassiveEntity) -> _OtherEntity:
+        other = self._others[name] = _OtherEntity(name, passive.kind, passive.state, passive)
+        self._passive.append(other)
+        return other
+
     def _meet(self, owner: str, rune: Rune) -> int | None:
         """Look up an entity that is written to; return the version that its stream must have."""
         passive = self._ctx.find_passive(owner)
         if passive is not None:
-            other = self._others[owner] = _OtherEntity(owner, passive.kind, passive.state, passive)
-            self._passive.append(other)
+            self._take_in(owner, passive)
             return None if owner in self._touched else passive.version
         kind = self._ctx.kinds.births.get(type(rune))
         if kind is None:
@@ -277,7 +295,7 @@ class Decision:
         cause: int,
     ) -> list[Change]:
         """Return all of it as changes; the first one of each entity has its index entry."""
-        changes = []
+        changes = [*self._guards]
         births, others = self._births, self._others
         agent, turn = context
         for place, expected, runes in self._parts:

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
 from actors.budget import lifecycle as ledger
-from actors.budget.runes import BUDGET_EXHAUSTED, Exhausted, Reserved, Settled
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Routing
 from actors.tool.runes import (
@@ -392,14 +392,14 @@ def affordable(calls: Sequence[Called], account: ledger.State) -> list[Called]:
             if spent is not None:
                 call = replace(call, afford=spent)
             elif each is not calls[-1]:
-                account = ledger.evolve(account, Reserved(key, scope, amounts))
+                account = ledger.with_reserved(account, key, scope, amounts)
         found.append(call)
     return found
 
 
 def _root(call: Called) -> str:
     """Return the root of its conversation: a call that no agent asked for is charged to that."""
-    return call.payer or "session"
+    return "session" if call.agent_id else call.account
 
 
 def _afford(state: State, budget: ledger.State) -> Exhausted | None:
@@ -434,8 +434,12 @@ def _start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
         why = f"the budget of {afford.scope} has no {afford.what} left for it"
         return [afford, *_stopped(state, "error", why, BUDGET_EXHAUSTED)]
     runes: list[Rune] = [
-        Started(call_id=call.call_id, deadline=now + call.rule.timeout),
-        Reserved(key=call.call_id, scope=call.account, amounts=call.rule.cost),
+        Started(
+            call_id=call.call_id,
+            deadline=now + call.rule.timeout,
+            account=call.account,
+            reserved=call.rule.cost,
+        )
     ]
     return [*runes, approval.Executed(approval_id=approval_id)] if approval_id else runes
 
@@ -528,20 +532,19 @@ def _result(
     trigger: str = "",
     actor: Actor = "system",
 ) -> list[Rune]:
-    """End a call; if it was started, settle what was set aside for it."""
+    """End a call; if it was started, it is charged with what was set aside for it."""
     end = Result(
         call_id=state.call.call_id,
         status=status,
         output=output,
         error=error,
         truncated=truncated,
+        charged=state.call.rule.cost if state.started else Amounts(),
+        estimated=status == "unknown",
         trigger=trigger,
         actor=actor,
     )
-    if not state.started:
-        return [end]
-    call, guessed = state.call, status == "unknown"
-    return [end, Settled(key=call.call_id, used=call.rule.cost, estimated=guessed)]
+    return [end]
 
 
 def _failed(state: State, how: Fail) -> list[Rune]:
@@ -784,18 +787,17 @@ def route(state: State, rune: Rune) -> Routing:
         case Called():
             return Routing(rune.call_id, (rune.caller,))
         case Result(status="unknown"):
-            return Routing(call_id, (caller, _root(state.call)))
-        case Result() | ApprovalRequested() | Approved():
+            return Routing(call_id, (caller, ledger.NAME, _root(state.call)))
+        case Result():
+            return Routing(call_id, (caller, ledger.NAME))
+        case Started():
+            return Routing(call_id, (ledger.NAME,))
+        case ApprovalRequested() | Approved():
             # A human's time is not the turn's: it stops its own clock meanwhile.
             return Routing(call_id, (caller,))
         case Exhausted():
             return ledger.route(ledger.LIFECYCLE.initial, rune)
-        case Settled():
-            # What its calls are charged with is a part of what the turn used.
-            return Routing("budget", (caller,))
-        case Reserved():
-            return Routing("budget")
-        case Denied() | Started() | Progress() | Doubted() | Retried():
+        case Denied() | Progress() | Doubted() | Retried():
             return Routing(call_id)
         case _:
             asked = replace(approvals.State().asked, root=_root(state.call))
@@ -836,5 +838,5 @@ LIFECYCLE: Final = Lifecycle(
         Timeout(Phase.AWAITING_APPROVAL, APPROVAL_TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
         Timeout(Phase.EXECUTING, TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
     ),
-    version=3,
+    version=4,
 )

@@ -33,7 +33,7 @@ class Caller(NamedTuple):
 
     entity: str
     agent: str = ""
-    payer: str = ""
+    account: str = ""
     """The account that the calls are charged to, if that is not the agent's."""
 
 
@@ -77,7 +77,7 @@ class Planner:
                 arguments=call.arguments,
                 caller=caller.entity,
                 agent_id=caller.agent,
-                payer=caller.payer,
+                account=caller.account or caller.agent,
                 rule=rule,
                 at=now,
                 hold=hold,

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from actors.budget.runes import Amounts, Exhausted
+from actors.budget.runes import Amounts, Exhausted, Reserves, Settles
 from actors.entity import Moved
 from actors.units import SECOND
 from runelog.rune import Rune
@@ -87,15 +87,10 @@ class Called(Rune, frozen=True, tag="tool.call"):
     """Whether it waits until those before it are done."""
     raw: str = ""
     """The arguments as the model wrote them, where they could not be read."""
-    payer: str = ""
-    """The account that it is charged to, if that is not its agent's."""
+    account: str = ""
+    """The account that it is charged to."""
     afford: Exhausted | None = None
     """What the budget said against it; None if it fits."""
-
-    @property
-    def account(self) -> str:
-        """The account that it is charged to."""
-        return self.payer or self.agent_id
 
 
 class ApprovalRequested(Moved, frozen=True, tag="tool.approval_requested"):
@@ -135,11 +130,19 @@ class Denied(Moved, frozen=True, tag="tool.denied"):
     """The other process through which the human said so; empty if the app itself passed it on."""
 
 
-class Started(Moved, frozen=True, tag="tool.started"):
+class Started(Reserves, Moved, frozen=True, tag="tool.started"):
     """It is handed to its adapter; from here on, without a result, it is in doubt."""
 
     call_id: str
     deadline: int
+    account: str = ""
+    """The account that it is charged to."""
+    reserved: Amounts = Amounts()
+
+    @property
+    def key(self) -> str:
+        """The id of the call."""
+        return self.call_id
 
 
 class Progress(Rune, frozen=True, tag="tool.progress"):
@@ -166,7 +169,7 @@ class Retried(Moved, frozen=True, tag="tool.retried"):
     deadline: int
 
 
-class Result(Moved, frozen=True, tag="tool.result"):
+class Result(Settles, Moved, frozen=True, tag="tool.result"):
     """How it came out: exactly one for every call."""
 
     call_id: str
@@ -175,3 +178,11 @@ class Result(Moved, frozen=True, tag="tool.result"):
     error: str = ""
     truncated: int = 0
     """How many bytes of the output were cut out."""
+    charged: Amounts = Amounts()
+    """What it is charged with: nothing, if it never began."""
+    estimated: bool = False
+
+    @property
+    def key(self) -> str:
+        """The id of the call."""
+        return self.call_id

@@ -67,6 +67,8 @@ KIND: Final = Kind(
         runes.Interrupted,
         runes.Error,
         runes.StreamRestarted,
+        runes.TimeReserved,
+        runes.TimeSettled,
         runes.HeldUp,
         runes.WentOn,
     ),

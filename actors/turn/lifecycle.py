@@ -52,6 +52,8 @@ from actors.turn.runes import (
     Started,
     StreamRestarted,
     Summary,
+    TimeReserved,
+    TimeSettled,
     ToolCallsReceived,
     ToolsFinished,
     WentOn,
@@ -430,12 +432,13 @@ def _ask(state: State, command: Ask) -> list[Rune]:
         attempt=state.attempt,
         upto=command.upto,
         prompt=command.prompt,
+        account=scope,
         reserved=amounts,
         first_byte_by=command.first_byte_by,
         turn_by=command.turn_by if state.waited else None,
         sent=command.sent,
     )
-    return [called, budget.Reserved(key, scope, amounts)]
+    return [called]
 
 
 def _take(state: State, command: TakeCalls) -> list[Rune]:
@@ -525,8 +528,13 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, round=begun, attempt=0, model_call_id="", answer=None, calls=())
         case StreamRestarted(attempt=attempt):
             return replace(state, attempt=attempt, model_call_id="", answer=None)
-        case budget.Reserved() | budget.Settled() | budget.Exhausted():
-            return _spent(state, rune)
+        case TimeReserved(slice_id, until, reserved=reserved):
+            new = TimeSlice(slice_id, until, reserved.wall)
+            return replace(state, time_slice=new, time_slices=state.time_slices + 1)
+        case TimeSettled(charged=charged):
+            return replace(state, time_slice=None, used=state.used + charged)
+        case budget.Exhausted(what="wall"):
+            return replace(state, broke=True)
         case HeldUp(turn_id) | WentOn(turn_id):
             if turn_id == state.turn_id and state.delegation is not None:
                 told = replace(state.delegation, held_up=isinstance(rune, HeldUp))
@@ -534,29 +542,6 @@ def evolve(state: State, rune: Rune) -> State:
             return _with_call(state, rune)
         case _:
             return state
-
-
-def _spent(state: State, rune: budget.Reserved | budget.Settled | budget.Exhausted) -> State:
-    """Note what becomes of the turn's time, and what its tool calls are charged with.
-
-    A call that was never begun is not charged. Model calls say themselves what they used.
-    """
-    match rune:
-        case budget.Reserved(key=key, amounts=amounts, until=int(until)):
-            new = TimeSlice(key, until, amounts.wall)
-            return replace(state, time_slice=new, time_slices=state.time_slices + 1)
-        case budget.Settled(key=key, used=used) if _is_slice(state, key):
-            return replace(state, time_slice=None, used=state.used + used)
-        case budget.Settled(key=key, used=used) if any(at.call_id == key for at in state.calls):
-            return replace(state, used=state.used + used)
-        case budget.Exhausted(what="wall"):
-            return replace(state, broke=True)
-        case _:
-            return state
-
-
-def _is_slice(state: State, key: str) -> bool:
-    return state.time_slice is not None and state.time_slice.key == key
 
 
 def _is_awaited(state: State, model_call_id: str) -> bool:
@@ -577,7 +562,7 @@ def _answered(state: State, rune: model.Completed | model.Failed | model.Cancell
             answer = Answer("failed", error_type=kind, message=message, retryable=retryable)
         case model.Cancelled(reason=reason, actor=actor):
             answer = Answer("cancelled", error_type=reason, actor=actor)
-    return replace(state, answer=answer, used=state.used + rune.usage)
+    return replace(state, answer=answer, used=state.used + rune.charged)
 
 
 def _with_call(
@@ -601,8 +586,9 @@ def _with_call(
             state = replace(state, waited=True)
         case tool.Approved() | WentOn():
             call = replace(call, asked=False)
-        case tool.Result(status=status):
+        case tool.Result(status=status, charged=charged):
             call = replace(call, status=status)
+            state = replace(state, used=state.used + charged)
             if status == "cancelled" and state.stopped in {"", BUDGET_EXHAUSTED}:
                 reason = rune.trigger or "interrupt"
                 state = replace(state, stopped=reason, stopped_by=rune.actor)
@@ -720,13 +706,12 @@ def route(state: State, rune: Rune) -> Routing:
     match rune:
         case Started(turn_id, agent_id):
             return Routing(turn_id, (agent_id, "session"))
-        case model.Called(model_call_id=call) | tool.Called(call_id=call):
+        case model.Called(model_call_id=call):
+            return Routing(call, (state.turn_id, ledger.NAME))
+        case tool.Called(call_id=call):
             return Routing(call, (state.turn_id,))
-        case budget.Reserved(until=None):
-            return ledger.UNOBSERVED
-        case budget.Settled() | budget.Reserved():
-            # Its own time: the calls settle theirs.
-            return Routing(ledger.NAME, (state.turn_id,))
+        case TimeReserved() | TimeSettled():
+            return Routing(state.turn_id, (ledger.NAME,))
         case budget.Exhausted(what=what):
             at = ledger.route(ledger.LIFECYCLE.initial, rune)
             return Routing(at.owner, (*at.observers, state.turn_id)) if what == "wall" else at
@@ -782,5 +767,5 @@ LIFECYCLE: Final = Lifecycle(
             for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
         ),
     ),
-    version=6,
+    version=7,
 )

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from actors.budget.runes import Amounts
+from actors.budget.runes import Amounts, Reserves, Settles
 from actors.entity import Moved
 from actors.tool.runes import Status
 from runelog.rune import Rune
@@ -93,6 +93,35 @@ class StreamRestarted(Moved, frozen=True, tag="turn.stream_restarted"):
     reason: str
     dropped: str
     """The model call whose fragments do not count."""
+
+
+class TimeReserved(Reserves, frozen=True, tag="turn.time_reserved"):
+    """A slice of its wall time is set aside; it passes by itself."""
+
+    slice_id: str
+    until: int
+    """When all of it will have passed, in nanoseconds."""
+    account: str
+    reserved: Amounts
+
+    @property
+    def key(self) -> str:
+        """The name of the slice."""
+        return self.slice_id
+
+
+class TimeSettled(Settles, frozen=True, tag="turn.time_settled"):
+    """So much of a slice has passed as is charged."""
+
+    slice_id: str
+    charged: Amounts
+    estimated: bool = False
+    """It is not known how much of it had passed: it counts whole."""
+
+    @property
+    def key(self) -> str:
+        """The name of the slice."""
+        return self.slice_id
 
 
 class HeldUp(Rune, frozen=True, tag="turn.held_up"):

@@ -20,7 +20,8 @@ import msgspec
 
 from actors.budget.lifecycle import State as Budget
 from actors.budget.lifecycle import afford, lineage, spoken_for
-from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Reserved, Settled
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts
+from actors.turn.runes import TimeReserved, TimeSettled
 
 if TYPE_CHECKING:
     from runelog.rune import Rune
@@ -111,7 +112,8 @@ def begin_slice(
     if exhausted is not None:
         return [*passed, exhausted]
     until = (now if before is None else before.until) + length
-    return [*passed, Reserved(key=key, scope=scope, amounts=Amounts(wall=length), until=until)]
+    reserved = TimeReserved(slice_id=key, until=until, account=scope, reserved=Amounts(wall=length))
+    return [*passed, reserved]
 
 
 def end_slice(current: TimeSlice | None, now: int | None) -> list[Rune]:
@@ -124,8 +126,8 @@ def end_slice(current: TimeSlice | None, now: int | None) -> list[Rune]:
     return [_counted(current, min(max(passed, 0), current.length))]
 
 
-def _counted(current: TimeSlice, wall: int, *, estimated: bool = False) -> Settled:
-    return Settled(key=current.key, used=Amounts(wall=wall), estimated=estimated)
+def _counted(current: TimeSlice, wall: int, *, estimated: bool = False) -> TimeSettled:
+    return TimeSettled(slice_id=current.key, charged=Amounts(wall=wall), estimated=estimated)
 
 
 def clock_effects(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from actors.agent import runes as agents
 from actors.budget import runes as budget
+from actors.budget.runes import Amounts
 from actors.catalogue import CODEC
 from actors.invariants import violations
 from actors.model import runes as model
@@ -23,7 +24,8 @@ Step: TypeAlias = "tuple[str, Rune]"
 
 RULE: Final = tool.Rule("allow")
 ASK: Final = tool.Rule("ask")
-ONE: Final = budget.Amounts(tool_calls=1)
+ONE: Final = Amounts(tool_calls=1)
+NONE: Final = Amounts()
 
 
 def written(*steps: Step) -> list[Envelope]:
@@ -69,14 +71,15 @@ def called(name: str = "call_1", rule: tool.Rule = RULE, of: str = "turn_1") -> 
     return name, rune
 
 
-def started(name: str = "call_1") -> Step:
+def started(name: str = "call_1", account: str = "session", reserved: Amounts = NONE) -> Step:
     """Hand a call to its tool."""
-    return name, tool.Started(call_id=name, deadline=1)
+    return name, tool.Started(call_id=name, deadline=1, account=account, reserved=reserved)
 
 
-def result(name: str = "call_1", status: tool.Status = "success") -> Step:
+def result(name: str = "call_1", status: tool.Status = "success", charged: Amounts = NONE) -> Step:
     """Have a call's result."""
-    return name, tool.Result(call_id=name, status=status)
+    estimated = status == "unknown"
+    return name, tool.Result(call_id=name, status=status, charged=charged, estimated=estimated)
 
 
 def created() -> Step:
@@ -94,9 +97,14 @@ def gone(name: str = "agt_1", reason: str = "killed") -> Step:
     return name, agents.Terminated(agent_id=name, reason=reason)
 
 
-def asked(name: str = "turn_1-r0-a0", of: str = "turn_1", agent: str = "agt_1") -> Step:
+def asked(
+    name: str = "turn_1-r0-a0",
+    of: str = "turn_1",
+    agent: str = "agt_1",
+    reserved: Amounts = NONE,
+) -> Step:
     """Ask a model."""
-    return name, model.Called(name, of, "demo", 0, "", budget.Amounts(), 0, agent)
+    return name, model.Called(name, of, "demo", 0, "", reserved, 0, agent, "session")
 
 
 def funds(**limits: int) -> Step:
@@ -105,10 +113,10 @@ def funds(**limits: int) -> Step:
 
 
 def reserved(key: str = "call_1", scope: str = "session") -> Step:
-    """Set one tool call aside."""
-    return "budget", budget.Reserved(key=key, scope=scope, amounts=ONE)
+    """Set one tool call aside, for whatever it is."""
+    return "budget", turn.TimeReserved(key, 0, scope, ONE)
 
 
-def settled(key: str = "call_1", used: int = 1) -> Step:
-    """Count what a call used."""
-    return "budget", budget.Settled(key=key, used=budget.Amounts(tool_calls=used))
+def settled(key: str = "call_1", charged: int = 1) -> Step:
+    """Charge so many tool calls, for whatever it is."""
+    return "budget", turn.TimeSettled(key, Amounts(tool_calls=charged))

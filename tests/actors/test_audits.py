@@ -170,7 +170,7 @@ def test_a_state_that_does_not_survive_being_put_away_is_found() -> None:
         runes=(model.Called,),
     )
     rune = model.Called("m", "turn_1", "demo", 0, "", budget.Amounts(), 0, "agt_1")
-    runes = written(("m", rune), ("m", rune))
+    runes = written(("m", rune), ("m", msgspec.structs.replace(rune, model_call_id="n")))
     found = violations(runes, kinds=Kinds([*others(), kind]))
 
     assert [each.invariant for each in found] == ["INV-REPLAY-IDEMPOTENT"]

@@ -12,6 +12,7 @@ from actors.invariants import held, violations
 from actors.model import runes as model
 from actors.session import runes as session
 from actors.tool import runes as tool
+from actors.turn import runes as turn
 from tests.actors.plants import (
     ASK,
     CONV,
@@ -44,10 +45,8 @@ def test_what_is_right_is_left_alone() -> None:
         begun("turn_1"),
         begun("turn_2", "agt_2"),
         called(),
-        reserved(),
-        started(),
-        result(),
-        settled(),
+        started(reserved=ONE),
+        result(charged=ONE),
         over("turn_2"),
         over("turn_1"),
         begun("turn_3"),
@@ -100,7 +99,7 @@ PLANTED: Final[dict[str, tuple[str, Sequence[Step]]]] = {
     ),
     "more used than set aside": (
         "INV-AGENT-BUDGET",
-        [funds(tool_calls=1), reserved(), settled(used=2)],
+        [funds(tool_calls=1), reserved(), settled(charged=2)],
     ),
     "a reservation made twice": ("INV-AGENT-BUDGET", [funds(), reserved(), reserved()]),
     "a reservation settled twice": (
@@ -110,28 +109,47 @@ PLANTED: Final[dict[str, tuple[str, Sequence[Step]]]] = {
     "a settlement of nothing": ("INV-AGENT-BUDGET", [funds(), settled()]),
     "a call that costs nothing": (
         "INV-AGENT-BUDGET",
-        [funds(), begun(), called(), reserved(), started(), result(), settled(used=0)],
+        [funds(), begun(), called(), started(reserved=ONE), result()],
     ),
     "a crash that costs nothing": (
         "INV-AGENT-BUDGET",
         [
             funds(),
             begun(),
-            reserved("turn_1-r0-a0"),
-            ("turn_1-r0-a0", model.Failed("turn_1-r0-a0", "crash")),
-            settled("turn_1-r0-a0", used=0),
+            asked(reserved=ONE),
+            ("turn_1-r0-a0", model.Failed("turn_1-r0-a0", "crash", estimated=True)),
         ],
+    ),
+    "a crash whose charge is said to be known": (
+        "INV-AGENT-BUDGET",
+        [
+            funds(),
+            begun(),
+            asked(reserved=ONE),
+            ("turn_1-r0-a0", model.Failed("turn_1-r0-a0", "crash", charged=ONE)),
+        ],
+    ),
+    "a doubt whose charge is said to be known": (
+        "INV-AGENT-BUDGET",
+        [
+            *(funds(), begun(), called(), started(reserved=ONE)),
+            ("call_1", tool.Result("call_1", "unknown", charged=ONE)),
+        ],
+    ),
+    "a charge for what never began": (
+        "INV-AGENT-BUDGET",
+        [funds(), begun(), called(), result(status="denied", charged=ONE)],
     ),
     "a reservation that outlives its turn": (
         "INV-AGENT-BUDGET",
-        [funds(), begun(), called(), reserved(), result(), over()],
+        [funds(), begun(), called(), started(reserved=ONE), over()],
     ),
     "time that outlives its turn": (
         "INV-AGENT-BUDGET",
         [
             funds(),
             begun(),
-            ("budget", budget.Reserved("turn_1-w0", "session", budget.Amounts(wall=5), until=9)),
+            ("turn_1", turn.TimeReserved("turn_1-w0", 9, "session", budget.Amounts(wall=5))),
             over(),
         ],
     ),
@@ -214,7 +232,7 @@ def test_what_is_raised_may_be_spent() -> None:
 
 def test_what_has_no_end_is_found_once_all_is_at_rest() -> None:
     """Turns, calls and reservations under way are no violation, unless everything is to be over."""
-    steps = (funds(), begun(), called(), reserved(), started())
+    steps = (funds(), begun(), called(), started(reserved=ONE))
 
     assert broken(*steps) == []
     assert broken(*steps, at_rest=True) == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from actors.budget.runes import Reserves, Settles
 from actors.model.providers.scripted import Scripted
 from runefold.spec import AgentSpec
 from runefold.testing.stage import Stage
@@ -90,6 +91,15 @@ class Talk:
         """Return what happened of these kinds, so far as it is on disk."""
         self.stage.log.flush()
         return [envelope.payload for envelope in self.session.runes(kinds=kinds or None)]
+
+    def reserved(self) -> list[Reserves]:
+        """Return the beginnings of all that is paid for."""
+        return [rune for rune in self.runes() if isinstance(rune, Reserves)]
+
+    def settled(self) -> list[Settles]:
+        """Return the ends of all that was begun and is paid for."""
+        begun = {rune.key for rune in self.reserved()}
+        return [rune for rune in self.runes() if isinstance(rune, Settles) and rune.key in begun]
 
     def kinds(self) -> list[str]:
         """Return the kinds of everything that happened."""

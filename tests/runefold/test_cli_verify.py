@@ -47,7 +47,7 @@ def written(directory: Path, *runes: Rune, conversation: str = "conv_a") -> Path
 def owner(rune: Rune) -> str:
     """Return the entity whose rune it is."""
     names = ("turn_id", "call_id", "agent_id")
-    if isinstance(rune, budget.Opened | budget.Reserved | budget.Settled):
+    if isinstance(rune, budget.Opened | budget.Reserves | budget.Settles):
         return "budget"
     return next((getattr(rune, name) for name in names if hasattr(rune, name)), "session")
 
@@ -119,8 +119,8 @@ def test_a_warning_alone_is_no_failure(tmp_path: Path) -> None:
     directory = written(
         tmp_path / "log",
         budget.Opened(scope="session", limits=budget.Limits(tool_calls=1)),
-        budget.Reserved(key="call_1", scope="session", amounts=used),
-        budget.Settled(key="call_1", used=used),
+        turn.TimeReserved("turn_1-w0", 1, "session", used),
+        turn.TimeSettled("turn_1-w0", used),
     )
     code, report = verified(directory)
 

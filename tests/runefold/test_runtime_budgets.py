@@ -70,10 +70,9 @@ def notices(there: Talk) -> list[tuple[str, str, str, int, int]]:
     ]
 
 
-def books(there: Talk) -> tuple[set[str], dict[str, budgets.Settled]]:
-    """Return what was reserved and what was settled, each exactly once."""
-    reserved = [r.key for r in there.runes("budget.reserved") if isinstance(r, budgets.Reserved)]
-    settled = [r for r in there.runes("budget.settled") if isinstance(r, budgets.Settled)]
+def books(there: Talk) -> tuple[set[str], dict[str, budgets.Settles]]:
+    """Return what was reserved and what was charged, each exactly once."""
+    reserved, settled = [rune.key for rune in there.reserved()], there.settled()
     assert len(set(reserved)) == len(reserved)
     assert len({rune.key for rune in settled}) == len(settled)
     return set(reserved), {rune.key: rune for rune in settled}
@@ -128,7 +127,7 @@ def test_calls_made_at_once_are_warned_of_as_soon_as_the_limit_is_near(before: i
         ("Warning", root, "tool_calls", 8, 10),
         *[("Exhausted", root, "tool_calls", 10, 10)] * 2,
     ]
-    assert kinds[at - 2 : at] == ["tool.started", "budget.reserved"]
+    assert kinds[at - 1] == "tool.started"
     assert kinds[:at].count("tool.started") == 8
 
 
@@ -266,7 +265,7 @@ def test_every_reservation_is_settled_exactly_once_whatever_crashes(cut: int) ->
 
     assert result.output == "done"
     assert reserved == settled.keys() == started | called
-    assert sum(rune.used.tool_calls for rune in settled.values()) == len(started) == 1
+    assert sum(rune.charged.tool_calls for rune in settled.values()) == len(started) == 1
 
 
 def test_a_provider_that_refuses_costs_nothing() -> None:
@@ -277,7 +276,7 @@ def test_a_provider_that_refuses_costs_nothing() -> None:
     refused = [settled[f"turn_1-r0-a{attempt}"] for attempt in range(2)]
 
     assert (result.status, result.output) == ("completed", "up")
-    assert [(rune.used.tokens, rune.used.retries) for rune in refused] == [(0, 0), (0, 1)]
+    assert [(rune.charged.tokens, rune.charged.retries) for rune in refused] == [(0, 0), (0, 1)]
     assert not any(rune.estimated for rune in settled.values())
 
 
@@ -309,11 +308,9 @@ def test_an_answer_costs_what_was_sent_and_said(how: str) -> None:
     _, settled = books(there)
 
     assert called.sent >= 100
-    assert settled[called.model_call_id] == budgets.Settled(
-        key=called.model_call_id,
-        used=budgets.Amounts(tokens=called.sent + said),
-        estimated=True,
-    )
+    end = settled[called.model_call_id]
+    assert end.charged == budgets.Amounts(tokens=called.sent + said)
+    assert end.estimated
 
 
 def test_what_a_provider_says_it_used_counts_also_if_it_broke_off() -> None:
@@ -323,7 +320,7 @@ def test_what_a_provider_says_it_used_counts_also_if_it_broke_off() -> None:
     there.session.send("go").result(10)
     _, settled = books(there)
 
-    assert settled["turn_1-r0-a0"].used.tokens == 15
+    assert settled["turn_1-r0-a0"].charged.tokens == 15
     assert not settled["turn_1-r0-a0"].estimated
 
 
@@ -334,7 +331,7 @@ def test_a_turn_used_the_tool_calls_that_the_budget_was_charged_with() -> None:
     there = talk([asked, ["done"]], look, note, stage={"policy": policy})
     result = there.session.send("go").result(10)
     _, settled = books(there)
-    charged = sum(rune.used.tool_calls for rune in settled.values())
+    charged = sum(rune.charged.tool_calls for rune in settled.values())
 
     assert sorted(status for status, _ in there.model.results) == [
         *("denied", "error", "error"),

@@ -373,10 +373,10 @@ def test_time_is_counted_until_the_end() -> None:
     closed(there)
     session = opened(there)
     result = session.send("20", message_id="m1").result(100)
-    settled: list[Any] = there.runes("budget.settled")
-    walls = [rune.used.wall for rune in settled if rune.used.wall]
+    settled = there.settled()
+    walls = [rune.charged.wall for rune in settled if rune.charged.wall]
 
     assert result.status == "completed"
-    assert not any(rune.estimated for rune in settled if rune.used.wall)
+    assert not any(rune.estimated for rune in settled if rune.charged.wall)
     # Some of it is the pause before the model is asked again.
     assert 32.5 * SECOND < sum(walls) < 34 * SECOND

@@ -214,11 +214,11 @@ def test_usage_that_makes_no_sense_counts_as_if_nothing_was_said_of_it(used: Use
     """The turn is not harmed, and the budget is charged by the estimate."""
     there = talk(Raw(_gives(used, Text("much"), Done())))
     result = there.session.send("go").result(10)
-    [called, settled] = there.runes("model.called", "budget.settled")
+    [called, settled] = there.runes("model.called", "model.completed")
     guess = called.sent + 2  # type: ignore[attr-defined]  # by its kind
 
     assert result.status == "completed"
-    assert (settled.estimated, settled.used.tokens) == (True, guess)  # type: ignore[attr-defined]  # as above
+    assert (settled.estimated, settled.charged.tokens) == (True, guess)  # type: ignore[attr-defined]  # as above
 
 
 def test_half_characters_are_replaced_wherever_they_come_from() -> None:

@@ -49,11 +49,9 @@ def called(there: Talk) -> models.Called:
     return last
 
 
-def charged(there: Talk) -> budgets.Settled:
-    """Return what the last call is charged with."""
-    last = there.runes("budget.settled")[-1]
-    assert isinstance(last, budgets.Settled)
-    return last
+def charged(there: Talk) -> budgets.Settles:
+    """Return the end of the last call, with its charge."""
+    return there.settled()[-1]
 
 
 def test_what_a_call_may_cost_is_set_aside_before_it() -> None:
@@ -105,7 +103,7 @@ def test_what_was_used_is_charged_by_the_price_unless_the_provider_says(
     there = asked(says(Text("x"), used))
     there.session.send("go").result(10)
 
-    assert charged(there).used.cost == cost
+    assert charged(there).charged.cost == cost
     assert not charged(there).estimated
 
 
@@ -127,7 +125,7 @@ def test_what_broke_off_is_charged_for_what_was_sent_and_said(how: str) -> None:
     turn.result(1_000)
 
     assert charged(there).estimated
-    assert charged(there).used.cost == PRICE.of(called(there).sent, 20)
+    assert charged(there).charged.cost == PRICE.of(called(there).sent, 20)
 
 
 def test_a_call_in_doubt_is_charged_with_all_that_was_set_aside() -> None:
@@ -138,10 +136,10 @@ def test_a_call_in_doubt_is_charged_with_all_that_was_set_aside() -> None:
     there.reopen()
     there.stage.advance(100)
 
-    assert charged(there).estimated
-    assert (
-        charged(there).used.cost == called(there).reserved.cost == PRICE.of(called(there).sent, CAP)
-    )
+    end, call = charged(there), called(there)
+
+    assert end.estimated
+    assert end.charged.cost == call.reserved.cost == PRICE.of(call.sent, CAP)
 
 
 def test_a_model_without_a_price_is_charged_as_it_says() -> None:

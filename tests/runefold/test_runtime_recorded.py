@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.budget.runes import Amounts
 from actors.model import runes as models
 from actors.model.providers.recorded import Recorded
 from actors.model.providers.scripted import Reply, call, fail, pause
@@ -80,12 +81,13 @@ def test_what_was_used_is_used_again() -> None:
     first.session.send("Hi").result(10)
     second = talk(Recorded(first.stage.log, NAME))
     second.session.send("Hi").result(10)
+    [said], [again] = (
+        [rune for rune in there.runes() if isinstance(rune, models.Completed)]
+        for there in (first, second)
+    )
 
-    def used(there: Talk) -> list[int]:
-        found = there.runes("model.completed")
-        return [rune.usage.tokens for rune in found if isinstance(rune, models.Completed)]
-
-    assert used(second) == used(first)
+    assert said.usage == again.usage == Amounts(tokens=2)
+    assert (again.charged, again.estimated) == (said.charged, False)
 
 
 def test_a_turn_that_was_interrupted_is_so_again() -> None:

@@ -73,7 +73,7 @@ def test_where_nobody_limits_time_nothing_is_set_aside_for_it() -> None:
     """A conversation without such a limit has no runes about it."""
     there = talk(thinking, pay, budget=Budget(tokens=1_000_000))
     there.session.send("5").result(100)
-    keys = {rune.key for rune in there.runes("budget.reserved")}  # type: ignore[attr-defined]  # by its kind
+    keys = {rune.key for rune in there.reserved()}
 
     assert keys == {"turn_1-r0-a0"}
     assert seconds(there) == 0
@@ -182,13 +182,13 @@ def test_a_crash_costs_at_most_the_stretch_that_was_passing(cut: int) -> None:
     session = there.reopen()
     result = session.send("20", message_id="m1").result(100)
     there.stage.run()
-    settled = [r for r in there.runes("budget.settled") if isinstance(r, budgets.Settled)]
-    guessed = [rune for rune in settled if rune.estimated and rune.used.wall]
-    counted = sum(rune.used.wall for rune in settled)
+    settled = there.settled()
+    guessed = [rune for rune in settled if rune.estimated and rune.charged.wall]
+    counted = sum(rune.charged.wall for rune in settled)
 
     assert result.status == "completed"
     assert len(guessed) <= 1
-    assert all(rune.used.wall <= 3 * SECOND for rune in guessed)
+    assert all(rune.charged.wall <= 3 * SECOND for rune in guessed)
     assert counted == account(there, "session").used.wall <= 43 * SECOND
     assert counted >= 20 * SECOND
     assert problems(there) == []

@@ -75,8 +75,8 @@ def ending(log: Log, till: Till) -> Ending:
                 found[message] = f"{who}error ({why}): {said}"
             case sessions.InputRefused(message_id=refused, reason=why):
                 found[refused] = f"refused ({why})"
-            case budgets.Settled(used=used):
-                spent += used.tool_calls
+            case budgets.Settles(charged=charged):
+                spent += charged.tool_calls
             case rune if isinstance(rune, STATIONS):
                 course.append(type(rune).__name__.lower())
             case _:

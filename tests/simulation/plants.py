@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from actors.agent.history import History
-from actors.budget.runes import Amounts, Settled
+from actors.budget.runes import Amounts
 from actors.model import lifecycle as model_law
 from actors.model.actor import ModelActor
 from actors.model.runes import CRASH
@@ -21,6 +21,7 @@ from actors.session.actor import SessionActor
 from actors.session.members import member
 from actors.session.queue import next_for
 from actors.shell.conversation import ConversationContext
+from actors.shell.decision import Decision
 from actors.shell.shell import Shell
 from actors.shell.snapshot_policy import SnapshotPolicy
 from actors.shell.write_buffer import WriteBuffer
@@ -60,19 +61,19 @@ def effect_before_append(patch: pytest.MonkeyPatch) -> None:
 
 
 def double_settle(patch: pytest.MonkeyPatch) -> None:
-    """Settle a model call that ends well twice."""
+    """Charge a model call that ends well twice."""
     finish = model_law._finish
-    patch.setattr(model_law, "_finish", lambda *args: [*(runes := finish(*args)), runes[-1]])
+
+    def twice(*args: Any) -> list[Any]:  # noqa: ANN401 -- as given
+        end: Any = finish(*args)[0]
+        return [replace(end, charged=end.charged + end.charged)]
+
+    patch.setattr(model_law, "_finish", twice)
 
 
-def lost_reservation(patch: pytest.MonkeyPatch) -> None:
-    """Leave what was set aside for a call that is stopped set aside."""
-    stopped = tool_law._stopped
-
-    def unsettled(*args: Any, **options: Any) -> list[Any]:  # noqa: ANN401 -- as given
-        return [rune for rune in stopped(*args, **options) if not isinstance(rune, Settled)]
-
-    patch.setattr(tool_law, "_stopped", unsettled)
+def unobserved_charges(patch: pytest.MonkeyPatch) -> None:
+    """Have the live budget observe nothing: it takes what is under way for free."""
+    patch.setattr(Decision, "_observing", lambda *_: None)
 
 
 def dropped_news(patch: pytest.MonkeyPatch) -> None:
@@ -230,8 +231,7 @@ def calls_for_nothing(patch: pytest.MonkeyPatch) -> None:
     result = tool_law._result
 
     def unpaid(*args: Any, **options: Any) -> list[Any]:  # noqa: ANN401 -- as given
-        found = result(*args, **options)
-        return [replace(each, used=Amounts()) if type(each) is Settled else each for each in found]
+        return [replace(each, charged=Amounts()) for each in result(*args, **options)]
 
     patch.setattr(tool_law, "_result", unpaid)
 
@@ -240,9 +240,9 @@ def crashes_for_nothing(patch: pytest.MonkeyPatch) -> None:
     """Charge nothing for a model call that a crash cut off."""
     fail = model_law._fail
 
-    def unpaid(state: Any, fault: Any, settled: Settled) -> list[Any]:  # noqa: ANN401 -- as given
+    def unpaid(state: Any, fault: Any, charged: Amounts, estimated: Any) -> list[Any]:  # noqa: ANN401 -- as given
         crashed = fault.error_type == CRASH
-        return fail(state, fault, replace(settled, used=Amounts()) if crashed else settled)
+        return fail(state, fault, Amounts() if crashed else charged, estimated)
 
     patch.setattr(model_law, "_fail", unpaid)
 
@@ -318,7 +318,7 @@ COMMON: Final[tuple[Plant, ...]] = (
     forgotten_due,
     effect_before_append,
     double_settle,
-    lost_reservation,
+    unobserved_charges,
     dropped_news,
     approval_applied_twice,
     denied_and_run,

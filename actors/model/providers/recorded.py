@@ -68,7 +68,8 @@ def _events(rune: Rune) -> Iterator[Event]:
             for asked in calls:
                 arguments = asked.raw or msgspec.json.encode(asked.arguments).decode()
                 yield ToolCall(asked.tool_name, arguments)
-            yield Used(output_tokens=usage.tokens, cost=usage.cost)
+            if usage is not None:
+                yield Used(output_tokens=usage.tokens, cost=usage.cost)
             yield Done(reason or "stop")
         case Failed(error_type=error_type, message=message, retryable=retryable):
             yield Failure(error_type, message, retryable)

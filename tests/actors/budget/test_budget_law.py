@@ -14,8 +14,11 @@ from actors.budget.kind import KIND
 from actors.budget.lifecycle import LIFECYCLE, Warn, check_amounts, check_limits
 from actors.budget.runes import WHATS, Amounts, Limits
 from actors.entity import Routing
+from actors.model import runes as model
+from actors.tool import runes as tool
+from actors.turn.runes import TimeReserved, TimeSettled
 from runefold.testing.spec import Given
-from runelog.errors import Refused
+from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import fold, state_hash
 from tests.folding import cascade
 
@@ -36,6 +39,16 @@ OPENED: tuple[Rune, ...] = (
 def tokens(number: int) -> Amounts:
     """Return so many tokens and nothing else."""
     return Amounts(tokens=number)
+
+
+def begun(key: str, scope: str, amounts: Amounts) -> runes.Reserves:
+    """Return a rune that begins what is paid for, of whichever entity."""
+    return TimeReserved(key, 0, scope, amounts)
+
+
+def ended(key: str, charged: Amounts, *, estimated: bool = False) -> runes.Settles:
+    """Return the rune that ends it."""
+    return TimeSettled(key, charged, estimated=estimated)
 
 
 # -- what calls and sessions do to a budget, as their laws do it ---------------------------------
@@ -80,14 +93,14 @@ def decided(state: State, step: Step) -> list[Rune]:
             refused = budget.afford(state, scope, amounts, key)
             if key in under_way:
                 return []
-            return [refused or runes.Reserved(key=key, scope=scope, amounts=amounts)]
+            return [refused or begun(key, scope, amounts)]
         case Settle(key) if key not in under_way:
             return []
         case Settle(key, None):
             used = under_way[key].amounts
-            return [runes.Settled(key=key, used=used, estimated=True)]
+            return [ended(key, used, estimated=True)]
         case Settle(key, Amounts() as used):
-            return [runes.Settled(key=key, used=used)]
+            return [ended(key, used)]
         case Replenish(scope, amounts):
             return [runes.Replenished(scope=scope, amounts=amounts)]
         case Close(scope):
@@ -158,12 +171,52 @@ def test_a_call_settles_once_and_frees_what_it_did_not_use() -> None:
     ledger = Ledger().after(Reserve("k", "agt_b", tokens(100)))
     settled = ledger.after(Settle("k", tokens(30)))
 
-    assert ledger.when(Settle("k", tokens(30))) == [runes.Settled(key="k", used=tokens(30))]
+    assert ledger.when(Settle("k", tokens(30))) == [ended("k", tokens(30))]
     assert settled.when(Settle("k", tokens(30))) == []
     assert settled.when(Settle("never")) == []
     for scope in ("agt_b", "agt_a", "session"):
         assert of(settled.state, scope).used == tokens(30)
         assert of(settled.state, scope).reserved == Amounts()
+
+
+def test_what_never_began_is_charged_with_nothing() -> None:
+    """Its end changes no account; a charge for which nothing was set aside cannot be folded."""
+    ledger = Ledger().after(Reserve("k", "agt_b", tokens(100)))
+    denied = tool.Result(call_id="call_1", status="denied")
+
+    assert LIFECYCLE.apply(ledger.state, denied) == ledger.state
+    for charge in (ended("never", tokens(1)), tool.Result("k2", "success", charged=tokens(1))):
+        with pytest.raises(IllegalTransition, match="and nothing is reserved for it"):
+            LIFECYCLE.apply(ledger.state, charge)
+
+
+def test_the_ends_of_calls_and_of_time_are_counted_alike() -> None:
+    """Whichever entity owns the rune: what it reserves and what it is charged with is counted."""
+    called = model.Called(
+        model_call_id="m",
+        caller="order_1",
+        model="demo",
+        upto=1,
+        prompt="",
+        reserved=tokens(50),
+        first_byte_by=9,
+        account="agt_b",
+    )
+    started = tool.Started(call_id="c", deadline=9, account="agt_b", reserved=Amounts(tool_calls=1))
+    under_way = fold(LIFECYCLE, [*OPENED, called, started])
+    over = fold(
+        LIFECYCLE,
+        [
+            model.Failed("m", "crash", charged=tokens(50), estimated=True),
+            tool.Result("c", "unknown", charged=Amounts(tool_calls=1), estimated=True),
+        ],
+        under_way,
+    )
+
+    assert [each.key for each in under_way.reservations] == ["m", "c"]
+    assert of(under_way, "session").reserved == Amounts(tokens=50, tool_calls=1)
+    assert over.reservations == ()
+    assert of(over, "session").used == Amounts(tokens=50, tool_calls=1)
 
 
 def test_more_than_was_reserved_is_told_as_it_is() -> None:
@@ -268,7 +321,7 @@ def test_session_and_agent_hear_of_limits_and_of_nothing_else() -> None:
 
     assert KIND.route(state, warning) == Routing("budget", ("session", "agt_a"))
     assert KIND.route(state, raised) == Routing("budget", ("session",))
-    assert KIND.route(state, runes.Settled(key="k", used=tokens(1))) == Routing("budget")
+    assert KIND.route(state, OPENED[0]) == Routing("budget")
     assert not KIND.is_open(state)
     assert LIFECYCLE.due(state) == []
 
@@ -322,19 +375,19 @@ def test_the_ledger_is_the_sum_of_what_happened(asked: list[Step]) -> None:
     past = story(asked)
     state = fold(LIFECYCLE, past)
     below = {"session": SCOPES, "agt_a": ("agt_a", "agt_b"), "agt_b": ("agt_b",)}
-    open_now: dict[str, runes.Reserved] = {}
+    open_now: dict[str, runes.Reserves] = {}
     used: dict[str, list[Amounts]] = {scope: [] for scope in SCOPES}
     for rune in past:
-        if isinstance(rune, runes.Reserved):
+        if isinstance(rune, runes.Reserves):
             assert rune.key not in open_now
             open_now[rune.key] = rune
-        elif isinstance(rune, runes.Settled):
-            used[open_now.pop(rune.key).scope].append(rune.used)
+        elif isinstance(rune, runes.Settles):
+            used[open_now.pop(rune.key).account].append(rune.charged)
 
     sums = {scope: [each for child in below[scope] for each in used[child]] for scope in SCOPES}
 
     for scope in SCOPES:
-        mine = [each.amounts for each in open_now.values() if each.scope in below[scope]]
+        mine = [each.reserved for each in open_now.values() if each.account in below[scope]]
         assert of(state, scope).used == whole(sums[scope])
         assert of(state, scope).reserved == whole(mine)
     assert {each.key for each in state.reservations} == set(open_now)
@@ -345,7 +398,7 @@ def test_settling_in_any_order_gives_the_same_sums(asked: list[Step], order: obj
     """Nothing depends on which call came back first."""
     past = story(asked)
     state = fold(LIFECYCLE, past)
-    ends = [runes.Settled(key=each.key, used=each.amounts) for each in state.reservations]
+    ends = [ended(each.key, each.amounts) for each in state.reservations]
     shuffled = list(ends)
     order.shuffle(shuffled)  # type: ignore[attr-defined]  # a random.Random
     one, other = fold(LIFECYCLE, ends, state), fold(LIFECYCLE, shuffled, state)
@@ -382,7 +435,7 @@ def test_a_limit_is_warned_of_once_until_it_is_raised(asked: list[Step]) -> None
 
 def test_a_limit_that_is_near_is_due_to_be_warned_of_whoever_spent() -> None:
     """A rune that was written without its warning makes the warning due, once."""
-    reserved = runes.Reserved(key="k", scope="agt_b", amounts=Amounts(tool_calls=2))
+    reserved = begun("k", "agt_b", Amounts(tool_calls=2))
     ledger = Given(LIFECYCLE, *OPENED, reserved)
     warned = runes.Warning(scope="agt_a", what="tool_calls", used=2, limit=2)
 

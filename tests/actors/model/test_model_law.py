@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budget
-from actors.budget.runes import Amounts, Settled
+from actors.budget.runes import Amounts
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Actor, Moved, Routing
 from actors.model.kind import KIND
@@ -56,6 +56,7 @@ BORN = Called(
     attempt=0,
     upto=7,
     prompt="hash",
+    account="agt_1",
     reserved=RESERVED,
     first_byte_by=BY,
     sent=SENT.tokens,
@@ -121,15 +122,14 @@ def test_a_rune_leads_where_the_table_says_or_is_illegal(phase: Phase, rune: Run
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)
-def test_every_end_is_settled_with_it_and_comes_once(command: Command) -> None:
-    """What was reserved is settled in the same append as the end, and neither comes again."""
+def test_every_end_comes_once_with_its_charge(command: Command) -> None:
+    """The rune that ends a call says what it is charged with, and comes once."""
     call = Given(LIFECYCLE, BORN)
-    end, settled = call.when(command)
+    [end] = call.when(command)
     over = call.having(end)
 
     assert isinstance(end, Completed | Failed | Cancelled)
-    assert isinstance(settled, Settled)
-    assert (settled.key, settled.used) == (end.model_call_id, end.usage) == (ID, end.usage)
+    assert end.key == BORN.key == ID
     assert over.due == []
     assert not KIND.is_open(over.state)
     for late in ENDS:
@@ -140,26 +140,40 @@ def test_every_end_is_settled_with_it_and_comes_once(command: Command) -> None:
                 over.when(late)
 
 
+def charge(end: Rune) -> tuple[Amounts, bool]:
+    """Return what a call is charged with, and whether that is an estimate."""
+    assert isinstance(end, budget.Settles)
+    return end.charged, end.estimated
+
+
+def usage(end: Rune) -> Amounts | None:
+    """Return what the provider said that it used."""
+    assert isinstance(end, Completed | Failed | Cancelled)
+    return end.usage
+
+
 ACCOUNT = ledger.State(scopes=(ledger.Scope("agt_1", limits=budget.Limits(tokens=6_000)),))
 
 
 def test_a_call_begins_with_its_reservation() -> None:
-    """Both are one decision: a crash cannot tell them apart. It begins once."""
+    """Both are one rune: a crash cannot part them. It begins once."""
     call = Given(LIFECYCLE)
     begin = Begin(BORN, ACCOUNT)
 
-    assert call.when(begin) == [BORN, budget.Reserved(ID, "agt_1", RESERVED)]
+    assert call.when(begin) == [BORN]
+    assert (BORN.key, BORN.account, BORN.reserved) == (ID, "agt_1", RESERVED)
     with pytest.raises(Refused):
         call.having(BORN).when(begin)
 
 
 def test_another_account_may_pay() -> None:
     """A caller that is no agent's names the account that it spends from."""
-    call = replace(BORN, agent_id="", payer="session")
+    call = replace(BORN, agent_id="", account="session")
     account = ledger.State(scopes=(ledger.Scope("session"),))
-    _, reserved = Given(LIFECYCLE).when(Begin(call, account))
 
-    assert reserved == budget.Reserved(ID, "session", RESERVED)
+    assert Given(LIFECYCLE).when(Begin(call, account)) == [call]
+    with pytest.raises(Refused, match="there is no budget for session"):
+        Given(LIFECYCLE).when(Begin(call, ACCOUNT))
 
 
 def test_a_call_that_cannot_be_afforded_fails_as_it_begins() -> None:
@@ -197,19 +211,21 @@ def test_what_may_be_used_is_what_is_sent_and_the_longest_answer() -> None:
 def test_what_the_provider_says_was_used_is_what_counts(command: Command) -> None:
     """A known amount is charged as it is, however the call ended."""
     told = replace(command, usage=USED) if hasattr(command, "usage") else Finish(usage=USED)
-    end, settled = Given(LIFECYCLE, BORN).when(told)
+    [end] = Given(LIFECYCLE, BORN).when(told)
 
     assert isinstance(end, Completed | Failed | Cancelled)
-    assert settled == Settled(key=ID, used=end.usage) == Settled(key=ID, used=USED)
+    assert charge(end) == (USED, False)
+    assert end.usage == USED
 
 
 @pytest.mark.parametrize("past", [(), (AssistantDelta("he"),)], ids=["nothing", "a fragment"])
 @pytest.mark.parametrize("command", [Finish(), Fail("refused"), Cancel("steer"), Recover()])
 def test_what_nobody_knows_counts_as_reserved(past: tuple[Rune, ...], command: Command) -> None:
     """After a crash, for one: all that was set aside, marked as estimated."""
-    _, settled = Given(LIFECYCLE, BORN, *past).when(command)
+    [end] = Given(LIFECYCLE, BORN, *past).when(command)
 
-    assert settled == Settled(key=ID, used=RESERVED, estimated=True)
+    assert charge(end) == (RESERVED, True)
+    assert usage(end) is None
 
 
 def test_a_provider_that_refuses_at_once_used_nothing() -> None:
@@ -217,8 +233,29 @@ def test_a_provider_that_refuses_at_once_used_nothing() -> None:
     refused = Fail("overloaded", retryable=True, said=0)
     again = replace(BORN, attempt=1, reserved=replace(RESERVED, retries=1))
 
-    assert Given(LIFECYCLE, BORN).when(refused)[1] == Settled(key=ID, used=Amounts())
-    assert Given(LIFECYCLE, again).when(refused)[1] == Settled(key=ID, used=Amounts(retries=1))
+    assert charge(*Given(LIFECYCLE, BORN).when(refused)) == (Amounts(), False)
+    assert charge(*Given(LIFECYCLE, again).when(refused)) == (Amounts(retries=1), False)
+
+
+def test_a_retry_is_charged_as_one_whatever_the_provider_says() -> None:
+    """It knows of tokens, and we know that it was asked again; what it says is kept as it is."""
+    again = replace(BORN, attempt=1, reserved=replace(RESERVED, retries=1))
+    [end] = Given(LIFECYCLE, again).when(Finish(usage=USED))
+
+    assert charge(end) == (replace(USED, retries=1), False)
+    assert usage(end) == USED
+
+
+@pytest.mark.parametrize(("told", "price", "cost"), [(0, 30, 30), (2, 30, 2), (0, None, 0)])
+def test_what_was_used_costs_what_the_provider_says_or_else_its_price(
+    told: int, price: int | None, cost: int
+) -> None:
+    """The charge has the price; what the provider said stays what it said."""
+    said = Amounts(tokens=7, cost=told)
+    [end] = Given(LIFECYCLE, BORN).when(Finish(usage=said, cost=price))
+
+    assert charge(end) == (Amounts(tokens=7, cost=cost), False)
+    assert usage(end) == said
 
 
 @pytest.mark.parametrize(
@@ -243,12 +280,10 @@ def test_where_nobody_says_what_was_used_it_is_what_was_sent_and_said(
     past: tuple[Rune, ...], command: Command, tokens: int
 ) -> None:
     """About that, marked as estimated; and never more than what was set aside for it."""
-    end, settled = Given(LIFECYCLE, BORN, *past).when(command)
-    guess = replace(SENT, tokens=tokens)
+    [end] = Given(LIFECYCLE, BORN, *past).when(command)
 
-    assert isinstance(end, Completed | Failed | Cancelled)
-    assert settled == Settled(key=ID, used=guess, estimated=True)
-    assert end.usage == guess
+    assert charge(end) == (replace(SENT, tokens=tokens), True)
+    assert usage(end) is None
 
 
 @pytest.mark.parametrize(("cost", "counts"), [(None, 7_000), (0, 0), (50, 50), (9_999, 7_000)])
@@ -258,16 +293,15 @@ def test_what_it_cost_is_guessed_at_where_there_is_a_price(
 ) -> None:
     """And never at more than what was set aside; without a price, at all of that."""
     dear = replace(BORN, reserved=replace(RESERVED, cost=7_000))
-    _, settled = Given(LIFECYCLE, dear).when(replace(end, said=4, cost=cost))
+    charged, estimated = charge(*Given(LIFECYCLE, dear).when(replace(end, said=4, cost=cost)))
 
-    assert isinstance(settled, Settled)
-    assert (settled.used.cost, settled.estimated) == (counts, True)
+    assert (charged.cost, estimated) == (counts, True)
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)
 def test_every_end_says_what_triggered_it(command: Command) -> None:
     """Also where the provider, or whoever stopped it, gave no reason."""
-    end, _ = Given(LIFECYCLE, BORN).when(command)
+    [end] = Given(LIFECYCLE, BORN).when(command)
 
     assert isinstance(end, Moved)
     assert end.trigger
@@ -275,31 +309,33 @@ def test_every_end_says_what_triggered_it(command: Command) -> None:
 
 def test_an_amount_that_cannot_be_is_not_known() -> None:
     """A provider that says it used less than nothing is charged for as one that says nothing."""
-    [_, settled] = Given(LIFECYCLE, BORN).when(Finish(usage=Amounts(tokens=-1)))
+    [end] = Given(LIFECYCLE, BORN).when(Finish(usage=Amounts(tokens=-1)))
 
-    assert settled == Settled(key=ID, used=RESERVED, estimated=True)
+    assert charge(end) == (RESERVED, True)
+    assert usage(end) is None
 
 
 def test_nothing_used_is_an_amount_too() -> None:
     """A call that never reached its provider is settled at nothing, and that is no estimate."""
-    [_, settled] = Given(LIFECYCLE, BORN).when(Fail("unreachable", usage=Amounts()))
-
-    assert settled == Settled(key=ID, used=Amounts())
+    assert charge(*Given(LIFECYCLE, BORN).when(Fail("unreachable", usage=Amounts()))) == (
+        Amounts(),
+        False,
+    )
 
 
 def test_a_call_in_doubt_has_failed_and_may_be_made_again() -> None:
     """After a crash nobody knows what the provider did: the call is over, its turn may retry."""
-    [failed, settled] = Given(LIFECYCLE, BORN, AssistantDelta("he")).when(Recover())
+    [failed] = Given(LIFECYCLE, BORN, AssistantDelta("he")).when(Recover())
 
     assert isinstance(failed, Failed)
     assert (failed.error_type, failed.retryable) == ("crash", True)
-    assert settled == Settled(key=ID, used=RESERVED, estimated=True)
+    assert charge(failed) == (RESERVED, True)
 
 
 def test_the_first_byte_has_a_deadline() -> None:
     """Without a byte by then the call has failed and may be made again; before, nothing happens."""
     call = Given(LIFECYCLE, BORN)
-    [failed, _] = call.when(TimeUp(BY))
+    [failed] = call.when(TimeUp(BY))
 
     assert KIND.deadline(call.state) == BY
     assert call.when(TimeUp(BY - 1)) == []
@@ -319,7 +355,7 @@ def test_a_byte_that_came_meets_the_deadline(text: str) -> None:
 def test_silence_is_a_failure_like_any_other() -> None:
     """A watch that is in no log says `Fail`, and the log says that time was the cause."""
     call = Given(LIFECYCLE, BORN, AssistantDelta("h"))
-    [failed, _] = call.when(Fail("timeout", "silent for 60 s", retryable=True))
+    [failed] = call.when(Fail("timeout", "silent for 60 s", retryable=True))
 
     assert isinstance(failed, Failed)
     assert failed.actor == "timeout"
@@ -332,7 +368,7 @@ def test_silence_is_a_failure_like_any_other() -> None:
 def test_whoever_had_it_stopped_is_named(reason: str, actor: Actor) -> None:
     """A user, the clock, or the system: whoever said so, whatever the reason."""
     for command in (Cancel(reason, actor), BreakOff(reason, said=4, actor=actor)):
-        [cancelled, _] = Given(LIFECYCLE, BORN).when(command)
+        [cancelled] = Given(LIFECYCLE, BORN).when(command)
 
         assert isinstance(cancelled, Cancelled)
         assert (cancelled.trigger, cancelled.actor) == (reason, actor)
@@ -342,11 +378,12 @@ def test_whoever_had_it_stopped_is_named(reason: str, actor: Actor) -> None:
 def test_calls_without_ids_of_their_own_are_a_bad_answer(ids: tuple[str, ...]) -> None:
     """Such calls could not be told apart, so that the answer counts as a failure, not as calls."""
     asked = tuple(AskedCall(call_id, "add") for call_id in ids)
-    [failed, settled] = Given(LIFECYCLE, BORN).when(Finish(asked, USED))
+    [failed] = Given(LIFECYCLE, BORN).when(Finish(asked, USED))
 
     assert isinstance(failed, Failed)
     assert (failed.error_type, failed.retryable) == ("bad_response", True)
-    assert settled == Settled(key=ID, used=USED)
+    assert charge(failed) == (USED, False)
+    assert usage(failed) == USED
 
 
 def test_the_provider_is_asked_until_there_is_an_end() -> None:
@@ -366,16 +403,15 @@ def test_nothing_is_decided_before_the_birth(command: Command) -> None:
 
 
 def test_runes_go_to_the_call_its_turn_and_the_budget() -> None:
-    """The turn hears of birth and end and not of fragments; the budget owns what is settled."""
+    """Turn and budget observe birth and end, and no fragments."""
     state = fold(LIFECYCLE, [BORN])
 
     assert KIND.births == (Called,)
-    assert KIND.route(State(), BORN) == Routing(ID, ("turn_1",))
+    assert KIND.route(State(), BORN) == Routing(ID, ("turn_1", "budget"))
     assert KIND.route(state, AssistantDelta("x")) == Routing(ID)
-    assert KIND.route(state, COMPLETED) == Routing(ID, ("turn_1",))
-    assert KIND.route(state, FAILED) == Routing(ID, ("turn_1",))
-    assert KIND.route(state, CANCELLED) == Routing(ID, ("turn_1",))
-    assert KIND.route(state, Settled(key=ID, used=USED)) == Routing("budget")
+    assert KIND.route(state, COMPLETED) == Routing(ID, ("turn_1", "budget"))
+    assert KIND.route(state, FAILED) == Routing(ID, ("turn_1", "budget"))
+    assert KIND.route(state, CANCELLED) == Routing(ID, ("turn_1", "budget"))
 
 
 def cut(text: str, at: set[int]) -> list[Rune]:
@@ -423,7 +459,7 @@ def test_whatever_happened_a_command_is_carried_out_once(past: list[Rune], end: 
         runes = []
     over = call.having(*runes)
 
-    assert len(runes) in {0, 2}
+    assert len(runes) in {0, 1}
     if runes:
         try:
             again = over.when(end)

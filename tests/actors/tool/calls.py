@@ -8,7 +8,7 @@ import msgspec
 
 from actors.approval import runes as approval
 from actors.budget import lifecycle as ledger
-from actors.budget.runes import Amounts, Exhausted, Limits, Reserved, Settled
+from actors.budget.runes import Amounts, Exhausted, Limits
 from actors.tool.lifecycle import LIFECYCLE, Answer, Command, Effect, Phase, State, Verdict
 from actors.tool.runes import (
     ApprovalRequested,
@@ -22,6 +22,7 @@ from actors.tool.runes import (
     Rule,
     Ruling,
     Started,
+    Status,
 )
 from runefold.testing.spec import Given
 
@@ -70,8 +71,6 @@ def answer(
 
 
 ONE = Amounts(tool_calls=1)
-RESERVED = Reserved(key=ID, scope=AGENT, amounts=ONE)
-SETTLED = Settled(key=ID, used=ONE)
 SPENT = Exhausted(scope="session", what="tool_calls", used=3, limit=3, key=ID)
 
 
@@ -100,6 +99,7 @@ def called(
         arguments={"to": "ada"},
         caller="turn_1",
         agent_id=AGENT,
+        account=AGENT,
         rule=rule,
         at=NOW,
         hold=hold,
@@ -107,7 +107,17 @@ def called(
     )
 
 
-STARTED = Started(call_id=ID, deadline=NOW + TIMEOUT)
+def started(at: int = NOW) -> Started:
+    """Return the start of a call, for which one call is set aside."""
+    return Started(call_id=ID, deadline=at + TIMEOUT, account=AGENT, reserved=ONE)
+
+
+def paid(status: Status, **more: Any) -> Result:  # noqa: ANN401 -- fields of a result
+    """Return the result of a call that was started: it is charged, as a guess if in doubt."""
+    return Result(call_id=ID, status=status, charged=ONE, estimated=status == "unknown", **more)
+
+
+STARTED = started()
 RETRIED = Retried(call_id=ID, reason="", attempt=1, deadline=NOW + TIMEOUT)
 DOUBTED = Doubted(call_id=ID, deadline=NOW + TIMEOUT)
 APPROVED = Approved(call_id=ID, approver="ada", at=NOW + 1, trigger="approve", actor="user")

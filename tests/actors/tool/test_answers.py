@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.approval import runes as approval
-from actors.budget.runes import Settled
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Moved
 from actors.tool.kind import KIND
@@ -20,7 +19,7 @@ from actors.tool.lifecycle import (
     Probed,
     RunTool,
 )
-from actors.tool.runes import Approved, Denied, Doubted, InDoubt, Result, Retried, Started
+from actors.tool.runes import Approved, Denied, Doubted, InDoubt, Result, Retried
 from runelog.errors import Refused
 from tests.actors.tool.calls import (
     APPROVED,
@@ -33,14 +32,11 @@ from tests.actors.tool.calls import (
     HELD,
     ID,
     NOW,
-    ONE,
     PAST,
     PATIENCE,
-    RESERVED,
     RETRIED,
     RUNNING,
     RUNNING_APPROVED,
-    SETTLED,
     SPENT,
     STARTED,
     TIMEOUT,
@@ -51,7 +47,9 @@ from tests.actors.tool.calls import (
     called,
     deny,
     given_call,
+    paid,
     question,
+    started,
 )
 from tests.folding import cascade
 
@@ -60,7 +58,6 @@ if TYPE_CHECKING:
     from runelog.rune import Rune
 
 LATER = NOW + 9
-GUESSED = Settled(key=ID, used=ONE, estimated=True)
 
 APPROVE = approve(approval_id=APR, approver="ada", now=LATER)
 DENY = deny(approval_id=APR, approver="ada", reason="not today", now=LATER)
@@ -90,8 +87,7 @@ def test_what_is_approved_starts() -> None:
     assert bare(runes) == [
         tool_approved(),
         YES,
-        Started(call_id=ID, deadline=LATER + TIMEOUT),
-        RESERVED,
+        started(LATER),
         EXECUTED,
     ]
 
@@ -103,8 +99,7 @@ def test_approved_and_not_started_is_not_in_doubt() -> None:
     assert call.state.phase is Phase.EXECUTING
     assert [type(effect) for effect in call.due] == [*KIND.internal]
     assert bare(call.when(Recover(now=LATER + 5))) == [
-        Started(call_id=ID, deadline=LATER + 5 + TIMEOUT),
-        RESERVED,
+        started(LATER + 5),
         EXECUTED,
     ]
     assert call.after(Recover(now=LATER)).due == [RunTool(ID, 0)]
@@ -251,7 +246,7 @@ def test_what_is_idempotent_runs_again() -> None:
 
 def test_what_is_not_idempotent_does_not_run_again_by_itself() -> None:
     """Whatever its rule says: that it happened twice could never be taken back."""
-    unknown: list[Rune] = [Result(call_id=ID, status="unknown"), GUESSED]
+    unknown: list[Rune] = [paid("unknown")]
 
     assert bare(in_doubt("rerun")) == unknown
     assert bare(in_doubt("unknown")) == unknown
@@ -276,26 +271,23 @@ def test_a_probe_settles_the_doubt() -> None:
     call = given_call(called("allow", "probe"), STARTED, DOUBTED)
 
     assert bare(call.when(Probed(attempt=0, happened=True, now=LATER, output=4))) == [
-        Result(call_id=ID, status="success", output=4),
-        SETTLED,
+        paid("success", output=4),
     ]
     assert bare(call.when(Probed(attempt=0, happened=False, now=LATER))) == [retried(1)]
     assert bare(call.when(Probed(attempt=0, happened=None, now=LATER))) == [
-        Result(call_id=ID, status="unknown"),
-        GUESSED,
+        paid("unknown"),
     ]
     assert bare(call.when(TimeUp(now=NOW + TIMEOUT))) == [
-        Result(call_id=ID, status="unknown"),
-        GUESSED,
+        paid("unknown"),
     ]
-    assert bare(call.when(Abandon(reason="gone")))[1:] == [GUESSED]
-    assert call.when(Finish(output=4))[1:] == [SETTLED]
+    assert bare(call.when(Abandon(reason="gone"))) == [paid("unknown")]
+    assert call.when(Finish(output=4)) == [paid("success", output=4)]
 
 
 def test_a_probe_that_cannot_say_tells_why() -> None:
     """What went wrong with it is in the result, for the model and for an operator."""
     call = given_call(called("allow", "probe"), STARTED, DOUBTED)
-    result, _ = call.when(Probed(None, error="the probe failed: ValueError: down", now=LATER))
+    [result] = call.when(Probed(None, error="the probe failed: ValueError: down", now=LATER))
 
     assert isinstance(result, Result)
     assert result.error.endswith("its probe cannot say either: the probe failed: ValueError: down")
@@ -322,7 +314,7 @@ def test_after_each_crash_the_probe_is_asked_about_the_run_that_is_in_doubt() ->
         call = call.after(Recover(now=LATER))
         assert call.due == [Probe(ID, attempt)]
         done = call.when(Probed(happened=True, attempt=attempt, now=LATER, output=attempt))
-        assert bare(done) == [Result(call_id=ID, status="success", output=attempt), SETTLED]
+        assert bare(done) == [paid("success", output=attempt)]
         call = call.after(Probed(happened=False, attempt=attempt, now=LATER))
 
     assert call.due == [RunTool(ID, 3)]
@@ -348,15 +340,13 @@ def test_a_human_has_three_answers_to_a_doubt() -> None:
     assert bare(call.when(HAPPENED)) == [
         tool_approved(),
         YES,
-        Result(call_id=ID, status="success", output=4),
-        SETTLED,
+        paid("success", output=4),
         EXECUTED,
     ]
     for word in (GIVE_UP, DENY):
         assert bare(call.when(word)) == [
             tool_approved(),
-            Result(call_id=ID, status="unknown"),
-            GUESSED,
+            paid("unknown"),
             NO,
             ABORTED,
         ]
@@ -387,8 +377,7 @@ def test_a_doubt_that_nobody_settles_in_time_is_unknown() -> None:
     assert call.when(TimeUp(now=NOW + PATIENCE - 1)) == []
     assert bare(call.when(lapsed)) == [
         Approved(call_id=ID, approver="", at=NOW + PATIENCE),
-        Result(call_id=ID, status="unknown"),
-        GUESSED,
+        paid("unknown"),
         ABORTED,
     ]
     assert {rune.actor for rune in call.when(lapsed) if isinstance(rune, Moved)} == {"timeout"}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors.approval import runes as approval
-from actors.budget.runes import Settled
+from actors.budget.runes import Amounts
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
@@ -37,20 +37,20 @@ from tests.actors.tool.calls import (
     HELD,
     ID,
     NOW,
+    ONE,
     PAST,
     PATIENCE,
-    RESERVED,
     RETRIED,
     ROOM,
     RUNNING,
     RUNNING_APPROVED,
-    SETTLED,
     SPENT,
     STARTED,
     TIMEOUT,
     bare,
     called,
     given_call,
+    paid,
     question,
 )
 from tests.folding import cascade
@@ -58,7 +58,7 @@ from tests.folding import cascade
 if TYPE_CHECKING:
     from runelog.rune import Rune
 
-DONE = Result(call_id=ID, status="success", output=4)
+DONE = paid("success", output=4)
 
 
 # -- how it begins -----------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def born(call: Called) -> list[Rune]:
 
 def test_what_is_allowed_starts_at_once() -> None:
     """One call is set aside in the budget, and the deadline counts from the call's birth."""
-    assert born(called("allow")) == [STARTED, RESERVED]
+    assert born(called("allow")) == [STARTED]
 
 
 def test_what_needs_approval_asks_for_it() -> None:
@@ -134,7 +134,6 @@ def test_a_held_call_waits_to_be_let_go() -> None:
     assert held.when(Recover(now=NOW)) == []
     assert held.when(Go(now=NOW + 7, budget=ROOM)) == [
         msgspec.structs.replace(STARTED, deadline=NOW + 7 + TIMEOUT),
-        RESERVED,
     ]
     assert held.when(Go(now=NOW + 7, budget=EMPTY))[0] == SPENT
     assert held.after(Go(now=NOW + 7, budget=ROOM)).when(Go(now=NOW + 8, budget=ROOM)) == []
@@ -172,10 +171,9 @@ def test_what_comes_out_is_the_result() -> None:
     """The call is settled with it, exactly; said again it is nothing new."""
     running = given_call(*RUNNING)
 
-    assert running.when(Finish(output=4)) == [DONE, SETTLED]
+    assert running.when(Finish(output=4)) == [DONE]
     assert running.when(Finish(output="ab", truncated=9)) == [
-        Result(call_id=ID, status="success", output="ab", truncated=9),
-        SETTLED,
+        paid("success", output="ab", truncated=9),
     ]
     assert running.after(Finish(output=4)).when(Finish(output=4)) == []
     with pytest.raises(Refused, match="completed_result"):
@@ -188,10 +186,9 @@ def test_what_goes_wrong_is_a_result_too(status: str) -> None:
     fail = Fail(error="boom", status=status, output="half", truncated=1)  # type: ignore[arg-type]  # one of the three
     running = given_call(*RUNNING)
 
-    [result, settled] = running.when(fail)
+    [result] = running.when(fail)
 
-    assert bare([result]) == [Result(call_id=ID, status=status, output="half", truncated=1)]  # type: ignore[arg-type]  # as above
-    assert settled == SETTLED
+    assert bare([result]) == [paid(status, output="half", truncated=1)]  # type: ignore[arg-type]  # as above
     assert isinstance(result, Result)
     assert result.error == "boom"
     assert (result.trigger, result.actor) == {
@@ -210,10 +207,9 @@ def test_an_earlier_run_that_fails_says_nothing_about_this_one() -> None:
 
     assert again.when(Fail(error="boom", attempt=0)) == []
     assert bare(again.when(Fail(error="", attempt=1))) == [
-        Result(call_id=ID, status="error"),
-        SETTLED,
+        paid("error"),
     ]
-    assert again.when(Finish(output=4)) == [DONE, SETTLED]
+    assert again.when(Finish(output=4)) == [DONE]
 
 
 @pytest.mark.parametrize("past", [HELD, AWAITING, RUNNING, ASKED_IN_DOUBT, (*RUNNING, DOUBTED)])
@@ -227,7 +223,7 @@ def test_a_call_can_be_cancelled_at_any_time(past: tuple[Rune, ...]) -> None:
     assert runes[0].status == "cancelled"
     assert "interrupted" in runes[0].error
     assert ("may still take effect" in runes[0].error) == started
-    assert (SETTLED in runes) == started
+    assert runes[0].charged == (ONE if started else Amounts())
     assert [r.approval_id for r in runes if isinstance(r, approval.Aborted)] == (
         [APR] if call.state.phase is Phase.AWAITING_APPROVAL else []
     )
@@ -241,8 +237,7 @@ def test_a_deadline_is_a_time_in_a_rune() -> None:
 
     assert running.when(TimeUp(now=late - 1)) == []
     assert bare(running.when(TimeUp(now=late))) == [
-        Result(call_id=ID, status="timeout"),
-        SETTLED,
+        paid("timeout"),
     ]
     assert running.when(TimeUp(now=late))[0].actor == "timeout"  # type: ignore[attr-defined]  # a result, as just seen
     assert waiting.when(TimeUp(now=unanswered - 1)) == []
@@ -251,7 +246,9 @@ def test_a_deadline_is_a_time_in_a_rune() -> None:
         approval.Aborted(approval_id=APR),
     ]
     assert given_call(*HELD).when(TimeUp(now=unanswered)) == []
-    assert given_call(*RUNNING_APPROVED).when(TimeUp(now=late))[1:] == [SETTLED]
+    assert given_call(*RUNNING_APPROVED).when(TimeUp(now=late)) == given_call(*RUNNING).when(
+        TimeUp(now=late)
+    )
 
 
 def test_what_can_be_stopped_is_given_the_time_that_takes() -> None:
@@ -264,8 +261,7 @@ def test_what_can_be_stopped_is_given_the_time_that_takes() -> None:
     assert KIND.deadline(running.state) == late + 7
     assert running.when(TimeUp(now=late + 6)) == []
     assert bare(running.when(TimeUp(now=late + 7))) == [
-        Result(call_id=ID, status="timeout"),
-        SETTLED,
+        paid("timeout"),
     ]
     # A probe is nothing that could be stopped.
     assert KIND.deadline(given_call(stoppable, STARTED, DOUBTED).state) == late
@@ -326,8 +322,7 @@ def test_a_call_whose_tool_is_gone_comes_to_an_end() -> None:
 
     assert bare(given_call(*HELD).when(gone)) == [Result(call_id=ID, status="error")]
     assert bare(given_call(*RUNNING).when(gone)) == [
-        Result(call_id=ID, status="unknown"),
-        Settled(key=ID, used=SETTLED.used, estimated=True),
+        paid("unknown"),
     ]
     assert given_call(*AWAITING).when(gone) == []
     assert bare(given_call(*AWAITING, APPROVED).when(gone)) == [

@@ -29,10 +29,8 @@ from tests.actors.tool.calls import (
     DOUBTED,
     ID,
     PAST,
-    RESERVED,
     RETRIED,
     RUNNING,
-    SETTLED,
     SPENT,
     STARTED,
     asked,
@@ -117,24 +115,25 @@ def test_a_denial_takes_one_result_and_only_its_own(status: Status) -> None:
 
 
 def test_every_rune_has_its_place() -> None:
-    """The turn hears of calls, questions, results and charges; the session of doubts and limits."""
+    """The turn observes calls, questions and results, the budget what is reserved and charged."""
     state = given_call(*RUNNING).state
 
     def place(rune: Rune) -> Routing:
         return KIND.route(state, rune)
 
     assert KIND.route(State(), called()) == Routing(ID, ("turn_1",))
-    assert place(Result(call_id=ID, status="success")) == Routing(ID, ("turn_1",))
-    assert place(Result(call_id=ID, status="unknown")) == Routing(ID, ("turn_1", "session"))
-    assert place(RESERVED) == Routing("budget")
-    assert place(SETTLED) == Routing("budget", ("turn_1",))
+    assert place(Result(call_id=ID, status="success")) == Routing(ID, ("turn_1", "budget"))
+    assert place(Result(call_id=ID, status="unknown")) == Routing(
+        ID, ("turn_1", "budget", "session")
+    )
+    assert place(STARTED) == Routing(ID, ("budget",))
     assert place(SPENT) == Routing("budget", ("session",))
     assert place(msgspec.structs.replace(SPENT, scope=AGENT)) == Routing(
         "budget", ("session", AGENT)
     )
     assert place(approval.Awaiting(approval_id=APR)) == Routing(APR, ("session",))
     assert place(asked()) == place(APPROVED) == Routing(ID, ("turn_1",))
-    for rune in (DENIED, STARTED, DOUBTED, RETRIED, SAMPLES[4]):
+    for rune in (DENIED, DOUBTED, RETRIED, SAMPLES[4]):
         assert place(rune) == Routing(ID)
 
 

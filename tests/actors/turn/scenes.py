@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from actors.budget import lifecycle as ledger
-from actors.budget.runes import Amounts, Exhausted, Limits, Settled
+from actors.budget.runes import Amounts, Exhausted, Limits
 from actors.children import EnsureChild
 from actors.model import runes as model
 from actors.tool import runes as tool
@@ -45,6 +45,8 @@ TURN, AGENT = "turn_1", "agt_1"
 BY = 1_000
 """When the turn must be over."""
 USED = Amounts(tokens=10)
+ONE = Amounts(tool_calls=1)
+"""What a tool call that was begun is charged with."""
 BORN = Started(turn_id=TURN, agent_id=AGENT, input="hi", deadline=BY, model="scripted")
 LATE = Exhausted(scope=AGENT, what="wall", used=100, limit=100, key="turn_1-w0")
 """What the budget says when it has no more time."""
@@ -86,6 +88,7 @@ def called(round_: int = 0, attempt: int = 0, turn_by: int | None = None) -> mod
         model_call_id=f"{TURN}-r{round_}-a{attempt}",
         caller=TURN,
         agent_id=AGENT,
+        account=AGENT,
         model="scripted",
         round=round_,
         attempt=attempt,
@@ -132,7 +135,7 @@ def answered(*ids: str, round_: int = 0, attempt: int = 0) -> model.Completed:
     return model.Completed(
         model_call_id=f"{TURN}-r{round_}-a{attempt}",
         calls=tuple(model.AskedCall(call_id, "add") for call_id in ids),
-        usage=USED,
+        charged=USED,
     )
 
 
@@ -151,6 +154,7 @@ def plan(call_id: str, *, hold: bool = False, verdict: tool.Ruling = "allow") ->
         arguments={},
         caller=TURN,
         agent_id=AGENT,
+        account=AGENT,
         rule=tool.Rule(verdict=verdict),
         at=0,
         hold=hold,
@@ -172,14 +176,12 @@ def result(
     status: tool.Status = "success",
     trigger: str = "",
     actor: Actor = "system",
+    charged: Amounts = ONE,
 ) -> tool.Result:
-    """Return the result of a tool call."""
-    return tool.Result(call_id=call_id, status=status, trigger=trigger, actor=actor)
-
-
-def charged(call_id: str, sub_calls: int = 0) -> Settled:
-    """Return what a tool call that was begun is charged with."""
-    return Settled(key=call_id, used=Amounts(tool_calls=1, sub_calls=sub_calls))
+    """Return the result of a tool call that was begun."""
+    return tool.Result(
+        call_id=call_id, status=status, charged=charged, trigger=trigger, actor=actor
+    )
 
 
 def executing(*plans: tool.Called) -> tuple[Rune, ...]:
@@ -190,7 +192,7 @@ def executing(*plans: tool.Called) -> tuple[Rune, ...]:
 
 STREAMING = (BORN, called())
 EXECUTING = executing(plan("a"), plan("b"))
-BACK = (*EXECUTING, result("a"), charged("a"), result("b"), charged("b"))
+BACK = (*EXECUTING, result("a"), result("b"))
 SECOND_ROUND = (*BACK, ToolsFinished((Summary("a", "success"), Summary("b", "success"))))
 RESTARTED = (*STREAMING, failed(), StreamRestarted(0, 1, "overloaded", "turn_1-r0-a0"))
 
@@ -306,8 +308,8 @@ class World:
                 self.hear(agreed(call_id) if call_id in asked else question(call_id))
             case EnsureChild(call_id, "tool"):
                 status = STATUSES[choice % len(STATUSES)]
-                begun = [charged(call_id)] if status in {"success", "unknown", "timeout"} else []
-                self.hear(result(call_id, status, "timeout"), *begun)
+                begun = status in {"success", "unknown", "timeout"}
+                self.hear(result(call_id, status, "timeout", charged=ONE if begun else Amounts()))
             case _:
                 if not self.answer(effect):
                     self.keep_time(effect, choice)

@@ -6,14 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.budget.lifecycle import LIFECYCLE, State
-from actors.budget.runes import Amounts, Exhausted, Limits, Opened, Reserved, Settled
+from actors.budget.runes import Amounts, Exhausted, Limits, Opened
+from actors.turn.runes import TimeReserved, TimeSettled
 from actors.turn.time_slices import PARTS, SHORTEST, TimeSlice, begin_slice, end_slice, slice_length
 from runelog.lifecycle import fold
 
 SESSION, AGENT = "session", "agt_1"
 
 
-def books(session: int | None, agent: int | None, *more: Reserved | Settled) -> State:
+def books(session: int | None, agent: int | None, *more: TimeReserved | TimeSettled) -> State:
     """Return a budget with these limits on time, in nanoseconds."""
     return fold(
         LIFECYCLE,
@@ -25,9 +26,9 @@ def books(session: int | None, agent: int | None, *more: Reserved | Settled) -> 
     )
 
 
-def aside(wall: int, key: str = "a") -> Reserved:
+def aside(wall: int, key: str = "a") -> TimeReserved:
     """Set time aside for the agent."""
-    return Reserved(key=key, scope=AGENT, amounts=Amounts(wall=wall))
+    return TimeReserved(key, 0, AGENT, Amounts(wall=wall))
 
 
 def test_a_slice_is_a_small_part_of_the_tightest_limit() -> None:
@@ -50,7 +51,7 @@ def test_it_is_no_shorter_than_it_need_be_and_no_longer_than_what_is_left() -> N
 
 def test_there_is_none_where_nothing_is_left_or_limited() -> None:
     """Nothing is left, not even if more was used than there was; nobody limits it."""
-    over = Settled(key="a", used=Amounts(wall=9))
+    over = TimeSettled("a", Amounts(wall=9))
 
     assert slice_length(books(None, 5, aside(5)), AGENT) == 0
     assert slice_length(books(None, 5, aside(5), over), AGENT) == 0
@@ -73,7 +74,7 @@ def test_slice_by_slice_a_limit_is_reached_and_never_passed(
         if not length:
             assert isinstance(begun, Exhausted)
             break
-        assert begun == Reserved(key, AGENT, Amounts(wall=length), until=length)
+        assert begun == TimeReserved(key, length, AGENT, Amounts(wall=length))
         [ended] = end_slice(TimeSlice(key, length, length), round(length * part))
         state = fold(LIFECYCLE, [begun, ended], state)
     spent = [each.used.wall for each in state.scopes]

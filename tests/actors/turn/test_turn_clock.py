@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from msgspec.structs import replace
 
-from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Reserved, Settled
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts
 from actors.children import EnsureChild
 from actors.common_commands import Recover, TimeUp
 from actors.entity import Routing
@@ -21,7 +21,7 @@ from actors.turn.lifecycle import (
     Interrupt,
     TakeCalls,
 )
-from actors.turn.runes import Completed, Error, Interrupted
+from actors.turn.runes import Completed, Error, Interrupted, TimeReserved, TimeSettled
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 from runefold.testing.spec import Given
 from tests.actors.turn.scenes import (
@@ -43,7 +43,6 @@ from tests.actors.turn.scenes import (
     answered,
     ask,
     called,
-    charged,
     executing,
     failed,
     finished,
@@ -62,14 +61,14 @@ NOW: Final = 100
 TIMED: Final = replace(BORN, timed=True)
 
 
-def aside(number: int = 0, until: int = NOW + SLICE, length: int = SLICE) -> Reserved:
+def aside(number: int = 0, until: int = NOW + SLICE, length: int = SLICE) -> TimeReserved:
     """Return time that is set aside."""
-    return Reserved(f"turn_1-w{number}", AGENT, Amounts(wall=length), until=until)
+    return TimeReserved(f"turn_1-w{number}", until, AGENT, Amounts(wall=length))
 
 
-def passed(wall: int, number: int = 0, *, guessed: bool = False) -> Settled:
+def passed(wall: int, number: int = 0, *, guessed: bool = False) -> TimeSettled:
     """Return time that was counted."""
-    return Settled(f"turn_1-w{number}", Amounts(wall=wall), estimated=guessed)
+    return TimeSettled(f"turn_1-w{number}", Amounts(wall=wall), estimated=guessed)
 
 
 OUT_OF_TIME: Final = given_up("turn_1-r0-a0", BUDGET_EXHAUSTED, "its budget has no time left")
@@ -235,15 +234,15 @@ def test_calls_of_other_agents_are_counted_in_what_the_turn_used() -> None:
     asks = replace(plan("a"), rule=replace(plan("a").rule, sub_call=True))
     turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
     runes = turn.when(TakeCalls((asks, plan("b")), ROOM))
-    back = (result("a"), charged("a", sub_calls=1), result("b"), charged("b"))
+    back = (result("a", charged=Amounts(tool_calls=1, sub_calls=1)), result("b"))
 
     assert turn.having(*runes, *back).state.used == replace(USED, tool_calls=2, sub_calls=1)
 
 
 def test_a_turn_hears_of_its_own_time() -> None:
-    """What is set aside of its time and counted, and that there is no more, is in its stream."""
+    """The budget observes what is set aside of it and counted; the turn, that there is no more."""
     state = Given(LIFECYCLE, BORN).state
 
-    assert KIND.route(state, aside()) == Routing("budget", (TURN,))
-    assert KIND.route(state, passed(1)) == Routing("budget", (TURN,))
+    assert KIND.route(state, aside()) == Routing(TURN, ("budget",))
+    assert KIND.route(state, passed(1)) == Routing(TURN, ("budget",))
     assert KIND.route(state, LATE) == Routing("budget", ("session", AGENT, TURN))

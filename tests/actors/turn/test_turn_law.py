@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from actors.budget.runes import Reserved, Settled
+from actors.budget.runes import Settles
 from actors.common_commands import Recover, TimeUp
 from actors.entity import Moved
 from actors.model import runes as model
@@ -32,6 +32,8 @@ from actors.turn.runes import (
     Error,
     Interrupted,
     Started,
+    TimeReserved,
+    TimeSettled,
     ToolCallsReceived,
 )
 from runefold.testing.spec import Given
@@ -271,7 +273,7 @@ def test_no_turn_ends_while_something_of_it_goes_on(
     if under_way(world.state):
         for command in COMMANDS:
             # That time has passed can always be said.
-            assert {type(rune) for rune in _decided(world.state, command)} <= {Settled}
+            assert {type(rune) for rune in _decided(world.state, command)} <= {TimeSettled}
         with pytest.raises(Refused, match=r"^turn turn_1 is .* cancel first$"):
             LIFECYCLE.decide(world.state, Interrupt("steer"))
 
@@ -283,16 +285,15 @@ def test_time_that_is_set_aside_is_counted_once(
     """One slice passes at a time, each is counted once, and at the end none is left."""
     world = walked(born, choices)
     world.stop("steer")
-    money = [rune for rune in world.stream if isinstance(rune, Reserved | Settled)]
-    kept = [rune for rune in money if rune.key.startswith("turn_1-w")]
+    kept = [rune for rune in world.stream if isinstance(rune, TimeReserved | TimeSettled)]
     begun, counted = kept[::2], kept[1::2]
 
-    assert all(isinstance(rune, Reserved) for rune in begun)
-    assert all(isinstance(rune, Settled) for rune in counted)
+    assert all(isinstance(rune, TimeReserved) for rune in begun)
+    assert all(isinstance(rune, TimeSettled) for rune in counted)
     assert [rune.key for rune in begun] == [rune.key for rune in counted]
     assert len({rune.key for rune in begun}) == len(begun)
     assert world.state.used.wall == sum(
-        rune.used.wall for rune in counted if isinstance(rune, Settled)
+        rune.charged.wall for rune in counted if isinstance(rune, TimeSettled)
     )
     assert born.timed or not kept
 
@@ -306,7 +307,7 @@ def test_a_turn_stays_small(born: Started, choices: list[tuple[int, int]]) -> No
 
     assert kept == [] or tuple(kept) == taken[-1].call_ids
     assert world.state.used.tool_calls == sum(
-        rune.used.tool_calls for rune in world.stream if isinstance(rune, Settled)
+        rune.charged.tool_calls for rune in world.stream if isinstance(rune, Settles)
     )
 
 

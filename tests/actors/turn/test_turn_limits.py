@@ -162,7 +162,7 @@ def test_a_humans_time_is_not_the_turns(in_doubt: bool) -> None:  # noqa: FBT001
     past = (*executing(plan("a")), asked) if in_doubt else executing(plan("a", verdict="ask"))
     turn = Given(LIFECYCLE, *past)
     back = turn.having(result("a"), ToolsFinished((Summary("a", "success"),)))
-    [again, _] = back.when(ask(1))
+    [again] = back.when(ask(1))
 
     assert KIND.deadline(turn.state) is None
     assert turn.when(TimeUp(BY)) == []
@@ -181,7 +181,7 @@ def test_one_human_among_many_tools_stops_the_clock() -> None:
 
 def test_time_begins_anew_only_after_a_human() -> None:
     """A turn that waits for nobody has the time it was born with, however many rounds it takes."""
-    [again, _] = Given(LIFECYCLE, *SECOND_ROUND).when(ask(1))
+    [again] = Given(LIFECYCLE, *SECOND_ROUND).when(ask(1))
 
     assert again == called(1)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from actors.budget.runes import Amounts, Exhausted, Limits, Reserved
+from actors.budget.runes import Amounts, Exhausted, Limits
 from actors.children import EnsureChild
 from actors.common_commands import TimeUp
 from actors.entity import Actor, Routing
@@ -60,7 +60,6 @@ from tests.actors.turn.scenes import (
     answered,
     ask,
     called,
-    charged,
     ended_early,
     executing,
     failed,
@@ -88,10 +87,12 @@ def test_a_turn_begins_by_asking_its_model() -> None:
 
 
 def test_asking_reserves_in_the_same_append() -> None:
-    """A model call is born together with its reservation."""
-    runes = Given(LIFECYCLE, BORN).when(ask())
+    """A model call is born with its reservation."""
+    [born] = Given(LIFECYCLE, BORN).when(ask())
 
-    assert runes == [called(), Reserved(FIRST, AGENT, Amounts(tokens=100))]
+    assert born == called()
+    assert isinstance(born, model.Called)
+    assert (born.key, born.account, born.reserved) == (FIRST, AGENT, Amounts(tokens=100))
 
 
 def test_what_is_reserved_is_all_that_a_call_may_come_to() -> None:
@@ -100,14 +101,17 @@ def test_what_is_reserved_is_all_that_a_call_may_come_to() -> None:
     Without a price something is set aside where cost is limited, so that no limit means nothing.
     """
     limited = account(Limits(cost=5))
-    [_, first] = Given(LIFECYCLE, BORN).when(replace(ask(), sent=7, cost=3))
-    [_, again] = Given(LIFECYCLE, *RESTARTED).when(ask(0, 1))
-    [_, unpriced] = Given(LIFECYCLE, BORN).when(replace(ask(), budget=limited))
+    [first] = Given(LIFECYCLE, BORN).when(replace(ask(), sent=7, cost=3))
+    [again] = Given(LIFECYCLE, *RESTARTED).when(ask(0, 1))
+    [unpriced] = Given(LIFECYCLE, BORN).when(replace(ask(), budget=limited))
     broke = Given(LIFECYCLE, BORN).when(replace(ask(), budget=account(Limits(cost=0))))
 
-    assert first == Reserved(FIRST, AGENT, Amounts(tokens=107, cost=3))
-    assert again == Reserved("turn_1-r0-a1", AGENT, Amounts(tokens=100, retries=1))
-    assert unpriced == Reserved(FIRST, AGENT, Amounts(tokens=100, cost=1))
+    begun = [each for each in (first, again, unpriced) if isinstance(each, model.Called)]
+    assert [each.reserved for each in begun] == [
+        Amounts(tokens=107, cost=3),
+        Amounts(tokens=100, retries=1),
+        Amounts(tokens=100, cost=1),
+    ]
     assert broke[0] == Exhausted(AGENT, "cost", 0, 0, FIRST)
 
 
@@ -288,8 +292,11 @@ def test_an_answer_that_asks_for_nothing_completes_the_turn() -> None:
 def test_only_what_was_begun_is_in_the_sum() -> None:
     """Of three calls that the model asks for, the one that is charged counts, and counts once."""
     turn = Given(LIFECYCLE, *executing(plan("a"), plan("b"), plan("c")))
-    over = turn.having(result("a", "error"), result("b", "denied"), result("c"), charged("c"))
-    others = over.having(charged("call_of_another_turn"))
+    never = Amounts()
+    over = turn.having(
+        result("a", "error", charged=never), result("b", "denied", charged=never), result("c")
+    )
+    others = over.having(result("call_of_another_turn"))
 
     assert turn.state.used == USED
     assert over.state.used == others.state.used == replace(USED, tool_calls=1)
@@ -306,7 +313,7 @@ def test_a_turn_that_ends_with_its_tools_says_so() -> None:
 
 def test_what_a_failed_attempt_used_is_in_the_sum() -> None:
     """A charge does not go away because the answer was dropped."""
-    lost = replace(failed(), usage=Amounts(tokens=7))
+    lost = replace(failed(), charged=Amounts(tokens=7))
     restarted = StreamRestarted(0, 1, "overloaded", FIRST)
     turn = Given(LIFECYCLE, *STREAMING, lost, restarted, called(0, 1), answered(attempt=1))
 
@@ -395,9 +402,8 @@ def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
         assert KIND.route(state, end) == aloft
     assert KIND.route(state, ToolsFinished(())) == Routing(TURN, ("session",))
     assert KIND.route(state, ToolCallsReceived((), 0)) == Routing(TURN)
-    assert KIND.route(state, called()) == Routing(FIRST, (TURN,))
+    assert KIND.route(state, called()) == Routing(FIRST, (TURN, "budget"))
     assert KIND.route(state, plan("a")) == Routing("a", (TURN,))
-    assert KIND.route(state, Reserved(FIRST, AGENT, Amounts())) == Routing("budget")
     assert KIND.route(state, SPENT) == Routing("budget", ("session",))
     dear = Exhausted(scope=AGENT, what="cost", used=1, limit=1)
     assert KIND.route(state, dear) == Routing("budget", ("session", AGENT))

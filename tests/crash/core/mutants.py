@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
-from actors.budget.runes import Amounts, Settled
+from msgspec.structs import replace
+
+from actors.budget.runes import Amounts
 from actors.model import lifecycle as model
 from actors.model.runes import CRASH
 from actors.session.actor import SessionActor
@@ -127,23 +129,25 @@ def _torn_append() -> None:
 
 
 def _settled_twice() -> None:
-    """Settle the reservation of a call whose probe was asked once more."""
+    """Charge a call twice whose probe was asked."""
     probed = tool._probed
 
     def twice(state: tool.State, found: Any) -> list[Rune]:  # noqa: ANN401 -- as the law has it
-        extra = Settled(key=state.call.call_id, used=Amounts(tool_calls=1))
-        runes = probed(state, found)
-        return [*runes, extra] if isinstance(runes[0], Result) else runes
+        return [
+            replace(rune, charged=rune.charged + rune.charged) if isinstance(rune, Result) else rune
+            for rune in probed(state, found)
+        ]
 
     _put(tool, "_probed", twice)
 
 
 def _unsettled() -> None:
-    """Lose the reservation of a call that was in doubt."""
+    """Charge nothing for a call that was in doubt."""
 
     def result(state: tool.State, status: Any, **more: Any) -> list[Rune]:  # noqa: ANN401 -- as above
-        runes = right(state, status, **more)
-        return runes[:1] if status == "unknown" else runes
+        [end] = right(state, status, **more)
+        assert isinstance(end, Result)
+        return [replace(end, charged=Amounts()) if status == "unknown" else end]
 
     right = tool._result
     _put(tool, "_result", result)
@@ -183,10 +187,10 @@ def _half_an_answer() -> None:
     """Take an answer that a crash cut off for the whole answer."""
     fail = model._fail
 
-    def finish(state: model.State, fault: model.Fail, settled: Settled) -> list[Rune]:
+    def finish(state: model.State, fault: model.Fail, *charge: Any) -> list[Rune]:  # noqa: ANN401 -- as above
         if fault.error_type == CRASH:
             return model.decide(state, model.Finish(stop_reason="stop"))
-        return fail(state, fault, settled)
+        return fail(state, fault, *charge)
 
     _put(model, "_fail", finish)
 

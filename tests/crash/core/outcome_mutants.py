@@ -17,7 +17,6 @@ from order_runes import Paid
 from actors import children
 from actors.agent.runes import Ready
 from actors.approval.runes import Approved
-from actors.budget.runes import Settled
 from actors.catalogue import KINDS
 from actors.model import runes as models
 from actors.request import runes as requests
@@ -114,7 +113,7 @@ OUTCOME_MUTANTS: Final = {
         KINDS["approval"], Approved, partial(replace, approver=""), "approval"
     ),
     "budget replayed with a call too many": OutcomeMutant(
-        KINDS["budget"], Settled, _uncounted, "charges by key"
+        KINDS["budget"], Result, _uncounted, "charges by key"
     ),
     "system replayed with a child too many": OutcomeMutant(
         KINDS["system"],

@@ -36,6 +36,8 @@ class GroundTruth:
         """By conversation and turn, the calls that run just now, and whether they may together."""
         self.said: dict[tuple[str, str], str] = {}
         """What a model call said."""
+        self.used: dict[tuple[str, str], int] = {}
+        """How many tokens a model call said that it used, the last time it said so."""
         self.finished: set[tuple[str, str]] = set()
         """The model calls that said everything."""
 

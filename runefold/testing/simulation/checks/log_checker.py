@@ -128,6 +128,10 @@ class Truths:
                 if (name, call) not in self._truth.finished:
                     self._truth.complain("as said", f"{call} is completed, and is not")
                 self._spoken(name, call)
+                used = self._truth.used.get((name, call))
+                if (rune.charged.tokens, rune.estimated) != (used, False):
+                    charge = f"{rune.charged.tokens} tokens, not {used}"
+                    self._truth.complain("as used", f"{call} is charged {charge}")
             case models.Cancelled(model_call_id=call):
                 self._spoken(name, call)
             case models.Failed(model_call_id=call, error_type=kind) if kind not in NO_ROOM:
@@ -136,6 +140,8 @@ class Truths:
                 said = [*self._truth.returned.get(call, ()), *self._truth.told.get(call, ())]
                 if said and output not in said:
                     self._truth.complain("as returned", f"{call} has {output!r}, not {said!r}")
+                if said and rune.charged.tool_calls != 1:
+                    self._truth.complain("as used", f"{call} took effect and is not charged")
             case tools.Result(call_id=call, status="cancelled"):
                 self._cancelled(name, call)
             case _:

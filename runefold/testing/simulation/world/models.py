@@ -69,6 +69,8 @@ class Model:
                 # A fragment may end in the middle of a secret.
                 raw += event.text
                 around.truth.said[key] = raw.replace(KEY, MARK)
+            elif isinstance(event, Used):
+                around.truth.used[key] = event.input_tokens + event.output_tokens
             elif isinstance(event, Done):
                 around.truth.finished.add(key)
             yield event
