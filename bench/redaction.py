@@ -88,6 +88,8 @@ def _texts() -> dict[str, str]:
         "letters in JSON as escapes": json.dumps("naïve café über — “quoted” "),
         "code in a URL": quote(code),
         "code in JSON in a URL": quote(json.dumps(code)),
+        "escaped letters": "%67",
+        "backslashes": "\\",
         "words in colours": "".join(f"\x1b[32m{each}\x1b[0m " for each in code.split()),
         "base64": base64.b64encode(data).decode(),
         "hex digits": data.hex(),

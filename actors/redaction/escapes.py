@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+NOTHING: Final = "(?!)"
+"""Fits nowhere."""
 INTRODUCE: Final = frozenset("%\\\x1b")
 """Characters that an escape begins with."""
 introduces: Final = re.compile(r"[%\\\x1b]").search
@@ -78,6 +80,8 @@ RESTLESS: Final = frozenset(
 _SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"} | {
     each: each for each in "\"'/"
 }
+SIMPLE: Final = frozenset(_SIMPLE.values())
+"""What strings write as a backslash and one character."""
 _ASCII: Final = 0x80
 NO_LETTER: Final = "\ufffd"
 """Stands for bytes that are a part of some character only."""
@@ -111,20 +115,29 @@ def by_percent(characters: Collection[str]) -> str:
     return "%(?:" + _codes(characters, {"5c": escape, "25": deeper}) + ")"
 
 
-def by_backslash(characters: Collection[str], after: str) -> str:
-    """Return an expression for any of these written as strings do, or orders before `after`."""
+def by_backslash(characters: Collection[str], after: str = "") -> dict[str, str]:
+    """Return expressions for any of these written as strings do, or orders before `after`.
+
+    By what each begins with, behind the backslash, and what may follow on that.
+    """
     codes = _codes(characters)
-    orders = rf"{_PARAMETERS}{_LAST}(?:{_COLOUR}){{0,2}}{after}"
-    letters = "".join(each for each, meant in _SIMPLE.items() if meant in characters)
-    simple = f"|[{letters}]" if letters else ""
-    return (
-        rf"\\(?:u00(?:{codes}|1[bB]{orders})|x(?:{codes}|1[bB]{orders})|(?:033|e){orders}{simple})"
-    )
+    orders = _orders_before(after) if after else NOTHING
+    coded = f"(?:{codes}|1[bB]{orders})"
+    found = {"u00": coded, "x": coded}
+    if after:
+        found |= {escape + r"\[": orders.removeprefix(r"\[") for escape in ("033", "e")}
+    if letters := "".join(each for each, meant in _SIMPLE.items() if meant in characters):
+        found[f"[{letters}]"] = ""
+    return found
 
 
 def by_order(before: str, after: str) -> str:
     """Return an expression for orders to a terminal between two characters."""
-    return rf"\x1b(?<={before}\x1b){_PARAMETERS}{_LAST}(?:{_COLOUR}){{0,2}}{after}"
+    return rf"\x1b(?<={before}\x1b){_orders_before(after)}"
+
+
+def _orders_before(after: str) -> str:
+    return rf"{_PARAMETERS}{_LAST}(?:{_COLOUR}){{0,2}}{after}"
 
 
 def _codes(characters: Collection[str], more: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -143,7 +156,7 @@ def _codes(characters: Collection[str], more: Mapping[str, str] = MappingProxyTy
             first + "(?:" + "|".join(f"[{each}]{rest}" for rest, each in seconds.items()) + ")"
             for first, seconds in by_first.items()
         )
-        or "(?!)"
+        or NOTHING
     )
 
 

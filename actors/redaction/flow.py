@@ -21,7 +21,7 @@ from actors.redaction.escapes import (
     introduces,
     meaning,
 )
-from actors.redaction.machine import PREFIX
+from actors.redaction.machine import LONG, PREFIX
 
 if TYPE_CHECKING:
     import re
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_TRIED: Final = 256
 """At so many places it is tried where a match begins; then all that is held back is replaced."""
+REACH: Final = (PREFIX + 1) * LONGEST
+"""The first characters of a match are not longer than that, unless there are orders in them."""
 _NEAR: Final = 3 * LONGEST
 """So many characters at the end of a text are looked at for escapes that have only begun."""
 _STRETCH: Final = 64
@@ -76,6 +78,8 @@ class Flow:
         """So much of the text is dealt with."""
         self._past = ""
         """What was dealt with last."""
+        self._anchors: list[int] = []
+        """Where the next of each anchors is, if it is not behind."""
         self._done: list[Part] = []
         self._plain: Spot | None = None
         """Where the machine stands on the lookout, as the text is written; None: not at all."""
@@ -87,6 +91,8 @@ class Flow:
         """So far it has to look, whatever it sees."""
         self._ends = 0
         """Where the first match ends that was seen."""
+        self._stood: tuple[Spot, Spot]
+        """Where the machine stood when it had seen a match, as it is written and as it is read."""
         self._match: _Match | None = None
         """The match that is looked at, once it is known that there is one."""
         self._inside: set[int] = set()
@@ -134,6 +140,7 @@ class Flow:
     def _forget(self, count: int) -> None:
         """Count from behind these characters."""
         self._text = self._text[count:]
+        self._anchors = []
         self._at -= count
         self._seen -= count
         self._until -= count
@@ -170,13 +177,27 @@ class Flow:
                 self._let(len(self._text) if upto is None else upto)
                 return False
             self._until = found.end()
+            if (far := self._before_anchor(found.start())) > self._at:
+                self._let(far)
+                return True
             begins = _first(self._text, self._at, found)
             self._let(begins)
             before, read_before = self._before(begins)
-            self._plain = self._machine.looking(before)
-            self._read = self._machine.looking(read_before)
+            self._plain = self._read = self._machine.looking(before)
+            if read_before != before:
+                self._read = self._machine.looking(read_before)
             self._seen = begins
         return self._look(last=last)
+
+    def _before_anchor(self, number: int) -> int:
+        """Return up to where no match begins if the search found something at this place.
+
+        What it found may be one escaped letter of many: an anchor must follow, or be just before.
+        """
+        text, at = self._text, self._at
+        if text[number] not in INTRODUCE or len(text) - at < LONG:
+            return at
+        return self._machine.anchors.after(text, at, self._anchors) - REACH
 
     def _begun(self, text: str, at: int = 0) -> int | None:
         """Return from where on the end of a text may become more than it is; None if it may not.
@@ -260,6 +281,7 @@ class Flow:
                         found = number + 1
                 read = read[character] if character else self._machine.apart(read)
             if found or plain.is_match or read.is_match:
+                self._seen, self._stood = at, (plain, read)
                 self._found(found or at)
                 return True
             if at >= self._until and plain.is_idle and read.is_idle:
@@ -335,9 +357,12 @@ class Flow:
         if not is_over:
             return False
         if match.begins + 1 >= min(self._ends, self._at + MOST_TRIED):
-            # It is among what was held back, wherever it begins.
-            self._replace(self._at, self._ends, self._text[self._at : self._ends])
-            self._match = None
+            # It is among what was held back, wherever it begins, and may go on behind it.
+            upto = self._seen
+            self._replace(self._at, upto, self._text[self._at : upto])
+            self._match = match = _Match(upto, *map(self._machine.further, self._stood))
+            match.begins -= self._machine.most_held + 1  # so every character must make a match
+            match.reaches, match.is_shown = upto, True
             return True
         self._try(match.begins + 1)
         return True

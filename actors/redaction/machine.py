@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from actors.redaction import escapes
-from actors.redaction.patterns import Move, Net, read, spelt
+from actors.redaction.patterns import Move, Net, fits, read, spelt
+from actors.redaction.signs import Anchors, Prefix, Searches, beginnings, signs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from actors.redaction.patterns import Read
 
@@ -20,16 +21,10 @@ MOST_PREFIXES: Final = 64
 """Of one pattern: with more of them, they are shorter."""
 MOST_HELD: Final = 8_192
 """So many characters are held back at most, unless all of them are a secret."""
-NOTHING: Final = "(?!)"
-"""Fits nowhere."""
+LONG: Final = 2_048
+"""In a text that is longer, one sign after the other is searched for."""
 MOST_KNOWN: Final = 20_000
 """So many steps are remembered; then they are found out anew."""
-_SELDOM_FIRST: Final = (
-    "\x1b`~^|@$&!?;+*<>{}[]%#\\-_.:=/(),'\"JQZXVKYIGUWHBOFPDNMLRSTECA"
-    "zqjx9876543210kvbypgwfmculdrhsnioate\t\n "
-)
-"""Characters by how often texts have them, roughly; those of keys and not of words come first."""
-_CHARACTERS: Final = tuple(map(chr, range(128)))
 
 
 class Spot(dict[str, "Spot"]):
@@ -69,13 +64,6 @@ class Spot(dict[str, "Spot"]):
         return self._machine.step(self, character)
 
 
-class Prefix(NamedTuple):
-    """The first characters of something that is looked for, each as an expression."""
-
-    sources: tuple[str, ...]
-    bounded: bool
-
-
 class Machine:
     """Several patterns as one, and texts that are looked for as they are.
 
@@ -106,18 +94,30 @@ class Machine:
         self.shortest = min((self._shortest(each) for each in found), default=0)
         """No match is shorter than that."""
         shorter, prefixes = self._prefixes(found)
-        self.search = re.compile(_candidates(prefixes)).search
+        self._signs = signs(prefixes)
+        self.search = re.compile(self._signs.at_once()).search
         """Finds what a match may begin with: quick, and too often rather than too seldom.
 
         The match itself begins there or up to `PREFIX` characters before. It may be that one of its
         characters is written as an escape.
         """
-        self.tail = re.compile(rf"(?:{_beginnings(shorter)})\Z").search
+        self.tail = re.compile(rf"(?:{beginnings(shorter)})\Z").search
         """Finds, at the end of a text, what is too short for `search`."""
 
     def finds(self, text: str) -> bool:
         """Return True if there may be a match in a text."""
-        return len(text) >= self.shortest and self.search(text) is not None
+        if len(text) < LONG:
+            return len(text) >= self.shortest and self.search(text) is not None
+        return self._searches.find(text)
+
+    @functools.cached_property
+    def _searches(self) -> Searches:
+        return Searches(self._signs)
+
+    @functools.cached_property
+    def anchors(self) -> Anchors:
+        """Finds what a match has among its first characters, or an order to a terminal."""
+        return Anchors(self._signs)
 
     def _shortest(self, pattern: Read) -> int:
         """Return how many characters a match has at least."""
@@ -159,6 +159,10 @@ class Machine:
         """Return where it stands before a match that begins behind a character."""
         return self._spot(self._begins(before), None)
 
+    def further(self, spot: Spot) -> Spot:
+        """Return where it stands, on the lookout no more: what was seen goes on."""
+        return self._spot(spot.seen, None)
+
     def apart(self, spot: Spot) -> Spot:
         """Return where it stands, on the lookout, if a word ends here that has not been seen to."""
         return self._spot(spot.seen, self._apart)
@@ -174,7 +178,7 @@ class Machine:
             self._spots = {}
             spot.clear()
         self._steps += 1
-        to = {move.to for move in spot.moves if _fits(move.source, character)}
+        to = {move.to for move in spot.moves if fits(move.source, character)}
         begins = self._begins(character) if spot.looks else None
         found = spot[character] = self._spot(self._net.closed(to), begins)
         return found
@@ -198,121 +202,3 @@ class Machine:
 
 
 _IN_WORD: Final = re.compile(r"[^\W_]").match
-_SIMPLE_CLASS: Final = re.compile(r"\[[A-Za-z0-9]+\]")
-
-
-@functools.lru_cache(maxsize=1_000)
-def _compiled(source: str) -> re.Pattern[str]:
-    return re.compile(source)
-
-
-def _fits(source: str, character: str) -> bool:
-    return _compiled(source).fullmatch(character) is not None
-
-
-@functools.lru_cache(maxsize=1_000)
-def _alphabet(source: str) -> frozenset[str]:
-    """Return which of the simple characters an expression for one character fits."""
-    return frozenset(each for each in _CHARACTERS if _fits(source, each))
-
-
-# -- what is searched for ------------------------------------------------------------------------
-
-
-def _candidates(prefixes: Collection[Prefix]) -> str:
-    """Return an expression that fits where one of these is, as it is or written as escapes.
-
-    It begins with the characters that texts have least of, and looks back from there, or with those
-    that escapes begin with: a text is searched about as fast as it has few of them.
-    """
-    if not prefixes:
-        return NOTHING
-    by_anchor: dict[str, dict[str, dict[Prefix, set[tuple[str, ...]]]]] = {}
-    for sources, bounded in prefixes:
-        at = min(range(len(sources)), key=lambda number: _how_common(sources[number]))
-        before = sources[at - 1] if at else ""
-        upto = Prefix(sources[: at + 1], bounded)
-        around = by_anchor.setdefault(sources[at], {}).setdefault(before, {})
-        around.setdefault(upto, set()).add(sources[at + 1 :])
-    plain = "|".join(
-        anchor + _guard(anchor, each) + "(?:" + "|".join(_guarded(anchor, each)) + ")"
-        for anchor, each in sorted(by_anchor.items())
-    )
-    every = {source for prefix in prefixes for source in prefix.sources}
-    characters = frozenset[str]().union(*map(_alphabet, every))
-    before = _class(source for prefix in prefixes for source in prefix.sources[:-1])
-    after = _class(source for prefix in prefixes for source in prefix.sources[1:])
-    return "|".join(
-        (
-            escapes.by_backslash(characters, after),
-            escapes.by_percent(characters),
-            escapes.by_order(before, after),
-            plain,
-        )
-    )
-
-
-def _beginnings(prefixes: Collection[Prefix]) -> str:
-    """Return an expression that fits any of these, where it may begin.
-
-    The second character is looked at before what stands in front of the first one: few of those
-    that may be a first one have such a second one.
-    """
-    firsts: dict[Prefix, set[tuple[str, ...]]] = {}
-    for (sources, *more), bounded in prefixes:
-        for first in (_SIMPLE_CLASS.fullmatch(sources) and sources[1:-1]) or [sources]:
-            firsts.setdefault(Prefix((first,), bounded), set()).add(tuple(more))
-    found = []
-    for ((first,), bounded), rest in sorted(firsts.items()):
-        seconds: dict[str, set[tuple[str, ...]]] = {}
-        for second, *more in filter(None, rest):
-            seconds.setdefault(second, set()).add(tuple(more))
-        choices = [
-            second + (escapes.behind(first + second) if bounded else "") + _either(more)
-            for second, more in sorted(seconds.items())
-        ]
-        choices.append(r"\Z" + (escapes.behind(first) if bounded else ""))
-        found.append(f"{first}(?:{'|'.join(choices)})")
-    return "|".join(found) or NOTHING
-
-
-def _guard(anchor: str, befores: Collection[str]) -> str:
-    """Return an expression for what all of these have before an anchor, to be looked at first."""
-    return "" if "" in befores else f"(?<={_class(befores)}{anchor})"
-
-
-def _guarded(
-    anchor: str, by_before: dict[str, dict[Prefix, set[tuple[str, ...]]]]
-) -> Iterator[str]:
-    """Yield what may stand around an anchor, what it has before it looked at first."""
-    for before, around in sorted(by_before.items()):
-        found = []
-        for (sources, bounded), rest in sorted(around.items()):
-            upto = "".join(sources)
-            apart = escapes.behind(upto) if bounded else ""
-            found.append((f"(?<={upto})" if before else "") + apart + _either(rest))
-        yield (f"(?<={before}{anchor})" if before else "") + f"(?:{'|'.join(found)})"
-
-
-def _class(sources: Iterable[str]) -> str:
-    """Return an expression for any one character that one of these fits."""
-    found = frozenset[str]().union(*map(_alphabet, sources))
-    others = "".join(re.escape(each) for each in _CHARACTERS if each not in found)
-    return f"[^{others}]" if others else r"[\s\S]"
-
-
-def _how_common(source: str) -> int:
-    """Return about how often a text has what an expression fits: only the order counts."""
-    return sum(max(_SELDOM_FIRST.find(each), 0) + 1 for each in _alphabet(source))
-
-
-def _either(prefixes: Collection[tuple[str, ...]]) -> str:
-    """Return an expression that fits any of them, what they have in common written once."""
-    following: dict[str, list[tuple[str, ...]]] = {}
-    for prefix in prefixes:
-        if prefix:
-            following.setdefault(prefix[0], []).append(prefix[1:])
-    if not following:
-        return "" if () in prefixes else NOTHING
-    found = "|".join(first + _either(rest) for first, rest in sorted(following.items()))
-    return f"(?:{found})?" if () in prefixes else f"(?:{found})"

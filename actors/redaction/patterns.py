@@ -10,6 +10,7 @@ as in `TOKEN_ghp_…`.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final, NamedTuple
 
@@ -32,6 +33,16 @@ class Move(NamedTuple):
 
     source: str
     to: int
+
+
+def fits(source: str, character: str) -> bool:
+    """Return True if an expression for one character fits this one."""
+    return _compiled(source).fullmatch(character) is not None
+
+
+@functools.lru_cache(maxsize=1_000)
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source)
 
 
 class Net:

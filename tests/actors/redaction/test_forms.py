@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import random
+import re
 import sys
 import uuid
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.redaction import machine
 from actors.redaction.escapes import INTRODUCE, RESTLESS, decoded, ending
 from actors.redaction.redactor import DEFAULT, Redactor, mark
 from actors.redaction.strands import Strands
@@ -50,6 +52,50 @@ def test_a_key_is_found_however_it_is_written(whose: str, form: str) -> None:
     assert not any(key[at : at + 12] in readable for at in range(4, len(key) - 12, 4))
     for size in (1, 2, 3, 7, 20, 64):
         assert streamed(DEFAULT, pieces(text, [size])) == shown
+
+
+@pytest.mark.parametrize("around", ["so many words, ", "%67", "\\u0067 ", "\\", "\x1b[1m so "])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_is_found_in_a_long_text(form: str, around: str) -> None:
+    """Long texts are searched in another way than short ones; no form of a key is missed there."""
+    before = around * (2 * machine.LONG // len(around)) + " "
+    for key in KEYS.values():
+        hidden = FORMS[form](key)
+        shown = DEFAULT.text(f"{before}{hidden}")
+        readable = decoded(shown)
+
+        assert '{"redacted": "' in shown
+        assert not any(key[at : at + 12] in readable for at in range(4, len(key) - 12, 4))
+        assert shown.startswith(before)
+
+
+def test_a_key_is_found_however_many_orders_are_in_it() -> None:
+    """Its first characters may be as far apart as orders to a terminal can take them."""
+    key = KEYS["github"]
+    text = "%67" + "\x1b[m" * machine.LONG + key[1:]
+
+    assert DEFAULT.text(text) == mark(key)
+
+
+@pytest.mark.parametrize("junk", ["%67" * 200, "g\x1b[1m" * 300])
+@pytest.mark.parametrize("whose", ["github", "private key without its end"])
+def test_nothing_of_a_key_is_left_behind_much_that_begins_like_one(whose: str, junk: str) -> None:
+    """Where it is not known where a key begins, it is still replaced to its end, and no further."""
+    text = f"{junk}{KEYS[whose]}. ok"
+    shown = DEFAULT.text(text)
+
+    assert re.fullmatch(r'\{"redacted": "[0-9a-f]{8}"\}\. ok', shown)
+    for size in (1, 7, 500):
+        assert streamed(DEFAULT, pieces(text, [size])) == shown
+
+
+def test_escaped_letters_are_not_walked_over_where_no_key_can_be() -> None:
+    """A text that is made of them is searched and no more: no step is taken for each of them."""
+    for piece in ("%67", "\\u0067", "\\x67"):
+        text = piece * 4_000
+
+        assert _steps(text, len(text)) < 10_000
+        assert _steps(text, len(text)) < 1.2 * _steps(text[:-6_000], len(text)) + 100
 
 
 def test_the_whole_escaped_key_is_replaced_and_nothing_else() -> None:
