@@ -8,6 +8,7 @@ import msgspec
 
 from runefold.control import wire
 from runefold.observe import session_list
+from runelog.rune import SYSTEM
 
 if TYPE_CHECKING:
     from runefold.runtime import Runtime
@@ -22,14 +23,16 @@ def carried_out(runtime: Runtime, request: wire.Request, process: str) -> Any:  
     """Do what a process asks, and return the answer, in plain values."""
     match request:
         case wire.Ask(conversation, command, entity):
-            session = runtime.session(conversation)
-            return session.do(command, entity, process=process, timeout=PATIENCE)
+            if conversation != SYSTEM:
+                runtime.session(conversation)  # or it is refused: there is no such session
+            return runtime.do(conversation, command, entity, process=process, timeout=PATIENCE)
         case wire.State(conversation=conversation):
             state = runtime.session(conversation).state
             return msgspec.to_builtins(state, builtin_types=(bytes,))
         case wire.Sessions(after=after, limit=limit):
             most = max(0, min(limit, MOST_LISTED))
-            return msgspec.to_builtins(session_list.sessions(runtime.log, after, most))
+            found = session_list.sessions(runtime.log, after, most, runtime.kinds)
+            return msgspec.to_builtins(found)
         case wire.Tree():
             return drawn(runtime.tree())
         case _:

@@ -1,4 +1,4 @@
-"""A summary of each session in a log. Only reads the log."""
+"""A summary of each session in a log, and of the system's conversation. Only reads the log."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from runelog.replay import replay
 from runelog.rune import SYSTEM, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from actors.approval.pending import Pending
+    from actors.children import Child
     from actors.kind import Kinds
     from runelog.log import Log
     from runelog.rune import Conversation
@@ -69,14 +70,18 @@ class Listed(msgspec.Struct, frozen=True):
 def sessions(
     log: Log, after: str = "", limit: int | None = None, kinds: Kinds = KINDS
 ) -> list[Listed]:
-    """List sessions in order of id, those whose ids come after `after`."""
+    """List sessions in order of id, those whose ids come after `after`.
+
+    The system's conversation is listed too if something in it asks a human or is unknown here.
+    """
     return list(itertools.islice(_found(log, after, kinds), limit))
 
 
 def _found(log: Log, after: str, kinds: Kinds) -> Iterator[Listed]:
     for conversation in log.conversations():
-        if conversation.id > after and conversation.id != SYSTEM:
-            found = listed(log, conversation, kinds)
+        if conversation.id > after:
+            of_system = conversation.id == SYSTEM
+            found = (_listed_system if of_system else listed)(log, conversation, kinds)
             if found is not None:
                 yield found
 
@@ -102,10 +107,34 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
         running=len(state.running),
         waiting=len(state.waiting),
         last_time=last,
-        approvals=tuple(asked(log, conversation.id, each) for each in state.approvals),
+        approvals=_approvals(log, conversation.id, state.approvals),
         in_doubt=in_doubt(state),
-        unknown=tuple(each.child for each in state.children if each.kind not in kinds.by_name),
+        unknown=_unknown(state.children, kinds),
     )
+
+
+def _listed_system(log: Log, conversation: Conversation, kinds: Kinds) -> Listed | None:
+    """Return what needs attention in the system's conversation; None if nothing does."""
+    last = None if conversation.last_time is None else conversation.last_time / SECOND
+    try:
+        root = kinds.root(SYSTEM)
+        state, _, _ = replay(log, SYSTEM, root.lifecycle, entity=root.prefix)
+    except (Corrupt, IllegalTransition):
+        return Listed(SYSTEM, DAMAGED, last_time=last)
+    approvals = _approvals(log, SYSTEM, state.approvals)
+    unknown = _unknown(state.children, kinds)
+    if not approvals and not unknown:
+        return None
+    phase = state.phase.value
+    return Listed(SYSTEM, phase, last_time=last, approvals=approvals, unknown=unknown)
+
+
+def _approvals(log: Log, conversation: str, pending: Iterable[Pending]) -> tuple[Approval, ...]:
+    return tuple(asked(log, conversation, each) for each in pending)
+
+
+def _unknown(children: Iterable[Child], kinds: Kinds) -> tuple[str, ...]:
+    return tuple(each.child for each in children if each.kind not in kinds.by_name)
 
 
 def asked(log: Log, conversation: str, pending: Pending) -> Approval:

@@ -17,20 +17,25 @@ from actors.errors import Unanswered
 from actors.kind import Kind
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId
+from actors.tool.public_commands import Approve
+from runefold.control import wire
+from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands
 from runefold.machines import Audit, Found, Rune
 from runefold.observe.monitoring import Rules
 from runefold.observe.session_list import sessions
 from runefold.observe.verification import verify
-from runefold.providers import Scripted
+from runefold.providers import Scripted, call, pause
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from runefold.testing.spec import Given
 from runefold.testing.stage import Stage
 from runelog.errors import Refused
 from runelog.replay import remember, replay
-from runelog.rune import Change, Envelope
+from runelog.rune import SYSTEM, Change, Envelope
 from runelog.store import Runelog
+from tests.laws.errands import ADVISER, ERRAND, fetch
+from tests.laws.errands import Send as SendOut
 from tests.runefold.cli_scenes import ROOT, run
 
 if TYPE_CHECKING:
@@ -147,6 +152,40 @@ def test_unknown_entities_are_listed_as_such(tmp_path: Path) -> None:
 
     assert [each.unknown for each in sessions(stage.log)] == [(PIANO,)]
     assert [each.unknown for each in sessions(stage.log, kinds=KINDS.plus([ORDER]))] == [()]
+
+
+def test_unknown_entities_of_the_system_are_listed_too() -> None:
+    """Its conversation is listed only if something in it needs attention."""
+    slow = Scripted([[pause(60), "Fetch it."]])
+    stage = Stage(kinds=[ERRAND], tools=[fetch], providers={ADVISER: slow})
+    stage.runtime.do(SYSTEM, SendOut("bread"), "errand_1")
+    stage.run()
+    stage.log.flush()
+    (found,) = sessions(stage.log)
+
+    assert (found.id, found.phase, found.unknown) == (SYSTEM, "running", ("errand_1",))
+    assert sessions(stage.log, kinds=KINDS.plus([ERRAND])) == []
+
+
+def test_another_process_answers_what_a_machine_of_the_system_asks(tmp_path: Path) -> None:
+    """Through the socket of the runtime, with the same command as for a session."""
+
+    @tool(idempotent=True, requires_approval=True)
+    def fetch(what: str) -> str:
+        """Fetch something, if a human agrees."""
+        return what
+
+    model = Scripted([["Fetch it.", call("fetch", what="bread")]])
+    with Runtime.open(tmp_path, kinds=[ERRAND], tools=[fetch], providers={ADVISER: model}) as one:
+        one.do(SYSTEM, SendOut("bread"), "errand_1")
+        one.wait_for(SYSTEM, "approval.awaiting", 30)
+        remote = Remote(tmp_path, commands=one.commands)
+        (asks,) = remote.ask(wire.Sessions())
+        remote.do(SYSTEM, Approve("ada"), asks["approvals"][0]["call_id"])
+        one.wait_for(SYSTEM, "errand.done", 30)
+
+    assert asks["id"] == SYSTEM
+    assert asks["unknown"] == []
 
 
 def test_deadlines_wait_for_the_code(tmp_path: Path) -> None:

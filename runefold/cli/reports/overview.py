@@ -23,7 +23,8 @@ def sessions(directory: Directory, *, app: App = "", json: Json = False) -> None
     """List sessions: phase, turns, queued messages, pending approvals.
 
     Works with and without a runtime that has the log open. Entities of unknown kinds are listed
-    as unknown: name their app with --app.
+    as unknown: name their app with --app. conv_system, which is no session, is listed if something
+    in it needs an answer or is unknown.
     """
     screen = Screen()
     kinds = kinds_with(app)
