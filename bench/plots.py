@@ -17,7 +17,16 @@ LEFT, RIGHT, TOP, BOTTOM = 60, 190, 56, 48
 """What is left for what is written around the lines."""
 APART: Final = 15
 """How far the names of two lines are apart at least."""
-COLOURS: Final = ("#c2410c", "#475569", "#0369a1", "#15803d", "#7e22ce", "#a16207", "#be185d")
+COLOURS: Final = (
+    "#c2410c",
+    "#475569",
+    "#0369a1",
+    "#15803d",
+    "#7e22ce",
+    "#a16207",
+    "#be185d",
+    "#0f766e",
+)
 """The first is ours; all of them can be read on white and on nearly black."""
 
 
@@ -28,6 +37,8 @@ class Axis(NamedTuple):
     low: float
     high: float
     is_log: bool = False
+    marks: tuple[float, ...] = ()
+    """The values that are written beside it; if there are none, round ones."""
 
     def place(self, value: float) -> float:
         """Return where a value is on it, from 0 to 1."""
@@ -37,6 +48,8 @@ class Axis(NamedTuple):
 
     def ticks(self) -> list[float]:
         """Return the values that are written beside it."""
+        if self.marks:
+            return [*self.marks]
         if self.is_log:
             steps = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             few = len(steps) <= 3
@@ -47,13 +60,19 @@ class Axis(NamedTuple):
         return [each for each in found if self.low * 0.999 <= each <= self.high * 1.001]
 
 
-def axis(name: str, values: Iterable[float], *, is_log: bool = False) -> Axis:
-    """Return an axis on which all values are; one that is not logarithmic begins at 0."""
-    found = [*values]
-    low, high = min(found), max(found)
+def axis(
+    name: str, values: Iterable[float], *, is_log: bool = False, is_marked: bool = False
+) -> Axis:
+    """Return an axis on which all values are; one that is not logarithmic begins at 0.
+
+    With `is_marked` the values themselves are written beside it.
+    """
+    found = sorted({*values})
+    low, high = found[0], found[-1]
+    marks = tuple(found) if is_marked else ()
     if is_log:
-        return Axis(name, low / 1.15, high * 1.15, is_log=True)
-    return Axis(name, 0.0, high * 1.06)
+        return Axis(name, low / 1.15, high * 1.15, is_log=True, marks=marks)
+    return Axis(name, 0.0, high * 1.06, marks=marks)
 
 
 def _step(rough: float) -> float:

@@ -67,8 +67,8 @@ def _field(results: Results) -> str:
         ]  # fmt: skip
 
     headings = (
-        "turns/s", "1 conversation", "32", "ms/turn, first 20 → last 20", "KB written a turn",
-        "CPU ms a turn", "at 32", "switches a turn at 32",
+        "a durable turn", "turns/s, 1 conversation", "turns/s, 32", "ms, first 20 turns → last 20",
+        "KB written", "CPU ms", "CPU ms, 32", "switches, 32",
     )  # fmt: skip
     return _table(headings, map(line, results.field))
 
@@ -134,9 +134,9 @@ def _shown(value: float) -> str:
 # -- plots --------------------------------------------------------------------------------------
 
 _TITLES: Final = {
-    "turns": (_TURNS, "A turn does not take longer in a longer conversation"),
-    "sessions": (_SESSIONS, "Sessions that go on at once share commits"),
-    "fragments": (_FRAGMENTS, "What a turn takes, by the fragments that its model says"),
+    "turns": (_TURNS, "A turn, as its conversation gets longer"),
+    "sessions": (_SESSIONS, "Turns a second, by the sessions that go on at once"),
+    "fragments": (_FRAGMENTS, "A turn of runefold, by the fragments that its model says"),
 }
 
 
@@ -148,12 +148,13 @@ def drawn(results: Results) -> dict[str, str]:
     """Return the plots that there are figures for, by the names of their files."""
     found = {}
     for name, title in _titles(results).items():
-        lines = {_short(line): points for line, points in results.series[_TITLES[name][0]].items()}
+        series = results.series[_TITLES[name][0]]
+        lines = {_short(line): points for line, points in series.items()}
         across, up = _AXES[name]
         found[f"{name}.svg"] = plot(
             title,
             lines,
-            axis(across, _values(lines, 0), is_log=name != "turns"),
+            axis(across, _values(lines, 0), is_log=name != "turns", is_marked=name != "turns"),
             axis(up, _values(lines, 1), is_log=name != "sessions"),
         )
     return found
@@ -162,11 +163,11 @@ def drawn(results: Results) -> dict[str, str]:
 _AXES: Final = {
     "turns": ("turns of the conversation so far", "ms a turn, mean of 20"),
     "sessions": ("sessions at once", "turns a second, all sessions together"),
-    "fragments": ("fragments of the turn", "a turn"),
+    "fragments": ("fragments of the turn", "of a turn"),
 }
 
 
-_SETTINGS: Final = re.compile(" with | on |, ")
+_SETTINGS: Final = re.compile(" with | on |, fragments")
 """Where a contender's name begins to say what it is set to."""
 
 

@@ -76,7 +76,7 @@ def rows(directory: Path, sizes: Sizes, results: Results) -> list[Row]:
         results.settings.append((field[key].name, field[key].settings()))
     many = _raced(field, sizes.turn_rounds, SESSIONS, sizes.turns)
     alone = _raced(field, sizes.turn_rounds, 1, sizes.alone)
-    grown = {key: field[key].grow(sizes.growth) for key in (OURS, PLAIN, *RACED) if key in field}
+    grown = {key: field[key].grow(sizes.growth) for key in (OURS, *RACED) if key in field}
     # The best of each block, as everywhere.
     runs = [grown[OURS], *(field[OURS].grow(sizes.growth) for _ in range(sizes.grown - 1))]
     for contender in field.values():

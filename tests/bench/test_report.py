@@ -71,7 +71,7 @@ def test_a_table_is_put_where_its_name_is_and_nothing_else_changes() -> None:
         ("turn", "| laws | 600 | 60% |"),
         ("turn", "| runes | 22.0 |"),
         ("settings", "- **Burr**: as documented"),
-        ("plots", "![A turn does not take longer in a longer conversation](performance/turns.svg)"),
+        ("plots", "![A turn, as its conversation gets longer](performance/turns.svg)"),
     ],
 )
 def test_a_table_shows_what_was_measured(name: str, line: str) -> None:
@@ -108,6 +108,13 @@ def test_higher_is_further_up_and_more_is_further_right() -> None:
 
     assert x0 < x1
     assert y0 > y1
+
+
+def test_an_axis_may_be_marked_with_the_values_that_were_measured() -> None:
+    """Where they are few and not round, such as numbers of sessions."""
+    made = axis("n", [8, 1, 32, 8], is_log=True, is_marked=True)
+
+    assert made.ticks() == [1, 8, 32]
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_each_other() -> None:
