@@ -31,6 +31,7 @@ from actors.scheduling.threads import ThreadScheduler
 from bench.measure import anonymous_memory, threads
 from bench.scene import NEVER, QUESTION, SPEC, add, one_turn, open_runtime
 from bench.workload import CODEC, LIFECYCLE, State, Talk
+from runefold.core import core_of
 from runefold.runtime import Runtime
 from runelog.replay import replay
 from runelog.store import Runelog
@@ -109,7 +110,7 @@ def _sleep(runtime: Runtime) -> None:
 
 
 def _wait_for_sleep(runtime: Runtime) -> None:
-    while runtime.tree_of_actors.awake():
+    while core_of(runtime).tree.awake():
         time.sleep(IDLE_AFTER / 10)
 
 

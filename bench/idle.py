@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from bench.measure import FULL, child, race
 from bench.scene import open_runtime
 from bench.table import Row
+from runefold.core import core_of
 
 if TYPE_CHECKING:
     from bench.measure import Sizes
@@ -110,7 +111,7 @@ def _open(place: Path) -> float:
     start = time.perf_counter()
     runtime = open_runtime(copy)
     spent = time.perf_counter() - start
-    assert len(runtime.tree_of_actors.awake()) == UNFINISHED
+    assert len(core_of(runtime).tree.awake()) == UNFINISHED
     runtime.close()
     shutil.rmtree(copy)
     return spent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from actors.errors import Unanswered
 from actors.operator_log import add_redactor
@@ -23,8 +23,8 @@ from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
 from runefold.control.server import Control, carrier, open_beside
+from runefold.core import Core
 from runefold.handles import Commander
-from runefold.observe.async_notify import Watch
 from runefold.observe.following import Following
 from runefold.observe.monitoring import Monitor
 from runefold.observe.session_list import check_ended
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from actors.kind import Kind
     from actors.model.provider import Provider
     from actors.ports import Chance, Clock, Scheduler
-    from actors.process.process import Answer
     from actors.public_command import Command
     from actors.tool.policy import Policy
     from actors.tool.spec import Tool
@@ -76,6 +75,9 @@ class Runtime(Commander):
     ...     session.send("Hi").result(timeout=10).output
     'Hello!'
     """
+
+    _core_type: ClassVar[type[Core]] = Core
+    """The class of its inside; test kits have their own."""
 
     def __init__(  # noqa: PLR0913 -- all by name, and most left as they are
         self,
@@ -105,8 +107,7 @@ class Runtime(Commander):
         `snapshot_every` runes, so that a long session wakes quickly.
         The files of views are in the directory `views`, by default one in the log's directory.
         """
-        self.home = Home(_FORKED)
-        """The process that it runs in: a forked child can do nothing with it but close it."""
+        self._home = Home(_FORKED)
         self.log = log
         self.kinds = open_hook.known_kinds(kinds)
         """The machines that it runs: ours, and those of the app."""
@@ -119,13 +120,11 @@ class Runtime(Commander):
         add_redactor(self.redactor)
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or ThreadScheduler(self.clock)
-        self.watcher = Watch(log, self.scheduler)
-        """Wakes what waits for news in an event loop."""
-        self._chance = chance or SystemChance()
+        chance = chance or SystemChance()
         directory = log.directory.absolute() if isinstance(log, Runelog) else None
         self._services = Services(
             clock=self.clock,
-            chance=self._chance,
+            chance=chance,
             scheduler=self.scheduler,
             models=open_hook.models(providers or {}),
             tools=open_hook.toolbox(tools, directory),
@@ -140,9 +139,10 @@ class Runtime(Commander):
         self.views = Views(self.kinds, log, open_hook.views(views, directory), self._services)
         self._recovery = Recovery(log, self._services, self.kinds)
         idle = checks.number(idle_after, "idle_after")
-        self.tree_of_actors = Tree(log, self._services, self.kinds, self._recovery.suspend, idle)
+        tree = Tree(log, self._services, self.kinds, self._recovery.suspend, idle)
+        self._core = self._core_type(self, self._home, tree, chance)
         self._bind_tools()
-        self._recovery.recover(self.tree_of_actors)
+        self._recovery.recover(tree)
         self.views.start()
         self._control: Control | None = None
         if isinstance(log, Runelog) and self.scheduler.goes_on:
@@ -151,7 +151,7 @@ class Runtime(Commander):
     def _bind_tools(self) -> None:
         for tool in [*self._services.tools]:
             if isinstance(tool, Bound):
-                tool.bind(self.tree_of_actors)
+                tool.bind(self._core.tree)
                 # The next runtime that has it too binds it anew: this one keeps its own.
                 self._services.tools.replace(copy.copy(tool))
 
@@ -201,10 +201,10 @@ class Runtime(Commander):
         `kind.phase`, such as `{"order.checking": 600}`, for machines of this session that are to
         have another time-out than their law's.
         """
-        self.home.check()
+        self._home.check()
         self.check(spec)
         if conversation_id is None:
-            name = self.new_id("conv")
+            name = self._core.new_id("conv")
         else:
             name = check_id(self.redactor.value(conversation_id), "conversation id")
             self._check_new(name)
@@ -215,8 +215,8 @@ class Runtime(Commander):
             timeouts=checks.timeouts(timeouts, self.kinds),
             labels=checks.labels(labels),
         )
-        root = Spawn(self.new_id("agt"), spec.role, spec.model, None, spec.config())
-        self.ask(name, ask.Create(name, root, config))
+        root = Spawn(self._core.new_id("agt"), spec.role, spec.model, None, spec.config())
+        self._core.ask(name, ask.Create(name, root, config))
         return Session(self, name)
 
     def _check_new(self, name: str) -> None:
@@ -235,7 +235,7 @@ class Runtime(Commander):
 
         The agents behind its tools are checked too.
         """
-        self.home.check()
+        self._home.check()
         if not isinstance(spec, AgentSpec):
             msg = f"an agent is described by an AgentSpec, not by a {type(spec).__name__}"
             raise Refused(msg)
@@ -269,7 +269,7 @@ class Runtime(Commander):
 
     def session(self, conversation: str) -> Session:
         """Return a session that is there, or raise `UnknownConversation`."""
-        self.home.check()
+        self._home.check()
         check_id(conversation, "conversation id")
         self.log.conversation(conversation)
         if conversation == SYSTEM:
@@ -279,7 +279,7 @@ class Runtime(Commander):
 
     def sessions(self) -> Iterator[Session]:
         """Yield every session, in order of id."""
-        self.home.check()
+        self._home.check()
         return (Session(self, each.id) for each in self.log.conversations() if each.id != SYSTEM)
 
     def follow(
@@ -297,9 +297,9 @@ class Runtime(Commander):
         Use `for` or `async for`. The filters are those of `Session.runes`; `entities` are looked
         for in every conversation.
         """
-        self.home.check()
+        self._home.check()
         return Following(
-            self,
+            self._core,
             None,
             after,
             kinds=kinds,
@@ -314,7 +314,7 @@ class Runtime(Commander):
 
         Each time it is asked it reads only what is new.
         """
-        self.home.check()
+        self._home.check()
         return Monitor(
             self.log,
             rules,
@@ -325,8 +325,8 @@ class Runtime(Commander):
 
     def tree(self) -> Node:
         """Return the running actors and their supervisors; actors that do not answer are silent."""
-        self.home.check()
-        return view_tree(self.tree_of_actors.top.ref, self.scheduler, self.clock)
+        self._home.check()
+        return view_tree(self._core.tree.top.ref, self.scheduler, self.clock)
 
     def do(
         self,
@@ -341,41 +341,21 @@ class Runtime(Commander):
 
         `process` is the other process that passed it on; `timeout` is for what it waits for.
         """
-        self.home.check()
+        self._home.check()
         patience = checks.seconds(timeout, "timeout")
         kind, entity = self.commands.address(command, entity)
         checks.text(process, "a process")
         if command.begins and not entity:
-            entity = self.new_id(kind.prefix)
-        return command.execute(CommandTarget(self, kind, conversation, entity, process, patience))
+            entity = self._core.new_id(kind.prefix)
+        return command.execute(
+            CommandTarget(self._core, kind, conversation, entity, process, patience)
+        )
 
-    # -- for sessions and turns ---------------------------------------------------------------
-
-    def new_id(self, prefix: str) -> str:
-        """Return a new id."""
-        self.home.check()
-        return self._chance.id(prefix)
-
-    def ask(
-        self,
-        conversation: str,
-        message: object,
-        timeout: float | None = ASK_TIMEOUT,
-        before: Callable[[], object] | None = None,
-        promised: Answer | None = None,
-    ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask a session, awake or not, unless `before` gives the answer or it is `promised`."""
-        self.home.check()
-        found = None if before is None else before()
-        if found is not None:
-            return found
-        if not self.scheduler.goes_on:
-            self.views.wake()
-        return self.tree_of_actors.ask(conversation, message, timeout, before, promised)
+    # -- waiting and archiving ----------------------------------------------------------------
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
-        self.home.check()
+        self._home.check()
         timeout = checks.seconds(timeout, "timeout")
         if not self.scheduler.wait(_Written(self.log, conversation, kind), timeout):
             msg = f"{conversation} had no {kind} within {timeout} s"
@@ -383,9 +363,9 @@ class Runtime(Commander):
 
     def archive(self, conversation: str) -> None:
         """Move a conversation that has ended to cold storage, its actors stopped."""
-        self.home.check()
+        self._home.check()
         check_ended(self.log, conversation, f"runtime.session({conversation!r}).close()")
-        self.tree_of_actors.put_to_sleep(conversation)
+        self._core.tree.put_to_sleep(conversation)
         self.log.archive(conversation)
 
     # -- the end ------------------------------------------------------------------------------
@@ -400,7 +380,7 @@ class Runtime(Commander):
         """
         if self._closed:
             return
-        if self.home.is_left:
+        if self._home.is_left:
             self._closed = True
             self.log.close()
             return
@@ -409,17 +389,17 @@ class Runtime(Commander):
         self._closed = True
         if drain:
             self._services.gate.close()
-            draining.drain(self.tree_of_actors, timeout)
-        draining.rest(self.tree_of_actors)
+            draining.drain(self._core.tree, timeout)
+        draining.rest(self._core.tree)
         if self._control is not None:
             self._control.close()
-        self.tree_of_actors.close(timeout)
+        self._core.tree.close(timeout)
         self._services.running_calls.close()
         self.views.close()
         for part in (self.scheduler, self.clock):
             if hasattr(part, "close"):
                 part.close()
-        self.watcher.finish()
+        self._core.watch.finish()
         self.log.close()
 
     def __enter__(self) -> Self:

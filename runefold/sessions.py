@@ -14,6 +14,7 @@ from actors.session.messages import Look
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Answer, Approve, Deny
 from runefold import checks
+from runefold.core import core_of
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
 from runefold.observe.history import history
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from actors.approval.pending import Pending
     from actors.public_command import Command
     from actors.session.lifecycle import State
+    from runefold.core import Core
     from runefold.handles import Handle
     from runefold.observe.history import History
     from runefold.runtime import Runtime
@@ -59,15 +61,20 @@ class Session:
     @property
     def _runtime(self) -> Runtime:
         """The runtime; `Forked` in a forked child, before anything is waited for."""
-        self._opened.home.check()
+        core_of(self._opened).home.check()
         return self._opened
+
+    @property
+    def _core(self) -> Core:
+        """The inside of the runtime, likewise."""
+        return core_of(self._runtime)
 
     def __repr__(self) -> str:
         """Show which one it is."""
         return f"<Session {self.id}>"
 
     def _ask(self, message: object, timeout: float | None = ASK_TIMEOUT) -> Any:  # noqa: ANN401 -- the answer
-        return self._runtime.ask(self.id, message, timeout)
+        return self._core.ask(self.id, message, timeout)
 
     def do(
         self,
@@ -100,12 +107,11 @@ class Session:
         of your own, sending it again is harmless: you get the same turn.
         """
         command = Send(content, mode, to, message_id)
-        runtime = self._runtime
-        kind, me = runtime.commands.address(command)
-        target = CommandTarget(runtime, kind, self.id, me, "", ASK_TIMEOUT)
+        kind, me = self._runtime.commands.address(command)
+        target = CommandTarget(self._core, kind, self.id, me, "", ASK_TIMEOUT)
         message = command.message(target)
         sent = target.ask(message)
-        return Turn(runtime, self.id, message.message_id, sent.before, sent.end)
+        return Turn(self._core, self.id, message.message_id, sent.before, sent.end)
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop the running turns, keep their output so far, and return how many were stopped."""
@@ -166,7 +172,7 @@ class Session:
     def spawn(self, spec: AgentSpec, *, parent: str | None = None) -> str:
         """Add an agent to the conversation; return its id."""
         self._runtime.check(spec)
-        agent = self._runtime.new_id("agt")
+        agent = self._core.new_id("agt")
         self._ask(Spawn(agent, spec.role, spec.model, parent, spec.config()))
         return agent
 
@@ -262,7 +268,7 @@ class Session:
         closed, or when no rune came for `wait` seconds.
         """
         return Following(
-            self._runtime,
+            self._core,
             self.id,
             after,
             kinds=kinds,

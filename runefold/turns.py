@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator
 
     from actors.process.process import Answer
+    from runefold.core import Core
     from runefold.observe.filters import Wanted
-    from runefold.runtime import Runtime
     from runelog.rune import Envelope, Rune, Visibility
 
 _END_KINDS: Final = frozenset({"turn.completed", "turn.interrupted", "turn.error"})
@@ -68,7 +68,7 @@ class Turn:
 
     def __init__(
         self,
-        runtime: Runtime,
+        core: Core,
         conversation: str,
         message_id: str,
         after: int,
@@ -78,7 +78,7 @@ class Turn:
 
         `end` is what its session has promised to answer when it ends, if it has.
         """
-        self._opened = runtime
+        self._inside = core
         self.conversation = conversation
         self.message_id = message_id
         self._after = after
@@ -87,10 +87,10 @@ class Turn:
         self._id = ""
 
     @property
-    def _runtime(self) -> Runtime:
-        """The runtime; `Forked` in a forked child, before anything is waited for."""
-        self._opened.home.check()
-        return self._opened
+    def _core(self) -> Core:
+        """The inside of the runtime; `Forked` in a forked child, before anything is waited for."""
+        self._inside.home.check()
+        return self._inside
 
     def __repr__(self) -> str:
         """Show which turn of which conversation it is."""
@@ -108,7 +108,7 @@ class Turn:
     def _story(self) -> Iterator[Envelope]:
         """Yield the message's runes: accepted, refused, or its turn started."""
         entity = message_entity(self.message_id)
-        return self._runtime.log.stream(self.conversation, entity)
+        return self._core.log.stream(self.conversation, entity)
 
     # -- waiting ------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class Turn:
 
         The crash kit notes here what an app is told; results that come from the log pass here too.
         """
-        found = self._runtime.ask(
+        found = self._core.ask(
             self.conversation,
             Await(self.message_id),
             timeout,
@@ -156,7 +156,7 @@ class Turn:
 
     def _ended(self) -> Ended | Refusal | None:
         """Return how it ended, as the log has it; None if it has not."""
-        return ended(self._runtime.log, self.conversation, self.message_id)
+        return ended(self._core.log, self.conversation, self.message_id)
 
     def __await__(self) -> Generator[Any, None, TurnResult]:
         """Wait for the result without holding the event loop up, or a thread."""
@@ -168,7 +168,7 @@ class Turn:
 
     async def _end(self) -> Ended | Refusal:
         """Wait until the log has the turn's end. No actor is woken or asked for that."""
-        with self._runtime.watcher.waiter(self.conversation, _NEWS) as waiter:
+        with self._core.watch.waiter(self.conversation, _NEWS) as waiter:
             # The waiter is there before this look, so an end that comes later wakes it.
             found = self._ended()
             turn_id = self.id
@@ -203,7 +203,7 @@ class Turn:
         return TurnRunes(self, asked, lambda: self._live(seen))
 
     def _live(self, kinds: Collection[str] | None) -> Following:
-        return Following(self._runtime, self.conversation, self._after, kinds=kinds)
+        return Following(self._core, self.conversation, self._after, kinds=kinds)
 
 
 class _Sieve:

@@ -17,7 +17,7 @@ from runelog.rune import Gap
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from runefold.runtime import Runtime
+    from runefold.core import Core
     from runelog.rune import Envelope, Visibility
 
 PORTION: Final = 256
@@ -35,7 +35,7 @@ class Following:
 
     def __init__(
         self,
-        runtime: Runtime,
+        core: Core,
         conversation: str | None,
         after: int,
         *,
@@ -46,10 +46,10 @@ class Following:
         wait: float | None = None,
     ) -> None:
         """Begin behind `after`; what cannot be followed is refused here."""
-        self._home = runtime.home
-        self._log = runtime.log
-        self._scheduler = runtime.scheduler
-        self._watch = runtime.watcher
+        self._home = core.home
+        self._log = core.log
+        self._scheduler = core.scheduler
+        self._watch = core.watch
         self._conversation = conversation
         self._wanted = wanted(kinds, entities, visibility)
         self._max_behind = max_behind

@@ -207,11 +207,11 @@ def test_a_session_sleeps_without_the_code(tmp_path: Path) -> None:
     session = without(stage)
     session.approvals()
     stage.advance(120)
-    before = stage.runtime.tree_of_actors.awake(), stage.log.position
+    before = stage.runtime._core.tree.awake(), stage.log.position
     stage.advance(2 * HOUR)
 
     assert before == ([], stage.log.position)
-    assert stage.runtime.tree_of_actors.awake() == []
+    assert stage.runtime._core.tree.awake() == []
 
 
 def test_commands_are_refused_by_name(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_supervisor_restarts_one_for_one_three_times_in_five_seconds() -> None
     there = talk([[pause(50)]])
     there.session.send("go")
     there.stage.advance(1)
-    running = there.stage.runtime.tree_of_actors.running(there.session.id)
+    running = there.stage.runtime._core.tree.running(there.session.id)
     assert isinstance(running, ConversationSupervisor)
     (agents,) = running._agents.values()
 

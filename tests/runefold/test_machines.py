@@ -163,7 +163,7 @@ def test_a_child_whose_actors_kept_crashing_takes_its_question_with_it() -> None
     scene.stage.log.flush()
     strange = Change("session", None, [tools.Result(call_id="call_9", status="success")])
     scene.stage.log.append(CONVERSATION, [strange])
-    scene.stage.runtime.ask(CONVERSATION, ChildGone(ME, "crashed"))
+    scene.stage.runtime._core.ask(CONVERSATION, ChildGone(ME, "crashed"))
     scene.stage.run()
 
     assert "session.child_restarted" not in scene.kinds()

@@ -56,7 +56,7 @@ def test_however_many_wait_the_next_is_answered(tmp_path: Path) -> None:
             return [each.output for each in await in_time(asyncio.gather(*waiting))]
 
         assert asyncio.run(main()) == ["Done."] * MANY
-        assert runtime.watcher.waiting == 0
+        assert runtime._core.watch.waiting == 0
 
 
 def test_a_waiter_that_gives_up_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_waiter_that_gives_up_leaves_nothing_behind(tmp_path: Path) -> None:
                 await asyncio.wait_for(all_of(turn.runes()), 0.1)
 
         asyncio.run(main())
-        assert runtime.watcher.waiting == 0
+        assert runtime._core.watch.waiting == 0
         for thread in watching():
             thread.join(LONG)
         assert watching() == set()
@@ -110,11 +110,11 @@ def test_a_session_that_is_started_again_changes_nothing_for_who_waits(tmp_path:
 
         async def main() -> Any:  # noqa: ANN401 -- how it ended
             waiting = asyncio.ensure_future(turn)
-            running = await asyncio.to_thread(runtime.tree_of_actors.wake, session.id)
+            running = await asyncio.to_thread(runtime._core.tree.wake, session.id)
             running.session.kill()
             for _ in range(20):
-                await asyncio.to_thread(runtime.tree_of_actors.wake, session.id)
-                await asyncio.to_thread(runtime.tree_of_actors.put_to_sleep, session.id)
+                await asyncio.to_thread(runtime._core.tree.wake, session.id)
+                await asyncio.to_thread(runtime._core.tree.put_to_sleep, session.id)
             assert not waiting.done()
             await asyncio.to_thread(approve, session)
             return await in_time(waiting)
@@ -126,14 +126,14 @@ def test_nobody_is_woken_by_those_who_wait(tmp_path: Path) -> None:
     """A session that waits for a human sleeps, however many wait for it."""
     with opened(tmp_path) as runtime:
         session, turn = waiting_for_a_human(runtime)
-        runtime.tree_of_actors.put_to_sleep(session.id)
+        runtime._core.tree.put_to_sleep(session.id)
 
         async def main() -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*[result_of(turn) for _ in range(5)]), 0.05)
 
         asyncio.run(main())
-        assert runtime.tree_of_actors.awake() == []
+        assert runtime._core.tree.awake() == []
 
 
 def test_all_who_follow_a_turn_end_with_it(tmp_path: Path) -> None:

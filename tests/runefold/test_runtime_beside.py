@@ -69,4 +69,4 @@ def test_a_log_that_failed_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     there.stage.advance(LONG)
 
     assert (tried > 0, appends) == (True, tried)
-    assert there.stage.runtime.tree_of_actors.awake() == []
+    assert there.stage.runtime._core.tree.awake() == []

@@ -443,7 +443,7 @@ def test_an_actor_that_dies_while_the_model_answers_is_replaced(dies: str, keys:
     there.send()
     there.stage.advance(1)
     (called,) = there.runes(model.Called)
-    running = there.stage.runtime.tree_of_actors.running(NAME)
+    running = there.stage.runtime._core.tree.running(NAME)
     assert running is not None
     member: Any = running.ctx._members[ME if dies == "machine" else called.model_call_id]
     member.ref.kill()

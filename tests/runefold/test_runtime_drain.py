@@ -338,7 +338,7 @@ class _Silent:
 
     def __init__(self, there: Talk) -> None:
         """Look like this one."""
-        tree = there.stage.runtime.tree_of_actors
+        tree = there.stage.runtime._core.tree
         self.services, self.log, self.kinds = tree.services, tree.log, tree.kinds
 
     def awake(self) -> list[str]:

@@ -227,7 +227,7 @@ def _undisturbed(seed: int | None) -> int:
 def _attempted(there: Talk) -> None:
     """Send the message, and go on until the power fails."""
     session: Session = there.session
-    running = there.stage.runtime.tree_of_actors.wake(session.id)
+    running = there.stage.runtime._core.tree.wake(session.id)
     running.session.tell(Send("m1", "sun, moon", own_id=True))
     there.stage.run_until(lambda: there.stage.log.is_cut)
     assert there.stage.log.is_cut
@@ -292,7 +292,7 @@ def test_one_that_was_answered_can_be_asked_again() -> None:
     there, _ = team()
     for _ in range(2):
         assert there.session.send("what?, when?").result(10).status == "completed"
-    tree = there.stage.runtime.tree_of_actors
+    tree = there.stage.runtime._core.tree
 
     assert not waiting(tree)._for
 

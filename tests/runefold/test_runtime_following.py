@@ -128,7 +128,7 @@ def test_closing_the_runtime_ends_what_is_followed_and_awaited(tmp_path: Path) -
         follower = session.follow(after=runtime.log.conversation(session.id).head)
         reading = asyncio.ensure_future(all_of(follower))
         waiting = asyncio.ensure_future(result_of(turn))
-        while runtime.watcher.waiting < 2:  # noqa: ASYNC110 -- nobody rings for that
+        while runtime._core.watch.waiting < 2:  # noqa: ASYNC110 -- nobody rings for that
             await asyncio.sleep(0)
         await asyncio.to_thread(runtime.close)
         await in_time(reading)
@@ -136,7 +136,7 @@ def test_closing_the_runtime_ends_what_is_followed_and_awaited(tmp_path: Path) -
             await in_time(waiting)
 
     asyncio.run(main())
-    assert runtime.watcher.waiting == 0
+    assert runtime._core.watch.waiting == 0
 
 
 def test_a_turn_that_ends_as_the_runtime_closes_is_told_of(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_what_is_committed_while_somebody_reads_is_not_missed() -> None:
 
         def more() -> None:
             session.close()
-            runtime.watcher.finish()
+            runtime._core.watch.finish()
 
         async def main() -> Any:  # noqa: ANN401 -- what came
             log.may_watch.clear()
@@ -247,7 +247,7 @@ def test_a_loop_is_not_woken_for_what_nobody_asked_for(tmp_path: Path) -> None:
         session = runtime.create_session(QUICK)
 
         async def main() -> tuple[bool, bool]:
-            watch = runtime.watcher
+            watch = runtime._core.watch
             with (
                 watch.waiter(session.id) as any_,
                 watch.waiter(session.id, takes=lambda rune: rune.kind == "session.paused") as some,

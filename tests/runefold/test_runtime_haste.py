@@ -147,9 +147,9 @@ def test_an_approval_is_warned_of_while_its_session_sleeps(
 ) -> None:
     """It is woken for that, once, and sleeps again until the time is up."""
     there, ears = ask("pay", caplog, stage={"idle_after": 5})
-    asleep = ears.after(399), there.stage.runtime.tree_of_actors.awake()
-    warned = ears.after(402), there.stage.runtime.tree_of_actors.awake()
-    again = ears.after(499), there.stage.runtime.tree_of_actors.awake()
+    asleep = ears.after(399), there.stage.runtime._core.tree.awake()
+    warned = ears.after(402), there.stage.runtime._core.tree.awake()
+    again = ears.after(499), there.stage.runtime._core.tree.awake()
     ears.after(501)
 
     late = ("tool", "awaiting_approval", 400, 500)
@@ -175,7 +175,7 @@ def test_a_call_that_cannot_be_read_as_it_falls_asleep_still_lapses_in_time(
         meanwhile.setattr(passivation, "replayed", damaged)
         ears.after(20)
 
-    assert there.stage.runtime.tree_of_actors.awake() == []
+    assert there.stage.runtime._core.tree.awake() == []
     assert ears.after(499) == []
     ears.after(501)
     assert len(there.runes("tool.result")) == 1

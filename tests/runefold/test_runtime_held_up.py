@@ -114,7 +114,7 @@ def test_whoever_asks_does_not_pay_for_a_humans_time(deep: int) -> None:
 def test_the_conversation_sleeps_while_both_wait() -> None:
     """Nothing happens then: its actors stop, and a human's word brings them back to go on."""
     there = team(2)
-    awake = there.stage.runtime.tree_of_actors.awake
+    awake = there.stage.runtime._core.tree.awake
     there.session.send("pay", message_id="m1")
     seen: list[list[str]] = []
     for seconds in (30, 130, LUNCH - 1, LUNCH + 1):
@@ -132,7 +132,7 @@ def test_the_conversation_sleeps_while_both_wait() -> None:
 def test_a_question_that_is_not_answered_in_time_wakes_whoever_asked() -> None:
     """Also if all sleep by then: the call comes to its end, and the turn goes on with that."""
     there = team(timeout=LUNCH)
-    awake = there.stage.runtime.tree_of_actors.awake
+    awake = there.stage.runtime._core.tree.awake
     there.session.send("pay", message_id="m1")
     seen: list[list[str]] = []
     later(there, LUNCH - 1, lambda: seen.append(awake()))
@@ -163,7 +163,7 @@ def test_on_threads_what_is_asleep_goes_on_here_or_in_the_next_process(tmp_path:
             session = runtime.create_session(agent, conversation_id=f"{NAME}_{again}")
             session.send("pay", message_id="m1")
             next(iter(session.follow(kinds={"turn.held_up"}, wait=30)))
-            runtime.tree_of_actors.put_to_sleep(session.id)
+            runtime._core.tree.put_to_sleep(session.id)
             if not again:
                 session.approve(session.approvals()[0].call_id, approver="ada")
                 outputs.append(session.send("pay", message_id="m1").result(30).output)
@@ -249,7 +249,7 @@ def test_who_has_something_to_read_does_not_sleep() -> None:
     idle: list[bool] = []
 
     def look() -> None:
-        running = there.stage.runtime.tree_of_actors.running(NAME)
+        running = there.stage.runtime._core.tree.running(NAME)
         assert running is not None
         idle.append(running.ctx.is_idle())
         [asks, _] = [rune for rune in there.runes("tool.call") if isinstance(rune, Called)]

@@ -25,7 +25,7 @@ def test_asked_again_it_does_not_stop_what_began_since() -> None:
     there = talk([["so ", pause(30), "so"], ["well ", pause(30), "well"]])
     first, second = there.session.send("one"), there.session.send("two")
     runtime = there.stage.runtime
-    tree_ask = runtime.tree_of_actors.ask
+    tree_ask = runtime._core.tree.ask
     asked: list[object] = []
 
     def ask(conversation: str, message: object, *others: Any) -> Any:  # noqa: ANN401 -- as it is
@@ -36,7 +36,7 @@ def test_asked_again_it_does_not_stop_what_began_since() -> None:
             assert tree_ask(conversation, message, *others) == []
         return found
 
-    runtime.tree_of_actors.ask = ask  # type: ignore[method-assign, assignment]  # to say it twice
+    runtime._core.tree.ask = ask  # type: ignore[method-assign, assignment]  # to say it twice
     stopped: list[int] = []
     there.stage.clock.at(
         there.stage.clock.now() + 3 * 10**9, lambda: stopped.append(there.session.interrupt())
@@ -88,7 +88,7 @@ def test_a_tool_that_can_be_stopped_says_itself_how_it_ended(
     asked: list[Answer] = []
 
     def stop() -> None:
-        running = there.stage.runtime.tree_of_actors.running(there.session.id)
+        running = there.stage.runtime._core.tree.running(there.session.id)
         assert running is not None
         asked.append(running.session.ask_later(Interrupt("enough")))
         assert there.stage.run_until(asked[0].is_there)

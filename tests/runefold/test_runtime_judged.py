@@ -143,7 +143,7 @@ def test_a_session_does_not_sleep_while_its_policy_thinks(tmp_path: Path, judge:
         session = runtime.create_session(SPEC)
         session.send("act")
         assert judge.asked.wait(LONG)
-        running = runtime.tree_of_actors.wake(session.id)
+        running = runtime._core.tree.wake(session.id)
 
         assert not running.ctx.is_idle()
 

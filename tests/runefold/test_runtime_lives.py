@@ -156,7 +156,7 @@ def test_a_message_that_was_kept_for_the_next_process_is_not_slept_over() -> Non
 
 def kill(there: Talk, actor: str) -> None:
     """Have an actor of the conversation die, and its supervisor see to it."""
-    running = there.stage.runtime.tree_of_actors.running(NAME)
+    running = there.stage.runtime._core.tree.running(NAME)
     assert running is not None
     member: Any = running.ctx._members[actor]
     member.ref.kill()

@@ -68,14 +68,14 @@ def turns(stage: Stage, session: Session, count: int) -> None:
 
 def context_of(stage: Stage, session: Session) -> ConversationContext:
     """Return what the actors of a session that is awake share."""
-    running = stage.runtime.tree_of_actors.running(session.id)
+    running = stage.runtime._core.tree.running(session.id)
     assert running is not None
     return running.ctx
 
 
 def entries(stage: Stage, session: Session) -> dict[str, int]:
     """Count the entries of every table that a session which is awake has, and of what it shares."""
-    running = stage.runtime.tree_of_actors.running(session.id)
+    running = stage.runtime._core.tree.running(session.id)
     assert running is not None
     ctx = running.ctx
     tables: dict[str, Any] = {
@@ -107,10 +107,10 @@ def test_nothing_is_left_of_a_session_that_went(how: str) -> None:
         if how == "idle":
             stage.advance(2 * IDLE_AFTER)
         else:
-            stage.runtime.tree_of_actors.put_to_sleep(session.id)
+            stage.runtime._core.tree.put_to_sleep(session.id)
             stage.run()
 
-        assert stage.runtime.tree_of_actors.awake() == []
+        assert stage.runtime._core.tree.awake() == []
         assert ctx() is None
         assert buffer() is None
 
@@ -118,7 +118,7 @@ def test_nothing_is_left_of_a_session_that_went(how: str) -> None:
 def test_sessions_that_went_leave_no_entry_behind() -> None:
     """No table of the runtime grows with the sessions that fell asleep or were closed."""
     stage = staged()
-    tree = stage.runtime.tree_of_actors
+    tree = stage.runtime._core.tree
     for number in range(20):
         session = stage.runtime.create_session(SPEC)
         turns(stage, session, 1)
@@ -186,7 +186,7 @@ def test_the_log_has_nothing_of_sleeping_sessions_in_mind(tmp_path: Path) -> Non
         sessions = [runtime.create_session(SPEC) for _ in range(5)]
         for session in sessions:
             assert session.send("Add.").result(timeout=30)
-            runtime.tree_of_actors.put_to_sleep(session.id)
+            runtime._core.tree.put_to_sleep(session.id)
         writer = log._writer
         assert writer is not None
         desks = [writer._cache._cache[session.id] for session in sessions]

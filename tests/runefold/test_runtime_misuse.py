@@ -356,13 +356,13 @@ def test_an_interrupt_waits_as_long_as_it_is_told() -> None:
     there = talk(["hi"])
     asked: list[float | None] = []
     runtime = there.stage.runtime
-    tree_ask = runtime.tree_of_actors.ask
+    tree_ask = runtime._core.tree.ask
 
     def ask(conversation: str, message: object, timeout: float | None, *others: Any) -> Any:  # noqa: ANN401 -- as it is
         asked.append(timeout)
         return tree_ask(conversation, message, timeout, *others)
 
-    runtime.tree_of_actors.ask = ask  # type: ignore[method-assign, assignment]  # to see it pass
+    runtime._core.tree.ask = ask  # type: ignore[method-assign, assignment]  # to see it pass
     there.session.interrupt(timeout=3)
 
     assert asked == [3]

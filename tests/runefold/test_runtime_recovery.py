@@ -146,7 +146,7 @@ def test_a_session_in_which_nothing_happens_goes_to_sleep_and_a_message_wakes_it
     """Not before a minute has passed; awake again it knows everything."""
     there = talk(["one", "two"])
     there.session.send("a").result(1)
-    awake = there.stage.runtime.tree_of_actors.awake
+    awake = there.stage.runtime._core.tree.awake
     there.stage.advance(59)
     before = awake()
     there.stage.advance(2)
@@ -164,7 +164,7 @@ def test_a_session_at_work_does_not_go_to_sleep() -> None:
     turn = there.session.send("a")
     there.stage.advance(100)
 
-    assert there.stage.runtime.tree_of_actors.awake() == [NAME]
+    assert there.stage.runtime._core.tree.awake() == [NAME]
     assert turn.result(100).output == "one two three"
 
 
@@ -174,12 +174,12 @@ def test_two_hundred_sessions_sleep_and_each_wakes_by_itself() -> None:
     spec = AgentSpec(role="helper", model="demo")
     sessions = [stage.runtime.create_session(spec) for _ in range(200)]
     stage.advance(61)
-    asleep = stage.runtime.tree_of_actors.awake()
+    asleep = stage.runtime._core.tree.awake()
     answer = sessions[117].send("hi").result(1).output
 
     assert asleep == []
     assert answer == "hello"
-    assert stage.runtime.tree_of_actors.awake() == [sessions[117].id]
+    assert stage.runtime._core.tree.awake() == [sessions[117].id]
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -108,7 +108,7 @@ def test_an_interrupt_for_which_there_is_never_room_is_not_told_as_done() -> Non
 def test_a_turn_that_ends_by_itself_was_not_stopped() -> None:
     """Between the look at what runs and the word to stop it, it may be over."""
     scene = Scene()
-    tree = scene.talk.stage.runtime.tree_of_actors
+    tree = scene.talk.stage.runtime._core.tree
     tree_ask = tree.ask
 
     def ask(conversation: str, message: object, *others: Any) -> Any:  # noqa: ANN401 -- as it is
@@ -126,7 +126,7 @@ def test_what_a_drain_stops_is_stopped_although_there_was_no_room() -> None:
     """The runtime that ends has it stopped anew, as whoever interrupts does."""
     scene = Scene()
     scene.fill_up(1, 1)
-    drain(scene.talk.stage.runtime.tree_of_actors, timeout=1)
+    drain(scene.talk.stage.runtime._core.tree, timeout=1)
     end = scene.turn.result(0)
 
     assert (end.status, end.reason) == ("interrupted", "shutdown")

@@ -294,7 +294,7 @@ def test_what_is_held_back_at_a_clean_end_is_written() -> None:
     there = talk([["acct-01", pause(60), "x"]], stage=dict(REDACT), on_crash="interrupt")
     there.session.send("go", message_id="m1")
     there.stage.advance(1)
-    there.stage.runtime.tree_of_actors.close()
+    there.stage.runtime._core.tree.close()
     there.stage.run()
     there.stage.log.flush()
     session = there.stage.reopen().session(NAME)

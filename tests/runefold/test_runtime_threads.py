@@ -343,7 +343,7 @@ def test_sessions_that_sleep_hold_no_threads(tmp_path: Path) -> None:
         turns = [session.send("go") for session in sessions]
         outputs = {turn.result(LONG).output for turn in turns}
         busy = threading.active_count()
-        all_running = [runtime.tree_of_actors.running(session.id) for session in sessions]
+        all_running = [runtime._core.tree.running(session.id) for session in sessions]
         clock.advance(61)
         gone = [running.gone.wait(LONG) for running in all_running if running is not None]
         again = sessions[117].send("go").result(LONG).output

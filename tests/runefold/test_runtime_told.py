@@ -153,7 +153,7 @@ def _fallen(there: Talk) -> None:
     for actor in ("turn_1", "turn_1-r0-a0", "session", there.session.state.root):
         there.session.send("think", message_id="m1")
         there.stage.advance(1)
-        running = there.stage.runtime.tree_of_actors.running(there.session.id)
+        running = there.stage.runtime._core.tree.running(there.session.id)
         assert running is not None
         member: Any = running.ctx._members.get(actor)
         if member is not None:

@@ -184,7 +184,7 @@ def test_an_approval_waits_asleep_and_lapses_in_time() -> None:
     there = asking()
     waiting = there.session.approvals()[0]
     there.stage.advance(120)
-    asleep = there.stage.runtime.tree_of_actors.awake()
+    asleep = there.stage.runtime._core.tree.awake()
     there.stage.advance(DAY)
 
     assert asleep == []

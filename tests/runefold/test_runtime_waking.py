@@ -64,7 +64,7 @@ def test_who_asks_while_a_session_falls_asleep_is_answered(monkeypatch: pytest.M
         session = runtime.create_session(SPEC)
         log.may_go_on.clear()
         log.was_asked.clear()
-        running = runtime.tree_of_actors.running(session.id)
+        running = runtime._core.tree.running(session.id)
         assert running is not None
         try:
             running.stop()
@@ -83,7 +83,7 @@ def test_who_asks_while_its_alarm_wakes_a_session_is_answered_at_once(
     """It was asleep when they looked, and is there when they want to start it: that will do."""
     stage = Stage(providers=PROVIDERS)
     session = stage.runtime.create_session(SPEC)
-    tree = stage.runtime.tree_of_actors
+    tree = stage.runtime._core.tree
     tree.put_to_sleep(session.id)
     start = Tree._start
 
@@ -154,7 +154,7 @@ def test_a_call_that_was_answered_wakes_nobody_any_more() -> None:
     asleep = []
     for _ in range(3):
         stage.advance(10)
-        asleep.append(not stage.runtime.tree_of_actors.awake())
+        asleep.append(not stage.runtime._core.tree.awake())
         session.send("Hi", to=helper).result(5)
     session.approve(session.approvals()[0].call_id, approver="ada")
     result = turn.result(5)

@@ -162,7 +162,7 @@ class Sooner:
 
 def fall_asleep(runtime: Runtime) -> None:
     """Do nothing until the conversation sleeps: none of its actors is left."""
-    asleep = Sooner(lambda: NAME not in runtime.tree_of_actors.awake())
+    asleep = Sooner(lambda: NAME not in runtime._core.tree.awake())
     if not runtime.scheduler.wait(asleep, PATIENCE):
         raise Unanswered("it never fell asleep")  # noqa: EM101 -- once
 

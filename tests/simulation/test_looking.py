@@ -72,7 +72,7 @@ def _change_one(
     disk, folds = simulation.disk, simulation.truths.folds
     if simulation.is_over() or disk.has_failed or simulation.is_waking():
         return False
-    tree = simulation.runtime.tree_of_actors
+    tree = simulation.runtime._core.tree
     contexts = [running.ctx for name in tree.awake() if (running := tree.running(name)) is not None]
     able = [
         (live, folds[ctx.conversation, entity])

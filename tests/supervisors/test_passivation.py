@@ -56,7 +56,7 @@ def test_a_deadline_is_met_however_it_meets_a_session_that_falls_asleep(when: st
     has stopped already, is woken to hear of it.
     """
     scene = Scene()
-    tree = scene.stage.runtime.tree_of_actors
+    tree = scene.stage.runtime._core.tree
     running = tree.running(scene.session.id)
     assert running is not None
     if when == "before":
@@ -84,7 +84,7 @@ def test_an_alarm_rings_once_for_a_deadline() -> None:
     """A session that does nothing about a deadline is not woken for it again and again."""
     stage = Stage(providers={"demo": Scripted(["never asked"])})
     now, roused = stage.clock.now(), list[str]()
-    tree = stage.runtime.tree_of_actors
+    tree = stage.runtime._core.tree
     passivator = Passivator(stage.log, tree.services, tree.kinds, 1, roused.append)
     born = Started(turn_id="turn_1", agent_id="agt_1", input="hi")
     for after, entity in ((10, "turn_1"), (20, "turn_2")):

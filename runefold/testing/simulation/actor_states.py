@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from runefold.core import core_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -44,7 +46,7 @@ class Live(NamedTuple):
 
 def living(runtime: Runtime, conversation: str | None = None) -> Iterator[Live]:
     """Yield every actor of a conversation that is awake, or of all."""
-    tree = runtime.tree_of_actors
+    tree = core_of(runtime).tree
     for name in tree.awake() if conversation is None else [conversation]:
         running = tree.running(name)
         if running is not None:
@@ -54,7 +56,7 @@ def living(runtime: Runtime, conversation: str | None = None) -> Iterator[Live]:
 
 def contexts(runtime: Runtime) -> Iterator[tuple[str, ConversationContext]]:
     """Yield every conversation that is awake, unless it lost what is believed in it."""
-    for name, running in runtime.tree_of_actors._running.items():  # noqa: SLF001 -- as above
+    for name, running in core_of(runtime).tree._running.items():  # noqa: SLF001 -- as above
         if running.ctx.buffer.failed is None:
             yield name, running.ctx
 
@@ -80,7 +82,7 @@ class Waking:
     def __init__(self, runtime: Runtime) -> None:
         """Count from now on."""
         self.count = 0
-        tree = runtime.tree_of_actors
+        tree = core_of(runtime).tree
         start = tree._start  # noqa: SLF001 -- as above
 
         def counted(conversation: str) -> Ref:

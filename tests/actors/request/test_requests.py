@@ -172,7 +172,7 @@ def test_both_sides_sleep_while_the_other_waits_for_a_human() -> None:
     begin(on, OTHER)
     buy(on, OTHER)
     on.advance(600)
-    assert on.runtime.tree_of_actors.awake() == []
+    assert on.runtime._core.tree.awake() == []
 
     (call,) = on.runtime.session(OTHER).approvals()
     on.runtime.session(OTHER).approve(call.call_id, approver="ada")
@@ -250,7 +250,7 @@ def test_a_request_that_is_withdrawn_before_it_began_never_begins(
 def test_what_was_not_delivered_is_sent_again(about: type, error: Exception) -> None:
     """A conversation that is going to sleep has refused nothing, neither a request nor an end."""
     on = stage()
-    post, lost = on.runtime.tree_of_actors.post, list[object]()
+    post, lost = on.runtime._core.tree.post, list[object]()
 
     def carry(conversation: str, message: object, reply: Reply) -> None:
         if isinstance(message, about) and len(lost) < 3:
@@ -259,7 +259,7 @@ def test_what_was_not_delivered_is_sent_again(about: type, error: Exception) -> 
         else:
             post(conversation, message, reply)
 
-    on.runtime.tree_of_actors.services.mail.carried_by(carry)
+    on.runtime._core.tree.services.mail.carried_by(carry)
     begin(on)
     buy(on)
     on.advance(300)

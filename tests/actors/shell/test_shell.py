@@ -11,7 +11,7 @@ def test_what_was_folded_is_not_folded_again() -> None:
     """An actor that hears once more of what it knows believes what it believed, the last too."""
     there = talk(["hi", "there"])
     there.session.send("one").result(10)
-    running = there.stage.runtime.tree_of_actors.running(NAME)
+    running = there.stage.runtime._core.tree.running(NAME)
     assert running is not None
     session = running.ctx._members["session"]
     before = session.state, session.version
@@ -30,7 +30,7 @@ def test_a_pause_that_is_over_changes_nothing_on_the_thread_of_the_clock() -> No
     there = talk(lambda _request: next(replies))
     turn = there.session.send("one")
     there.stage.run()
-    running = there.stage.runtime.tree_of_actors.running(NAME)
+    running = there.stage.runtime._core.tree.running(NAME)
     assert running is not None
     shell = running.ctx._members["turn_1"]
     assert isinstance(shell, Shell)
@@ -50,7 +50,7 @@ def test_an_actor_that_another_thread_kills_is_missed_on_its_lane() -> None:
     there = talk([[pause(50), "late"], "hi"])
     there.session.send("one")
     there.stage.run()
-    running = there.stage.runtime.tree_of_actors.running(NAME)
+    running = there.stage.runtime._core.tree.running(NAME)
     assert running is not None
     (agent,) = there.session.state.members
     shell = running.ctx._members[agent.agent_id]

@@ -14,7 +14,7 @@ from actors.session import lifecycle as ask
 from actors.session.messages import Await, Ended, Send
 from actors.shell.shell import Shell
 from runefold import open_hook
-from runefold.runtime import Runtime
+from runefold.core import Core
 from runefold.testing.crash.instrumentation.clock import SkewedClock
 from runefold.testing.crash.instrumentation.journal import Told
 from runefold.testing.crash.instrumentation.logs import DiskLog
@@ -38,20 +38,16 @@ if TYPE_CHECKING:
     from actors.process.process import Answer
     from actors.scheduling.manual_scheduler import ManualJob
     from actors.scheduling.threads import ThreadJob
+    from runefold.runtime import Runtime
     from runefold.testing.crash.instrumentation.journal import Journal
     from runefold.testing.crash.instrumentation.watch import Watch
     from runelog.log import Log
 
 
-class Telling(Runtime):
-    """A runtime that takes note of what it tells its app."""
+class NotingCore(Core):
+    """The inside of a runtime that notes what the app is told."""
 
-    watch: ClassVar[Watch]
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether its app has closed it."""
-        return self._closed
+    watch_of_kit: ClassVar[Watch]
 
     def ask(
         self,
@@ -63,7 +59,7 @@ class Telling(Runtime):
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask a session, and note the answer before the app has it."""
         answer = super().ask(conversation, message, timeout, before, promised)
-        watch, name = self.watch, conversation
+        watch, name = self.watch_of_kit, conversation
         match message, answer:
             case ask.Create(), _:
                 watch.journal.note(Told(watch.life, name, "created"))
@@ -77,11 +73,10 @@ class Telling(Runtime):
         return answer
 
 
-def telling(kind: type[Runtime], watch: Watch) -> type[Runtime]:
-    """Return the same kind of runtime, taking notes."""
-    return type(
-        kind.__name__, (Telling, kind) if kind is not Runtime else (Telling,), {"watch": watch}
-    )
+def noting(kind: type[Runtime], watch: Watch) -> type[Runtime]:
+    """Return the same kind of runtime; what it tells its app is noted."""
+    core = type(NotingCore.__name__, (NotingCore,), {"watch_of_kit": watch})
+    return type(kind.__name__, (kind,), {"_core_type": core})
 
 
 class InstrumentedLane:
@@ -211,7 +206,7 @@ class DiskRig:
         log.watch = self._watch
         try:
             self._watch.opened(log, kinds)
-            self.runtime = telling(kind, self._watch)(log, **self._dressed(options))
+            self.runtime = noting(kind, self._watch)(log, **self._dressed(options))
         except BaseException:
             log.close()
             raise

@@ -19,7 +19,7 @@ from actors.units import SECOND
 from runefold import open_hook
 from runefold.testing.crash.instrumentation.journal import Execution, Memory, Wrong
 from runefold.testing.crash.instrumentation.logs import InProcessLog
-from runefold.testing.crash.instrumentation.open_runtime import InstrumentedManual, dressed, telling
+from runefold.testing.crash.instrumentation.open_runtime import InstrumentedManual, dressed, noting
 from runefold.testing.crash.instrumentation.operator_errors import overheard
 from runefold.testing.crash.instrumentation.tools_and_models import Ledger
 from runefold.testing.crash.instrumentation.watch import Watch
@@ -119,7 +119,7 @@ class InProcess(Ports[InProcessLog, InstrumentedManual]):
         ledger = Ledger(self.ledger, self.watch, self._faults)
         # A log in memory has no directory; the app's views are where they would be beside its log.
         options = {"views": directory / "views", **dressed(options, ledger), **ports}
-        self.runtime = telling(kind, self.watch)(self.log, **options)
+        self.runtime = noting(kind, self.watch)(self.log, **options)
         return self.runtime
 
     def rest(self) -> None:

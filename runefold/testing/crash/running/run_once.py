@@ -23,7 +23,7 @@ from runefold.testing.crash.effects import Effects
 from runefold.testing.crash.instrumentation.clock import SkewedClock
 from runefold.testing.crash.instrumentation.journal import Journal, Wrong
 from runefold.testing.crash.instrumentation.logs import DiskLog
-from runefold.testing.crash.instrumentation.open_runtime import DiskRig, Kill, Telling
+from runefold.testing.crash.instrumentation.open_runtime import DiskRig, Kill
 from runefold.testing.crash.instrumentation.operator_errors import overheard
 from runefold.testing.crash.instrumentation.watch import Watch
 from runefold.testing.crash.plan.faults import UNTOLD, Faults
@@ -176,7 +176,7 @@ def play(app: CrashApp, runtime: Runtime, watch: Watch, is_over: Callable[[], bo
 
 
 def _check_open(runtime: Runtime) -> None:
-    if isinstance(runtime, Telling) and runtime.is_closed:
+    if runtime._closed:  # noqa: SLF001 -- apps have no need to ask
         msg = (
             "the scenario closed the runtime: leave it open, also at the end of a `with` block, "
             "as the crash kit looks at it then, and closes it itself"

@@ -1,0 +1,76 @@
+"""What a runtime shares with its sessions, turns and commands. Apps use those, and not this."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.process.process import ASK_TIMEOUT
+from runefold.observe.async_notify import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.ports import Chance
+    from actors.process.process import Answer
+    from runefold.runtime import Runtime
+    from runefold.sessions import Session
+    from runelog.forks import Home
+    from supervisors.tree import Tree
+
+
+class Core:
+    """The inside of a runtime. It is the `CommandRuntime` of public commands."""
+
+    def __init__(self, runtime: Runtime, home: Home, tree: Tree, chance: Chance) -> None:
+        """Belong to a runtime."""
+        self._runtime = runtime
+        self._chance = chance
+        self.home = home
+        """The process that it runs in: a forked child can do nothing with it but close it."""
+        self.tree = tree
+        """All conversations whose actors run."""
+        self.watch = Watch(runtime.log, runtime.scheduler)
+        """Wakes what waits for news in an event loop."""
+        self.log = runtime.log
+        self.kinds = runtime.kinds
+        self.redactor = runtime.redactor
+        self.scheduler = runtime.scheduler
+
+    def new_id(self, prefix: str) -> str:
+        """Return a new id."""
+        self.home.check()
+        return self._chance.id(prefix)
+
+    def ask(
+        self,
+        conversation: str,
+        message: object,
+        timeout: float | None = ASK_TIMEOUT,
+        before: Callable[[], object] | None = None,
+        promised: Answer | None = None,
+    ) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Ask a session, awake or not, unless `before` gives the answer or it is `promised`."""
+        self.home.check()
+        found = None if before is None else before()
+        if found is not None:
+            return found
+        if not self.scheduler.goes_on:
+            self._runtime.views.wake()
+        return self.tree.ask(conversation, message, timeout, before, promised)
+
+    def session(self, conversation: str) -> Session:
+        """Return a session that is there, or raise `UnknownConversation`."""
+        return self._runtime.session(conversation)
+
+    def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+        """Wait until the log has a rune of this kind in a conversation."""
+        self._runtime.wait_for(conversation, kind, timeout)
+
+    def archive(self, conversation: str) -> None:
+        """Move a conversation that has ended to cold storage."""
+        self._runtime.archive(conversation)
+
+
+def core_of(runtime: Runtime) -> Core:
+    """Return the inside of a runtime."""
+    return runtime._core  # noqa: SLF001 -- for the front door's own modules
