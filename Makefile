@@ -28,7 +28,7 @@ help:
 	@echo "make simulate     play the runtime from seeds, with everything going wrong: SEEDS=2000"
 	@echo "make lint         check style, types and import contracts"
 	@echo "make demo         show what it does"
-	@echo "make bench        measure it beside its peers; bench-quick takes two minutes"
+	@echo "make bench        measure it beside its peers; bench-quick takes three minutes"
 	@echo "make clean        remove everything that was made here"
 
 $(STAMP): pyproject.toml constraints.txt $(PLUGIN)
@@ -98,7 +98,7 @@ bench: $(PEERS)
 	@echo "bench: done: bench/results.json"
 
 bench-quick: $(PEERS)
-	@echo "bench-quick: measuring for two minutes"
+	@echo "bench-quick: measuring for three minutes"
 	@$(PY) -m bench --quick $(ARGS) || { echo "bench-quick: FAILED"; exit 1; }
 	@echo "bench-quick: done"
 

@@ -48,6 +48,7 @@ def main() -> int:
     python = f"{platform.python_implementation()} {platform.python_version()}"
     machine = f"{platform.system()} {platform.release()} {platform.machine()}"
     results = Results()
+    started = time.perf_counter()
     results.settings.append(("measured with", f"{python}, {machine}, {os.cpu_count()} cores"))
     results.settings.append(
         ("rates and times", "ours and the peer by turns, the best round of each")
@@ -62,6 +63,7 @@ def main() -> int:
             )
         results.rows += found
         print(f"{theme}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    print(f"all: {time.perf_counter() - started:.0f} s", file=sys.stderr)
     table.show(results.rows, results.settings)
     if options.publish:
         publish(results, options.publish)

@@ -23,7 +23,7 @@ EACH = 10
 SMALLER: Final = 20
 LONGER: Final = 1_000
 """Conversations of the logs that are opened after a kill."""
-RUNE: Final = 65
+RUNE: Final = 170
 """About how many bytes a rune takes in a file."""
 
 
