@@ -364,7 +364,7 @@ class Runtime(Commander):
     def archive(self, conversation: str) -> None:
         """Move a conversation that has ended to cold storage, its actors stopped."""
         self._home.check()
-        check_ended(self.log, conversation, f"runtime.session({conversation!r}).close()")
+        check_ended(self.log, conversation, f"`runtime.session({conversation!r}).close()`")
         self._core.tree.put_to_sleep(conversation)
         self.log.archive(conversation)
 

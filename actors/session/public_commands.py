@@ -85,7 +85,7 @@ class Send(Command, frozen=True):
 
 
 class Interrupt(Command, frozen=True):
-    """Stop what a session does now; what was said until then is kept.
+    """Stop the running turns of a session; their output so far is kept.
 
     Refused if no runtime has the log open and turns are unfinished: they go on when it is opened.
     """
@@ -150,10 +150,10 @@ def _is_stopped(target: CommandTarget, message_id: str, halt: messages.Interrupt
 
 
 class Pause(Command, frozen=True):
-    """Begin no more turns in a session until it is resumed. Messages are still accepted.
+    """Pause a session: no turn begins until it is resumed. Messages are still accepted.
 
-    Refused if the session is suspended (unsuspend it first) or closed, and if it is paused and an
-    earlier pause lets turns finish that are to be interrupted now (interrupt them).
+    Refused if the session is suspended (unsuspend it first) or closed, and if running turns are to
+    be interrupted although an earlier pause lets them finish (interrupt them instead).
     """
 
     done: ClassVar[str] = "paused"
@@ -169,7 +169,7 @@ class Pause(Command, frozen=True):
 
 
 class Resume(Command, frozen=True):
-    """Go on with a session that was paused.
+    """Resume a paused session.
 
     Refused if the session is suspended (unsuspend it first) or closed.
     """
@@ -178,7 +178,7 @@ class Resume(Command, frozen=True):
 
 
 class Suspend(Command, frozen=True):
-    """Begin no more turns until a human has seen to the reason, and unsuspends the session.
+    """Suspend a session: no turn begins until a human unsuspends it.
 
     Refused if the session is paused (resume it first) or closed.
     """
@@ -189,7 +189,7 @@ class Suspend(Command, frozen=True):
 
 
 class Unsuspend(Command, frozen=True):
-    """Go on with a session that was suspended, once the reason was seen to.
+    """Resume a suspended session, once the reason was dealt with.
 
     Refused if the session is paused (resume it first) or closed, and if its root agent is gone.
     """
@@ -204,7 +204,7 @@ def _more(what: str) -> Meta:
 
 
 class Replenish(Command, frozen=True):
-    """Raise the limits of a session's budget. One that was suspended for that goes on.
+    """Raise the limits of a session's budget; a session suspended for lack of it resumes.
 
     Refused if it raises nothing, if there is no such agent, and if the session is closed.
     """
@@ -246,7 +246,7 @@ class Replenish(Command, frozen=True):
 
 
 class HandOver(Command, frozen=True):
-    """Let another agent take the messages that name none.
+    """Make another agent the one that answers messages addressed to none.
 
     Refused if the session has no such agent, or is closed.
     """
@@ -261,7 +261,7 @@ class HandOver(Command, frozen=True):
 
 
 class Close(Command, frozen=True):
-    """Bring a session to its end: nothing more is accepted, what runs is stopped.
+    """Close a session: refuse new messages, stop what runs and end its agents.
 
     Never refused; a session that is closed stays closed. With an entity of a kind that is not known
     here it is closing until a runtime with the app's code has ended that.

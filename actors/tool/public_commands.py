@@ -28,9 +28,9 @@ class _Word(Command, frozen=True):
 
 
 class Approve(_Word, frozen=True):
-    """Let a tool call run that waits for approval.
+    """Approve a tool call, or what an entity asks, that waits for a human.
 
-    Refused if the call does not wait for one, if its deadline has passed, if another human has
+    Refused if nothing waits, if the deadline has passed, if another human has
     answered, and if its session is suspended because it kept failing (unsuspend it first).
     """
 
@@ -42,10 +42,10 @@ class Approve(_Word, frozen=True):
 
 
 class Deny(_Word, frozen=True):
-    """Deny a tool call that is waiting for approval. A call in doubt is given up.
+    """Deny a tool call, or what an entity asks, that waits for a human.
 
-    Refused if the call does not wait, if its deadline has passed, and if another human has
-    answered.
+    A call in doubt is given up. Refused if nothing waits, if the deadline has passed,
+    and if another human has answered.
     """
 
     done: ClassVar[str] = "denied"
@@ -58,7 +58,7 @@ class Deny(_Word, frozen=True):
 
 
 class Answer(_Word, frozen=True):
-    """Say what is to become of a tool call that a crash left in doubt, and that asks a human.
+    """Resolve a tool call in doubt: run it again, record that it happened, or give up.
 
     To run it again needs a runtime that has the log open; the other answers are kept for the next
     one. Refused if the call is not in doubt, and if another human has answered.

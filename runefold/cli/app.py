@@ -86,7 +86,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 for name, command in _COMMANDS.items():
     log.command(name, cls=Verb)(command)
 
-_TOP: Final = {"session": "Sessions", "tool": "Calls"}
+_TOP: Final = {"session": "Sessions", "tool": "Tool calls"}
 """Kinds whose commands need no kind before them, and the heading of each."""
 
 
@@ -102,7 +102,9 @@ def add(to: typer.Typer, known: Kinds, kinds: Collection[str]) -> None:
                 cls=Guarded, no_args_is_help=True, rich_markup_mode="markdown"
             )
             about = f"Commands for {kind.name}s."
-            to.add_typer(groups[kind.name], name=kind.name, help=about, rich_help_panel="Kinds")
+            to.add_typer(
+                groups[kind.name], name=kind.name, help=about, rich_help_panel="Other entities"
+            )
         sends = command is Send
         verb = verbs.verb(
             known,
@@ -118,7 +120,7 @@ def add(to: typer.Typer, known: Kinds, kinds: Collection[str]) -> None:
 
 _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
     "Run": {"run": serve.run},
-    "Look": {
+    "Inspect": {
         "sessions": overview.sessions,
         "tree": overview.tree,
         "history": monitoring.history,
@@ -127,14 +129,14 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
         "verify": verify.verify,
         "lifecycles": lifecycles.lifecycles,
     },
-    "Prove": {"crash-test": crash_test.crash_test, "policy-check": policy.policy_check},
+    "Test": {"crash-test": crash_test.crash_test, "policy-check": policy.policy_check},
 }
 for panel, verbs_of in _TO_A_RUNTIME.items():
-    if panel == "Prove":
+    if panel == "Test":
         add(app, KINDS, KINDS.commands.kinds)
     for name, command in verbs_of.items():
         app.command(name, cls=Verb, rich_help_panel=panel)(command)
-app.add_typer(log, rich_help_panel="Keep")
+app.add_typer(log, rich_help_panel="Maintain")
 
 
 def _print_version(*, asked: bool) -> None:

@@ -145,7 +145,7 @@ def history(log: Log, conversation: str, entity: str, now: int, kinds: Kinds = K
     if path is None:
         if log.version(conversation, entity) and (why := kinds.unknown(entity)):
             raise Refused(why)
-        msg = f"{conversation} has no entity {entity} with a lifecycle: name one, such as turn_1"
+        msg = f"{conversation} has no entity {entity}: `runefold log show` shows those it has"
         raise Refused(msg)
     invalid = path.invalid and msgspec.structs.replace(path.invalid, led=tuple(led))
     return History(

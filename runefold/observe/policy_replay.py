@@ -95,7 +95,8 @@ def _read(path: Path) -> dict[str, Any]:
             else msgspec.json.decode(content)
         )
     except (OSError, ValueError) as error:
-        msg = f"{path} cannot be read: {error}"
+        why = error.strerror if isinstance(error, OSError) else error
+        msg = f"{path} cannot be read: {why}"
         raise Refused(msg) from error
     if not isinstance(fields, dict) or not fields.keys() <= {"mode", "rules"}:
         msg = f"{path} is no policy: give it a mode and rules, nothing else"

@@ -94,7 +94,9 @@ def test_a_session_that_has_not_ended_is_not_archived(tmp_path: Path) -> None:
     archived = run("log", "archive", tmp_path / "log", "conv_c")
 
     assert refused.exit_code == Exit.REFUSED
-    assert "conv_b is active: close it before it is archived, with runefold close" in refused.stderr
+    assert (
+        "conv_b is active: close it before it is archived, with `runefold close" in refused.stderr
+    )
     assert between == {"conv_b": "live", "conv_c": "live"}
     assert archived.stdout.startswith("archived conv_c, ")
 

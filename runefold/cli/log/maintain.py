@@ -38,7 +38,7 @@ def archive(directory: Directory, conversations: Conversations, *, json: Json = 
     with writing(directory, CODEC) as log:
         before = _described(log, conversations)
         for found in before:
-            check_ended(log, found.id, f"runefold close {directory} {found.id}")
+            check_ended(log, found.id, f"`runefold close {directory} {found.id}`")
         with screen.progress("archiving"):
             log.archive(*(found.id for found in before))
     _tell(screen, before, State.ARCHIVED, json=json)

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from runefold.cli.terminal.exit_codes import Exit
 from runefold.cli.terminal.screen import Screen
@@ -54,11 +54,18 @@ class Guarded(TyperGroup):
 
 
 def _without_types(params: list[Any]) -> list[Any]:
-    """Show no type behind an option that takes no value."""
+    """Show no type behind an option that takes no value, and none behind an argument."""
     for each in params:
         if getattr(each, "is_flag", False):
             each.metavar = ""
+        if isinstance(each, TyperArgument):
+            each.display_type_rich = _no_type  # type: ignore[method-assign]  # of this one alone
     return params
+
+
+def _no_type(ctx: object) -> None:
+    """Say nothing: the name of an argument says what it is."""
+    del ctx
 
 
 @contextlib.contextmanager
