@@ -1,4 +1,4 @@
-"""What a machine may have due beside effects of its own: calls of tools and models, and questions.
+"""What a machine may have due beside effects of its own: calls, questions, children, requests.
 
 `actors.machine.Machine` performs these for the law that has them due. Each has a key of the law's
 choice, from which the id of the call or the approval follows: asked for again after a crash, it is
@@ -76,6 +76,35 @@ class StopCall(msgspec.Struct, frozen=True):
     reason: str
 
 
+class BearChild(msgspec.Struct, frozen=True):
+    """Bear an entity of another kind. Due until `child.ended` is observed.
+
+    That has the `key`, the `phase` in which the child ended, and what its kind says of that
+    (`answer`); or why it was `refused`. Meanwhile it is in the table of children, by its key.
+    """
+
+    key: str
+    kind: str
+    """The name of its kind."""
+    command: msgspec.Struct
+    """One that begins such an entity."""
+
+    def __hash__(self) -> int:
+        """Return a hash of the key, which names the child within its entity."""
+        return hash(self.key)
+
+    def child_id(self, prefix: str, conversation: str, entity: str) -> str:
+        """Return the id of the child."""
+        return keyed(prefix, conversation, entity, self.key)
+
+
+class EndChild(msgspec.Struct, frozen=True):
+    """Tell a child to `Cancel`. Due beside its `BearChild`, until it has come to its end."""
+
+    key: str
+    reason: str
+
+
 class Request(msgspec.Struct, frozen=True):
     """Ask another conversation to begin an entity. Due until `request.answered` is observed.
 
@@ -142,4 +171,6 @@ class NotAnswered(msgspec.Struct, frozen=True):
 CANCELLED = "cancelled"
 """The type of error of a call that was stopped."""
 
-Effect: TypeAlias = CallTool | CallModel | StopCall | AskHuman | Request | StopRequest
+Effect: TypeAlias = (
+    CallTool | CallModel | StopCall | AskHuman | BearChild | EndChild | Request | StopRequest
+)

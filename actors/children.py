@@ -1,12 +1,15 @@
-"""The children of a conversation's root, of whichever kinds: born, ensured, stopped, ended.
+"""The children of an entity, of whichever kinds: born, ensured, stopped, ended.
 
-A root (a session, or the system's own) keeps one table of them. A birth is one append with the
-entry in that table; an end brings its own. So a parent that was dead reads the same from the log.
+A parent keeps a table of its children, by key. The root of the conversation (a session, or the
+system's own) keeps one of all that live in it, whoever bore them: it has their actors started, and
+sees to those whose parent has ended. A birth is one append with its entry in both tables; an end
+brings its own. So a parent that was dead reads the same from the log.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, assert_never
+import functools
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -14,10 +17,16 @@ from msgspec.structs import replace
 from runelog.rune import Rune
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from actors.public_command import Command
 
-OnClose: TypeAlias = Literal["cancel", "wait"]
-"""What becomes of a child when its session closes: it is told to stop, or waited for."""
+OnEnd: TypeAlias = Literal["cancel", "leave"]
+"""What becomes of a child when its parent ends, or its session closes: it is told to stop, or goes
+on to its own end. A session is closed only when all its children have ended."""
+OnPause: TypeAlias = Literal["pause", "cancel", "leave"]
+"""What becomes of a child while its parent is paused: it begins nothing outside, is told to stop,
+or goes on."""
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -28,20 +37,36 @@ class Asker(msgspec.Struct, frozen=True):
 
 
 class Started(Rune, frozen=True, gc=False, tag="child.started"):
-    """An entity was born under the root; its own birth follows in the same append."""
+    """An entity was born under its parent; its own birth follows in the same append."""
 
     child: str
     machine: str
     """The name of its kind."""
-    on_close: OnClose = "cancel"
+    on_close: OnEnd = "cancel"
     asker: Asker | None = None
+    parent: str = ""
+    """The entity that bore it; empty for the root of the conversation."""
+    key: str = ""
+    """What the parent's law calls it."""
+    on_pause: OnPause = "pause"
+    on_fail: OnEnd = "cancel"
 
 
-class Ended(Rune, frozen=True, gc=False, tag="child.ended"):
-    """A child has come to its end, in the append that brought it there."""
+class Ended(Rune, frozen=True, tag="child.ended"):
+    """A child has come to its end, in the append that brought it there; or it was never born."""
 
     child: str
     phase: str
+    """The phase in which it ended; empty if it was refused."""
+    parent: str = ""
+    """As in `child.started`; empty if the parent had ended before."""
+    key: str = ""
+    failed: bool = False
+    """Whether its kind calls that phase a failure, or its actors kept crashing."""
+    answer: Any = None
+    """What its kind says of the end, for the parent that bore it."""
+    refused: str = ""
+    """Why it was not born."""
 
 
 class Reported(Rune, frozen=True, gc=False, tag="child.reported"):
@@ -55,10 +80,17 @@ class Child(msgspec.Struct, frozen=True):
 
     child: str
     kind: str
-    on_close: OnClose = "cancel"
+    on_close: OnEnd = "cancel"
     asker: Asker | None = None
     ended: str = ""
     """The phase in which it ended; empty while it lives."""
+    parent: str = ""
+    """The entity that bore it and has not ended; empty for the root."""
+    key: str = ""
+    on_pause: OnPause = "pause"
+    on_fail: OnEnd = "cancel"
+    stop: str = ""
+    """Why it has to stop, its parent having ended; empty if it does not."""
 
 
 class CreateChild(msgspec.Struct, frozen=True):
@@ -95,13 +127,10 @@ class ChildEnd(NamedTuple):
 class Adopt(msgspec.Struct, frozen=True):
     """Take a child into the table; its birth is appended with it."""
 
-    child: str
-    kind: str
-    on_close: OnClose = "cancel"
+    started: Started
     known: bool = False
     """The log has an entity of this id: it is asked for again."""
     conversation_id: str = ""
-    asker: Asker | None = None
 
 
 class NoteReport(msgspec.Struct, frozen=True):
@@ -174,26 +203,64 @@ TableRune: TypeAlias = Started | Ended | Reported
 def evolve(children: tuple[Child, ...], rune: TableRune) -> tuple[Child, ...]:
     """Return the table after a birth, an end, or its report."""
     match rune:
-        case Started(child, kind, on_close, asker):
-            return (*children, Child(child, kind, on_close, asker))
-        case Ended(child, phase):
+        case Started(child, kind, on_close, asker, parent, key, on_pause, on_fail):
+            new = Child(
+                child,
+                kind,
+                on_close,
+                asker,
+                parent=parent,
+                key=key,
+                on_pause=on_pause,
+                on_fail=on_fail,
+            )
+            return (*children, new)
+        case Ended(refused=why) if why:
+            return children
+        case Ended(child, phase, failed=failed):
             left = [
                 each if each.child != child else replace(each, ended=phase)
                 for each in children
                 if each.child != child or each.asker is not None
             ]
-            return tuple(left)
+            return tuple([_bereft(each, failed) if each.parent == child else each for each in left])
         case Reported(child):
             return tuple(each for each in children if each.child != child)
         case _:
             assert_never(rune)
 
 
+def _bereft(child: Child, failed: bool) -> Child:  # noqa: FBT001 -- as in the rune
+    """Return a child whose parent has ended: from now on it is the root's."""
+    fate = child.on_fail if failed else child.on_close
+    stop = f"its parent {child.parent} has ended" if fate == "cancel" else ""
+    return replace(child, parent="", stop=stop)
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def keeps_children(evolve_own: Callable[[S, Rune], S]) -> Callable[[S, Rune], S]:
+    """Keep the table of children in the state's field `children`; decorates a law's `evolve`.
+
+    That sees the runes as well, once the table has them: `child.ended` says how one came out.
+    """
+
+    @functools.wraps(evolve_own)
+    def folded(state: S, rune: Rune) -> S:
+        if isinstance(rune, TableRune):
+            table: Any = state
+            state = replace(state, children=evolve(table.children, rune))
+        return evolve_own(state, rune)
+
+    return folded
+
+
 def adopted(children: tuple[Child, ...], command: Adopt) -> list[Rune]:
     """Return the entry of a child in the table; nothing if it is there, or was."""
-    if command.known or any(each.child == command.child for each in children):
+    if command.known or any(each.child == command.started.child for each in children):
         return []
-    return [Started(command.child, command.kind, command.on_close, command.asker)]
+    return [command.started]
 
 
 def reported(children: tuple[Child, ...], command: NoteReport) -> list[Rune]:
@@ -220,16 +287,45 @@ def owed(children: tuple[Child, ...]) -> list[Effect]:
 
 
 def ensured(children: tuple[Child, ...]) -> list[Effect]:
-    """Return what is due while the root goes about its work: each child is there."""
-    return [EnsureChild(each.child, each.kind) for each in children if not each.ended]
+    """Return what is due while the root goes about its work: each child is there, or stops."""
+    return _seen_to(children, {})
 
 
 def stopped(children: tuple[Child, ...], reason: str) -> list[Effect]:
-    """Return what is due while the root closes: children stop, or come to their end."""
-    return [
-        StopChild(each.child, each.kind, reason)
-        if each.on_close == "cancel"
-        else EnsureChild(each.child, each.kind)
-        for each in children
-        if not each.ended
-    ]
+    """Return what is due while the root closes: children stop, or come to their end.
+
+    Those that another entity bore are seen to when that has ended.
+    """
+    own = [each for each in children if not each.parent and each.on_close == "cancel"]
+    return _seen_to(children, {each.child: reason for each in own})
+
+
+def paused(children: tuple[Child, ...], reason: str) -> list[Effect]:
+    """Return what is due while the root is paused: those stop that no pause is meant for."""
+    held = halted(children)
+    own = [each for each in children if each.on_pause == "cancel"]
+    stops = {each.child: reason for each in own if not each.parent or each.parent in held}
+    return _seen_to(children, stops)
+
+
+def halted(children: Iterable[Child]) -> set[str]:
+    """Return the children that are paused while the root is, and theirs."""
+    found: set[str] = set()
+    # Parents come before their children.
+    for each in children:
+        if each.on_pause == "pause" and (not each.parent or each.parent in found):
+            found.add(each.child)
+    return found
+
+
+def _seen_to(children: tuple[Child, ...], stops: dict[str, str]) -> list[Effect]:
+    found: list[Effect] = []
+    for each in children:
+        if each.ended:
+            continue
+        reason = each.stop or stops.get(each.child, "")
+        if reason:
+            found.append(StopChild(each.child, each.kind, reason))
+        else:
+            found.append(EnsureChild(each.child, each.kind))
+    return found

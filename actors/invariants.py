@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from actors.audit import Found
 from actors.audits.laws import Laws
+from actors.audits.orphans import Orphans
 from actors.audits.privacy import Privacy
 from actors.catalogue import KINDS
 from runelog.repair.verify import Problem
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 def held(kinds: Kinds = KINDS) -> set[str]:
     """Name the invariants that are checked here: those of every kind, and those of each."""
     own = (make() for kind in kinds for make in kind.invariants)
-    return {"INV-EVENTID-MONOTONIC", *Laws.holds}.union(*(each.holds for each in (Privacy(), *own)))
+    audits = (Privacy(), Orphans(), *own)
+    return {"INV-EVENTID-MONOTONIC", *Laws.holds}.union(*(each.holds for each in audits))
 
 
 def violations(
@@ -84,7 +86,7 @@ class _Book:
         self._kinds = kinds
         self._laws = Laws(kinds)
         own = (make() for kind in kinds for make in kind.invariants)
-        self._audits: tuple[Audit, ...] = (Privacy(), *own)
+        self._audits: tuple[Audit, ...] = (Privacy(), Orphans(), *own)
         self._last = 0
         self._closed = False
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from actors.children import Started
 from actors.entity import Routing
 from actors.public_command import Commands
 from runelog.codec import Codec
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from actors.audit import Audit
-    from actors.children import OnClose
+    from actors.children import OnEnd, OnPause
     from actors.entity import Placed, Stamp
     from actors.public_command import Command
     from actors.shell.shell import Shell
@@ -161,8 +162,14 @@ class Kind:
     conversation begins with it: it is a root."""
     in_table: bool = True
     """Whether its root lists it among its children; not if the root's law knows such entities."""
-    on_close: OnClose = "cancel"
-    """What becomes of it when its session closes: told to `Cancel`, or waited for."""
+    on_pause: OnPause = "pause"
+    """What becomes of it while its parent, or its session, is paused: `pause`, and it begins
+    nothing outside; `cancel`, and it is told to `Cancel`; or `leave`, and it goes on."""
+    on_close: OnEnd = "cancel"
+    """What becomes of it when its parent ends, or its session closes: `cancel`, or `leave`, and it
+    goes on to an end of its own. A session waits for that before it is closed."""
+    on_fail: OnEnd = "cancel"
+    """The same for a parent that ends in a failure."""
     streams: tuple[str, ...] = ()
     """Prefixes of further streams that it keeps, which are no entities."""
 
@@ -200,6 +207,8 @@ class Kind:
     """Of a root: which entity asks for each approval that waits for a human, by its id."""
     limits: Callable[[Any], Mapping[str, float]] = field(default=_no_limits)
     """Of a root: seconds by `kind.phase`, where its conversation has time-outs of its own."""
+    failures: frozenset[str] = ERRORS
+    """The names of phases in which it has failed: `on_fail` of its children holds then."""
     progress: frozenset[type[Rune]] = frozenset()
     """Runes that show that something has come of an open, whatever crashed since."""
 
@@ -222,7 +231,8 @@ class Kind:
     """What of a state must be equal after any kill: without ids, times and orders that differ."""
 
     answer: Callable[[Any], Any] = field(default=_phase)
-    """What another conversation is told that asked for such an entity, once it has ended."""
+    """What is told to the parent that bore such an entity, or to the conversation that asked for
+    it, once it has ended."""
 
     # -- of a root alone
     conversation: str = ""
@@ -249,6 +259,11 @@ class Kind:
     def asks_humans(self) -> bool:
         """Whether its law may have `AskHuman` due."""
         return self.actor is not None and self.actor.asks_humans
+
+    @property
+    def keeps_children(self) -> bool:
+        """Whether its state has a table of children."""
+        return "children" in self.lifecycle.initial.__struct_fields__
 
     @property
     def is_root(self) -> bool:
@@ -368,13 +383,13 @@ class Kinds:
         self.progress: Final = frozenset(rune for kind in self.all for rune in kind.progress)
         self.endings: Final = frozenset(rune for kind in self.all for rune in kind.endings)
         self.sealing: Final = frozenset(rune for kind in self.all for rune in kind.sealed_by)
-        roots = {kind.name for kind in self.all if kind.is_root}
+        parents = {kind.name for kind in self.all if kind.keeps_children}
         self._children: Final = frozenset(
             kind
             for kind in self.all
             if kind.in_table
             and not kind.is_root
-            and (not kind.parents or not roots.isdisjoint(kind.parents))
+            and (not kind.parents or not parents.isdisjoint(kind.parents))
         )
         self._by_prefix: Final = {kind.prefix: kind for kind in self.all}
 
@@ -408,7 +423,7 @@ class Kinds:
         return (found or [kind for kind in own if not kind.conversation])[0]
 
     def is_child(self, kind: Kind) -> bool:
-        """Return True if the root of a conversation lists entities of this kind."""
+        """Return True if parents of such entities list them, and the root of the conversation."""
         return kind in self._children
 
     def passive(self, entity: str) -> Kind | None:
@@ -438,11 +453,30 @@ class Kinds:
             if missing := set(kind.parents) - known:
                 msg = f"{kind.name} is born by {', '.join(sorted(missing))}: there is no such kind"
                 raise Refused(msg)
+        for kind in found[len(self.all) :]:
+            for parent in found:
+                if kind.in_table and parent.name in kind.parents:
+                    _check_keeps(parent, kind)
         return Kinds(found)
 
 
 def _families(kind: Kind) -> set[str]:
     return {kind_of(rune).partition(".")[0] for rune in (*kind.runes, *kind.retired)}
+
+
+def _check_keeps(parent: Kind, kind: Kind) -> None:
+    """Refuse a parent whose law would not know its children."""
+    if not parent.keeps_children:
+        msg = (
+            f"{kind.name} is born by {parent.name}, whose state keeps no children: give it a field "
+            "children: tuple[Child, ...] = ()"
+        )
+        raise Refused(msg)
+    law = parent.lifecycle
+    state = law.evolve(law.initial, Started(f"{kind.prefix}_1", kind.name))
+    if not state.children:
+        msg = f"evolve of {parent.name} keeps no children: decorate it with @keeps_children"
+        raise Refused(msg)
 
 
 def _check(kind: Kind, name: str, taken: set[str]) -> None:

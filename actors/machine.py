@@ -1,4 +1,4 @@
-"""The shell of a machine that calls tools and models and asks humans, if its law has that due.
+"""The shell of a machine whose law may have calls, questions, children and requests due.
 
 Such a machine needs no actor of its own unless it does something else outside.
 """
@@ -15,13 +15,16 @@ from actors.approval import runes as approvals
 from actors.calls import (
     CANCELLED,
     Answered,
+    BearChild,
     CallModel,
     CallTool,
+    EndChild,
     NotAnswered,
     Request,
     StopCall,
     StopRequest,
 )
+from actors.children import Ended
 from actors.common_commands import Cancel
 from actors.entity import Routing
 from actors.model import lifecycle as model
@@ -34,6 +37,7 @@ from actors.model.tokens import length_of, length_of_message, tokens_of
 from actors.public_command import Order
 from actors.questions import AskHuman, Conclude
 from actors.request import runes as requests
+from actors.shell.birth import birth, entry, to_be_born
 from actors.shell.shared_caches import SharedCache
 from actors.shell.transition_log import log_birth
 from actors.tool.judging import Judging
@@ -77,7 +81,7 @@ def human_answer(command: Approve | Deny, now: int, process: str = "") -> approv
 
 
 class Machine(Judging):
-    """An entity whose law may have `CallTool`, `CallModel`, `StopCall` and `AskHuman` due."""
+    """An entity whose law may have the effects of `actors.calls` due."""
 
     asks_humans = True
 
@@ -116,11 +120,13 @@ class Machine(Judging):
             case CallModel():
                 self._ask_model(effect, effect.call_id(*where))
             case StopCall(key):
-                for kind, call in (("tool", CallTool(key, "")), ("model", CallModel(key, ""))):
-                    if self.ctx.exists(call_id := call.call_id(*where)):
-                        self._ensure(kind, key, call_id)
+                self._stop_call(key)
             case AskHuman():
                 self._ask(effect, effect.approval_id(*where))
+            case BearChild():
+                self._bear(effect)
+            case EndChild():
+                self._end_child(effect)
             case Request():
                 self._request(effect, effect.request_id(*where))
             case StopRequest(reason=reason):
@@ -166,6 +172,12 @@ class Machine(Judging):
 
     # -- calls --------------------------------------------------------------------------------
 
+    def _stop_call(self, key: str) -> None:
+        where = self.ctx.conversation, self.me
+        for kind, call in (("tool", CallTool(key, "")), ("model", CallModel(key, ""))):
+            if self.ctx.exists(call_id := call.call_id(*where)):
+                self._ensure(kind, key, call_id)
+
     def _ensure(self, kind: str, key: str, call_id: str) -> None:
         """Have the actor of a call be there, and stop the call if the law wants that."""
         self.ctx.children.ensure(kind, call_id, self.me)
@@ -179,6 +191,8 @@ class Machine(Judging):
         where, under_way = (self.ctx.conversation, self.me), self._under_way
         calls = [each for each in under_way if isinstance(each, CallTool | CallModel)]
         keys = {call.key for call in calls if call.call_id(*where) == entity}
+        if self.kind.keeps_children:
+            keys |= {each.key for each in self.state.children if each.child == entity}
         if keys:
             self._under_way = {each for each in under_way if getattr(each, "key", None) not in keys}
             self.wake()
@@ -337,6 +351,30 @@ class Machine(Judging):
             known = ", ".join(sorted(tool.spec.name for tool in tools)) or "none"
             return "unknown_tool", f"there is no tool {gone[0]!r} here; registered: {known}"
         return "", ""
+
+    # -- children -----------------------------------------------------------------------------
+
+    def _bear(self, effect: BearChild) -> None:
+        """Append the birth of a child, with its entry in this one's table and in the root's."""
+        ctx, me = self.ctx, self.me
+        try:
+            kind = to_be_born(ctx.kinds, effect.kind, self.kind)
+            child = effect.child_id(kind.prefix, ctx.conversation, me)
+            births = [] if ctx.exists(child) else birth(ctx, kind, child, effect.command)
+        except Refused as refusal:
+            refused = Ended("", "", parent=me, key=effect.key, refused=str(refusal))
+            self.append([(Routing(me), refused)])
+            return
+        if births:
+            started = entry(kind, child, me, effect.key)
+            self.append([(Routing(me, (ctx.root.prefix,)), started), *births])
+        ctx.children.ensure(kind.name, child, child)
+
+    def _end_child(self, effect: EndChild) -> None:
+        for each in self.state.children:
+            if each.key == effect.key:
+                self.ctx.children.ensure(each.kind, each.child, each.child)
+                self.ctx.tell(each.child, Cancel(effect.reason, "system"))
 
     # -- other conversations --------------------------------------------------------------------
 

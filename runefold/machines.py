@@ -6,17 +6,21 @@ to one, and a `Kind` that names both. `Runtime.open(..., kinds=[KIND])` runs it.
 
 from __future__ import annotations
 
+from actors import children
 from actors.approval import runes as approvals
 from actors.audit import Audit, Found
 from actors.calls import (
     Answered,
+    BearChild,
     CallModel,
     CallTool,
+    EndChild,
     NotAnswered,
     Request,
     StopCall,
     StopRequest,
 )
+from actors.children import Child, keeps_children
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.entity import Moved, Routing, Timed
 from actors.kind import Kind
@@ -37,11 +41,14 @@ __all__ = [
     "AskHuman",
     "AskedCall",
     "Audit",
+    "BearChild",
     "ByField",
     "CallModel",
     "CallTool",
     "Cancel",
+    "Child",
     "Command",
+    "EndChild",
     "Found",
     "Kind",
     "Lifecycle",
@@ -67,6 +74,8 @@ __all__ = [
     "View",
     "about",
     "approvals",
+    "children",
+    "keeps_children",
     "refusal",
     "requests",
     "tools",

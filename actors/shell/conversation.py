@@ -25,8 +25,9 @@ from runelog.errors import LogFull
 from runelog.lifecycle import stamped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from actors.children import Child
     from actors.kind import Kind, Kinds
     from actors.ports import Chance, Clock, Lane, Scheduler
     from actors.redaction.redactor import Redactor
@@ -52,6 +53,10 @@ class LiveActor(Protocol):
 
     def hear(self, event_id: int, rune: Rune) -> None:
         """Queue a rune that its entity observes, to be folded."""
+        ...
+
+    def catch_up(self) -> None:
+        """Fold the runes that are queued."""
         ...
 
     def tell(self, message: object, reply_to: Any = None) -> None:  # noqa: ANN401 -- pykka's
@@ -275,6 +280,14 @@ class ConversationContext:
         """Return the approvals that an entity has asked for and that wait for an answer."""
         waiting = self.root.questions(self._root_state())
         return tuple(approval_id for approval_id, by in waiting.items() if by == asker)
+
+    def child(self, entity: str) -> Child | None:
+        """Return the entry of an entity in the root's table of children, as of now."""
+        if (root := self._members.get(self.root.prefix)) is not None:
+            # It may have heard of a birth, or of a parent's end, and not folded that yet.
+            root.catch_up()
+        table: Iterable[Child] = self._root_state().children
+        return next((each for each in table if each.child == entity), None)
 
     def _root_state(self) -> Any:  # noqa: ANN401 -- of whichever law
         root = self.root

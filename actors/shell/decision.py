@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from actors.children import Ended
+import msgspec
+
+from actors.children import Ended, Started
 from actors.entity import Routing
 from actors.operator_log import is_info_enabled
 from actors.questions import AskHuman, Conclude
@@ -80,15 +82,18 @@ class Decision:
         also: Sequence[Placed] = (),
         *,
         cascade: bool = True,
+        abandoned: str = "",
     ) -> None:
         """Fold runes and what follows, here only; `changes` is empty if there is nothing at all.
 
         Without `runes`, it is what is `due` internally that is decided. `also` goes behind them:
         what is decided for entities that cannot. Without `cascade`, what is then due stays so.
+        `abandoned` names an entity whose actors kept crashing: its end is a failure.
         """
         kind, me = author.kind, author.me
         self._ctx = ctx
         self._me = me
+        self._abandoned = abandoned
         self.changes: list[Change] = []
         stamp = ctx.stamp if kind.lifecycle.enforced else None
         placed: list[Placed] = []
@@ -122,7 +127,9 @@ class Decision:
         self._passive: list[_OtherEntity] = []
         self._guards: list[Change] = []
         """Which versions the streams of passive entities must have that only observe."""
-        self._endings: list[Ended] = []
+        self._born: dict[str, Started] = {}
+        """The entries in tables of children that this decision makes."""
+        self._endings: dict[str, Ended] = {}
         self.own: list[Rune] = []
         """Those of the runes that are in the author's own stream."""
         self.count = 0
@@ -168,6 +175,8 @@ class Decision:
             owner = place.owner
             if owner != me:
                 rune = self._stamped(owner, rune)
+            if isinstance(rune, Started):
+                self._born[rune.child] = rune
             if place == at:
                 runes.append(rune)
             else:
@@ -254,11 +263,22 @@ class Decision:
             for approval_id in sorted(self._asked(kind, name, before)):
                 if approval_id not in self._asked(kind, name, after) and ctx.exists(approval_id):
                     self._conclude(approval_id)
-        if not law.table[after.phase] and ctx.kinds.is_child(kind) and not law.is_over(before):
-            ended = Ended(name, after.phase.value)
-            if ended not in self._endings:
-                self._endings.append(ended)
-                self._lay_out([(Routing(ctx.root.prefix), ended)])
+        is_end = not law.table[after.phase] and not law.is_over(before)
+        if is_end and name not in self._endings and ctx.kinds.is_child(kind):
+            ended = self._endings[name] = self._end_of(kind, name, after)
+            root = ctx.root.prefix
+            at = Routing(ended.parent, (root,)) if ended.parent else Routing(root)
+            self._lay_out([(at, ended)])
+
+    def _end_of(self, kind: Kind, name: str, state: Any) -> Ended:  # noqa: ANN401 -- any law's
+        """Return what is told of an end: to the root, and to the parent if that lives."""
+        phase = state.phase.value
+        failed = name == self._abandoned or phase in kind.failures
+        found = self._born.get(name) or self._ctx.child(name)
+        if found is None or not found.parent or found.parent in self._endings:
+            return Ended(name, phase, failed=failed)
+        answer = self._ctx.services.redactor.value(msgspec.to_builtins(kind.answer(state)))
+        return Ended(name, phase, found.parent, found.key, failed, answer)
 
     def _asked(self, kind: Kind, name: str, state: Any) -> set[str]:  # noqa: ANN401 -- any law's
         """Return the approvals that an entity in this state wants answered."""

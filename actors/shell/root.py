@@ -22,6 +22,7 @@ from actors.children import (
 )
 from actors.common_commands import Abandon, Cancel
 from actors.public_command import Forward, Order
+from actors.shell.birth import birth, entry, to_be_born
 from actors.shell.mail import Reply, is_answer
 from actors.shell.shell import Shell
 from actors.units import SECOND
@@ -29,7 +30,6 @@ from runelog.errors import Refused, UnknownConversation
 
 if TYPE_CHECKING:
     from actors.children import Asker
-    from actors.entity import Placed
     from actors.kind import Kind
     from actors.shell.conversation import ConversationContext
 
@@ -174,29 +174,13 @@ class Root(Shell):
 
     def _create_child(self, order: CreateChild) -> Refused | None:
         """Append the birth of a child with its entry in the table, or return the refusal."""
-        ctx, kind = self.ctx, self.ctx.kinds.by_name.get(order.kind)
-        if kind is None or not ctx.kinds.is_child(kind):
-            return Refused(f"{order.kind} is no kind that can be born in {ctx.conversation}")
-        if kind.parents and self.kind.name not in kind.parents:
-            return Refused(f"{order.kind} is born by {' or '.join(kind.parents)}, not here")
-        known = ctx.exists(order.child)
-        births: list[Placed] = []
+        ctx = self.ctx
         try:
-            if not known:
-                initial = kind.lifecycle.initial
-                runes = ctx.services.decided(kind.lifecycle, initial, order.command)
-                if not runes or type(runes[0]) not in kind.births:
-                    name = type(order.command).__name__
-                    return Refused(f"{kind.name}: {name} does not begin one; use another command")
-                kind.fold_and_route(order.child, initial, runes, births)
-            adopt = Adopt(
-                order.child,
-                kind.name,
-                kind.on_close,
-                known=known,
-                conversation_id=ctx.conversation,
-                asker=order.asker,
-            )
+            kind = to_be_born(ctx.kinds, order.kind, self.kind)
+            known = ctx.exists(order.child)
+            births = [] if known else birth(ctx, kind, order.child, order.command)
+            started = entry(kind, order.child, asker=order.asker)
+            adopt = Adopt(started, known=known, conversation_id=ctx.conversation)
             return self.carry_out_with(adopt, births)
         except Refused as refusal:
             return refusal

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import msgspec
 
 from actors.children import EnsureChild, StopChild
-from actors.common_commands import Cancel, Recover, TimeUp
+from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.public_command import DecisionInput, Order
@@ -318,7 +318,8 @@ class Shell(Process):
                 return refusal
             placed: list[Placed] = []
             kind.fold_and_route(entity, before, runes, placed)
-            if self._commit((), also=placed):
+            abandoned = entity if isinstance(command, Abandon) else ""
+            if self._commit((), also=placed, abandoned=abandoned):
                 return None
         raise _live_lock(self.name)
 
@@ -336,6 +337,7 @@ class Shell(Process):
         runes: Sequence[Rune],
         due: Sequence[Any] | None = None,
         also: Sequence[Placed] = (),
+        abandoned: str = "",
     ) -> bool:
         """Fold, append, only then believe. Return True if it was done; if not, decide anew.
 
@@ -343,7 +345,7 @@ class Shell(Process):
         what is decided for entities that cannot.
         """
         before, ctx = self.state, self.ctx
-        decision = Decision(ctx, self, runes, due, also)
+        decision = Decision(ctx, self, runes, due, also, abandoned=abandoned)
         changes = decision.changes
         if not changes:
             return True

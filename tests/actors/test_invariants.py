@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from actors import children
 from actors.agent import runes as agents
 from actors.budget import runes as budget
 from actors.invariants import held, violations
@@ -192,6 +193,10 @@ PLANTED: Final[dict[str, tuple[str, Sequence[Step]]]] = {
     "a call in the turn of somebody else": (
         "INV-AGENT-SUPERVISED",
         [created(), spawned(), spawned("agt_2", "agt_1"), begun("turn_1", "agt_2"), called()],
+    ),
+    "a child that ends and was never born": (
+        "INV-NO-ORPHANS",
+        [created(), ("session", children.Ended("leg_1", "there"))],
     ),
     "spending from no budget": ("INV-AGENT-BUDGET", [funds(), reserved(scope="agt_9")]),
     "a rune of nobody": ("INV-REPLAY-DETERMINISTIC", [("agt_1", agents.Ready("agt_1"))]),

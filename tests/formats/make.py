@@ -25,7 +25,7 @@ from tests.formats.golden import (
     golden_of,
     golden_runes,
 )
-from tests.laws import purchases
+from tests.laws import purchases, trips
 from tests.laws.errands import errands, errands_of_old, recalled
 from tests.laws.logs import held_up, staged, without_a_model
 from tests.laws.samples import samples
@@ -55,6 +55,7 @@ MADE_BY: Final[Mapping[str, Callable[[], Log]]] = {
     "errands": lambda: errands(cut_at=3),
     "recalled": recalled,
     "purchases": lambda: purchases.story(9, after=True, act=purchases.give_back).log,
+    "trips": lambda: trips.story(5, after=True, act=trips.hurry, card="hello").log,
     "errands_of_old": errands_of_old,
     "seed_4": lambda: _seed(4),
     "seed_21": lambda: _seed(21),

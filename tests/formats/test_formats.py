@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runelog.rune import Rune
     from tests.formats.golden import Account, Golden
 
-MOST: Final = 300_000
+MOST: Final = 320_000
 """Bytes that all of it may take in the repository."""
 WHAT_TO_DO: Final = """
 What is stored as {kind} would not be read as it was written. If that is wanted:

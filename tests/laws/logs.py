@@ -27,7 +27,7 @@ from runefold.testing.simulation.simulation import Simulation
 from runefold.testing.stage import PowerCut, Stage
 from runelog.lifecycle import state_hash
 from runelog.rune import State as Standing
-from tests.laws import purchases
+from tests.laws import purchases, trips
 from tests.laws.errands import ERRAND, errands, errands_of_old, recalled
 from tests.laws.orders import orders
 from tests.scenarios.plays import ALL
@@ -48,8 +48,8 @@ SEEDS: Final = range(50)
 """These reach most of what there is; scenarios reach the rest."""
 CUT: Final = {"charges by key": 9, "charges": 9, "budget": 20, "expert": 15, "handed over": 12}
 """Scenarios that are also cut off, at these appends, and played again."""
-PLAYED: Final = KINDS.plus([ERRAND, ORDER, *purchases.KINDS])
-"""The kinds in those logs: ours, and two of apps: outside of sessions, and in one."""
+PLAYED: Final = KINDS.plus([ERRAND, ORDER, *purchases.KINDS, *trips.KINDS])
+"""The kinds in those logs: ours, and some of apps: outside of sessions, in one, and in others."""
 STORED: Final = (*PLAYED.runes, *PLAYED.retired)
 """All runes that may be in a log."""
 PER_COMMAND: Final = 150
@@ -157,6 +157,9 @@ def _logs() -> Iterator[Log]:
         for cut_at in (None, 9):
             yield purchases.story(cut_at, after=True, act=act).log
     yield purchases.elsewhere().log
+    for trip in (trips.nothing, trips.hurry, trips.fail):
+        yield trips.story(5, after=True, act=trip, card="hello").log
+    yield trips.left(trips.GoHome()).log
     yield errands_of_old()
     yield orders()
     yield orders(by_hand=True)
