@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture
+def tmp_path(memory_path: Path) -> Path:
+    """Work in memory: what is synced here is read back through the log, never from the disk."""
+    return memory_path
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a file with several levels, large values, deleted entries and free pages."""

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runefold.testing.contract import CODEC, DurableLogContract
+from runefold.testing.contract.archiving import Archiving
 from runefold.testing.contract.base import A, B, notes, texts
+from runefold.testing.contract.reopening import Reopening
 from runelog.rune import State
 from runelog.store import Runelog
 
@@ -22,8 +24,8 @@ SMALL = 1 << 20
 """A segment that a test can fill."""
 
 
-class TestRunelog(DurableLogContract):
-    """`Runelog` is a log like any other, and there is more to it than its handle."""
+class _OnLmdb:
+    """Makes logs on LMDB, and opens them again."""
 
     segment_size = 256 << 20
 
@@ -48,10 +50,24 @@ class TestRunelog(DurableLogContract):
         return log
 
 
-class TestRunelogInSmallSegments(TestRunelog):
+class TestRunelog(_OnLmdb, DurableLogContract):
+    """`Runelog` is a log like any other, and there is more to it than its handle."""
+
+
+class TestRunelogInSmallSegments(_OnLmdb, DurableLogContract):
     """However often it has to roll on the way, it is the same log."""
 
     segment_size = SMALL
+
+
+class TestRunelogOnDisk(_OnLmdb, Archiving, Reopening):
+    """Where files are moved, written anew and read again, a real disk is no different."""
+
+    segment_size = SMALL
+
+    @pytest.fixture(autouse=True)
+    def _on_disk(self, _place: None, tmp_path_factory: pytest.TempPathFactory) -> None:
+        self.root = tmp_path_factory.mktemp("on_disk")
 
 
 @pytest.mark.parametrize("verb", ["archive", "erase"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,3 +59,16 @@ def test_who_is_at_work_is_left_alone(home: Path) -> None:
         assert one.exists()
         assert other.exists()
     assert [*home.iterdir()] == [home / "runefold-crash-other"]
+
+
+def test_a_memory_without_room_is_left_alone(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container's shared memory is too small for what a sweep keeps: it goes to the disk."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    monkeypatch.setattr(work_directory, "ROOM", 1 << 60)
+    with workplace() as work:
+        assert work.parent == disk
+    assert [*home.iterdir()] == [disk]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 -- directories of our own are made in it
 """A SIGKILL leaves the same there as on a disk."""
+ROOM: Final = 1 << 30
+"""With fewer bytes free there (a container has 64 MB), the disk is used."""
 _NAME: Final = "runefold-crash-"
 _BUSY: Final = "busy"
 """A file that is locked for as long as somebody sweeps there."""
@@ -23,7 +25,7 @@ _BUSY: Final = "busy"
 @contextlib.contextmanager
 def workplace() -> Iterator[Path]:
     """Give a directory for as long as the block runs. What others left who were killed goes too."""
-    home = MEMORY if os.access(MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+    home = MEMORY if _has_room(MEMORY) else Path(tempfile.gettempdir())
     for left in home.glob(f"{_NAME}*"):
         with contextlib.suppress(OSError):
             _clear(left)
@@ -36,6 +38,14 @@ def workplace() -> Iterator[Path]:
             yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _has_room(place: Path) -> bool:
+    """Return True if directories can be made in a place, and there is room for what they hold."""
+    try:
+        return os.access(place, os.W_OK) and shutil.disk_usage(place).free >= ROOM
+    except OSError:
+        return False
 
 
 def _clear(place: Path) -> None:
