@@ -47,6 +47,12 @@ except OSError as error:
 """
 
 
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Work on the disk: what is in memory of others is nothing that a sandbox shows."""
+    return tmp_path_factory.mktemp("isolated")
+
+
 @tool(requires_approval=True)
 def charge() -> str:
     """Charge a customer."""
