@@ -73,6 +73,12 @@ def _no_time(_state: Any) -> None:  # noqa: ANN401 -- as above
     """Have no time that could run short."""
 
 
+def _nothing_read(entity: str) -> object:
+    """Read no other entity."""
+    msg = f"nothing is known here of {entity}, which a law reads"
+    raise AssertionError(msg)
+
+
 def _none(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
     """Name no entity."""
     return {}
@@ -306,12 +312,14 @@ class Kind:
         runes: Sequence[Rune],
         due: Sequence[Any] | None = None,
         stamp: Stamp | None = None,
+        read: Callable[[str], object] = _nothing_read,
     ) -> tuple[Any, list[Placed], Sequence[Any]]:
         """Fold `runes`, then decide what is due internally, until nothing is.
 
         Return the state, every rune with where it belongs, and what is due in the end. A caller
         that knows what is `due` in `state` passes it, if there are no `runes`. `stamp` puts
-        deadlines into runes that enter a phase with a time-out.
+        deadlines into runes that enter a phase with a time-out; `read` returns the states of other
+        entities that the law reads.
         """
         placed: list[Placed] = []
         lifecycle, internal = self.lifecycle, self.internal
@@ -326,7 +334,7 @@ class Kind:
                     break
             else:
                 return state, placed, due
-            runes = lifecycle.decide(state, at_once)
+            runes = lifecycle.decided(state, at_once, read)
             if not runes:
                 msg = f"{self.name}: {type(at_once).__name__} is due and decides nothing"
                 raise AssertionError(msg)

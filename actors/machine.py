@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from actors.approval import lifecycle as approval
 from actors.approval import runes as approvals
+from actors.budget.runes import Amounts
 from actors.calls import (
     CANCELLED,
     Answered,
@@ -41,7 +42,6 @@ from actors.shell.birth import birth, entry, to_be_born
 from actors.shell.shared_caches import SharedCache
 from actors.shell.transition_log import log_birth
 from actors.tool.judging import Judging
-from actors.tool.lifecycle import affordable
 from actors.tool.planning import Caller, Planner
 from actors.tool.public_commands import Approve, Deny
 from actors.tool.spec import digest
@@ -232,8 +232,7 @@ class Machine(Judging):
             plans = self._planner().plans((asked,), rules, caller, self._now())
             # Whether calls may run at once is for the law to say: it has them due.
             plans = tuple(replace(plan, hold=False) for plan in plans)
-            (plan,) = affordable(plans, self.ctx.passive("budget").state)
-            self.append([(Routing(call_id, (self.me,)), plan)])
+            self.append([(Routing(call_id, (self.me,)), plan) for plan in plans])
         self._ensure("tool", effect.key, call_id)
 
     # -- models -------------------------------------------------------------------------------
@@ -296,7 +295,7 @@ class Machine(Judging):
         )
         provider = services.models.get(effect.model)
         price = price_of(provider)
-        most, account = effect.max_output_tokens, ctx.passive("budget").state
+        most = effect.max_output_tokens
         cost = None if price is None else price.of(sent, most)
         waits = round(effect.first_byte_timeout * SECOND), round(effect.silence_timeout * SECOND)
         called = Called(
@@ -305,12 +304,12 @@ class Machine(Judging):
             model=effect.model,
             upto=self.event,
             prompt=digest([effect.model, prompt, sending.messages, most]),
-            reserved=model.reservation(sent, most, cost, account, self.payer),
+            reserved=Amounts(tokens=sent + most),
             first_byte_by=now + waits[0],
             account=self.payer,
             sent=sent,
         )
-        begin = model.Begin(called, account, *self._obstacle(effect))
+        begin = model.Begin(called, cost, *self._obstacle(effect))
         if provider is not None:
             facts = {
                 "model": effect.model,
@@ -329,7 +328,7 @@ class Machine(Judging):
         law.fold_and_route(
             call_id,
             law.lifecycle.initial,
-            services.decided(law.lifecycle, law.lifecycle.initial, begin),
+            ctx.decided(law, law.lifecycle.initial, begin),
             births,
         )
         self.append(births)

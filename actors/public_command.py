@@ -87,10 +87,6 @@ class DecisionInput:
         self._ctx.sync()
         return bool(self._ctx.log.version(self.conversation, entity))
 
-    def passive(self, entity: str) -> Any:  # noqa: ANN401 -- of whichever lifecycle
-        """Return the state of an entity that has no actor, such as the budget."""
-        return self._ctx.passive(entity).state
-
 
 class CommandTarget(NamedTuple):
     """The entity that a command goes to, in the runtime that has the log open."""

@@ -158,6 +158,8 @@ class Lifecycle(Generic[P, S, C, E]):
     owners cannot be asked to wait. Runes that the table does not mention at all never move it.
     `enforced` says that the machinery keeps the time-outs: it puts the deadline into the rune that
     enters a phase (its field `deadline`) and, when it is folded, into the state's `deadline`.
+    `reads` names another entity of the same conversation: its state, as folded when the decision is
+    made, is the third argument of `decide`.
     `printed` are rows that belong to the picture and are not folded. `version` is raised whenever
     folding the same runes would give another state, so that older snapshots are not used.
     """
@@ -174,6 +176,7 @@ class Lifecycle(Generic[P, S, C, E]):
     observed: frozenset[type[Rune]] = frozenset()
     timeouts: tuple[Timeout, ...] = ()
     enforced: bool = False
+    reads: str = ""
     printed: tuple[Row, ...] = ()
     version: int = 1
     runes: frozenset[type[Rune]] = field(init=False, repr=False)
@@ -201,6 +204,12 @@ class Lifecycle(Generic[P, S, C, E]):
     def is_over(self, state: S) -> bool:
         """Return True if the entity has come to its end."""
         return not self.table[state.phase]  # type: ignore[index]  # a state's phase is a P, as checked
+
+    def decided(self, state: S, command: C, read: Callable[[str], object]) -> Sequence[Rune]:
+        """Return what `decide` answers; `read` returns the state of the entity that it reads."""
+        if not self.reads:
+            return self.decide(state, command)
+        return self.decide(state, command, read(self.reads))  # type: ignore[call-arg]  # it takes it
 
     def apply(self, state: S, rune: Rune) -> S:
         """Return the state after one more rune, or raise `IllegalTransition`."""

@@ -6,9 +6,10 @@
 
 There is one budget per conversation, with one phase and no actor of its own. It is a fold of the
 runes that begin and end what is paid for (`Reserves`, `Settles`), whichever entity owns them: so no
-crash can part a call from its charge, and none is charged twice. The law of the entity that makes a
-call gets the budget's state with its command and asks `afford`. A session opens, raises and closes
-accounts. The budget itself decides only its warnings, in the append that makes them due.
+crash can part a call from its charge, and none is charged twice. A law that begins what is paid for
+reads the budget (`Lifecycle.reads`) and asks `afford` before it decides such a rune. A session
+opens, raises and closes accounts. The budget itself decides only its warnings, in the append that
+makes them due.
 What is compared with a limit, for a refusal and for a warning alike, is used and reserved together.
 """
 
@@ -128,15 +129,15 @@ def _limited(scope: Scope) -> tuple[What, ...]:
 # -- what other laws ask -----------------------------------------------------------------------
 
 
-def afford(state: State, scope: str, amounts: Amounts, key: str) -> Exhausted | None:
-    """Return None if so much can be set aside for a call, else the limit that stands in the way.
+def afford(state: State, rune: Reserves) -> Exhausted | None:
+    """Return None if there is room for what a rune reserves, else the limit that stands in the way.
 
     Raises `Refused` for an account that is not open, and for amounts that cannot be counted.
     """
-    check_amounts(amounts)
-    accounts = lineage(state, scope)
+    amounts, key = check_amounts(rune.reserved), rune.key
+    accounts = lineage(state, rune.account)
     if not accounts:
-        msg = f"there is no budget for {scope}: it is not open, or was closed with its agent"
+        msg = f"there is no budget for {rune.account}: it is not open, or was closed with its agent"
         raise Refused(msg)
     for account in accounts:
         for what in _limited(account):

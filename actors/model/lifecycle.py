@@ -25,6 +25,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.budget import lifecycle as ledger
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted
@@ -103,7 +104,8 @@ class Begin(msgspec.Struct, frozen=True):
     """Begin a call, unless it cannot be made: then it begins and fails at once."""
 
     call: Called
-    budget: ledger.State
+    cost: int | None
+    """What it costs at most; None if the model has no price."""
     fault: str = ""
     """Why it cannot be made, as a type of error; empty if it can."""
     message: str = ""
@@ -171,7 +173,9 @@ EXTERNAL: Final[frozenset[type]] = frozenset({CallProvider})
 # -- the law -----------------------------------------------------------------------------------
 
 
-def decide(state: State, command: Command) -> list[Rune]:
+def decide(
+    state: State, command: Command, account: ledger.State = ledger.LIFECYCLE.initial
+) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     if state.phase is not CALLING:
         if isinstance(command, Recover | TimeUp | Abandon):
@@ -180,7 +184,7 @@ def decide(state: State, command: Command) -> list[Rune]:
         raise refusal(NAME, state.phase, command)
     if not state.call.model_call_id or isinstance(command, Begin):
         if isinstance(command, Begin) and not state.call.model_call_id:
-            return _begin(command)
+            return begun(command, account)
         raise refusal(NAME, state.phase, command)
     match command:
         case Finish():
@@ -204,28 +208,23 @@ def decide(state: State, command: Command) -> list[Rune]:
             raise refusal(NAME, state.phase, command)
 
 
-def reservation(
-    sent: int, most: int, cost: int | None, account: ledger.State, scope: str
-) -> Amounts:
-    """Return what a call may use: what is sent, and at `most` so many tokens in answer.
+def begun(command: Begin, account: ledger.State) -> list[Rune]:
+    """Return the birth of a call, whoever makes it; with its failure, if it cannot be made.
 
-    Without a price (`cost` is None) it costs something, so that a limit of nothing refuses it.
+    Without a price it costs something, so that a limit of nothing refuses it.
     """
+    call, cost, fault, message = command.call, command.cost, command.fault, command.message
     if cost is None:
-        cost = int(ledger.is_limited(account, scope, "cost"))
-    return Amounts(tokens=sent + most, cost=cost)
-
-
-def _begin(command: Begin) -> list[Rune]:
-    call, fault, message = command.call, command.fault, command.message
-    key, amounts = call.model_call_id, call.reserved
-    spent = None if fault else ledger.afford(command.budget, call.account, amounts, key)
+        cost = int(ledger.is_limited(account, call.account, "cost"))
+    if cost != call.reserved.cost:
+        call = replace(call, reserved=replace(call.reserved, cost=cost))
+    spent = None if fault else ledger.afford(account, call)
     if not fault and spent is None:
         return [call]
     if spent is not None:
         fault, message = BUDGET_EXHAUSTED, ledger.in_words(spent)
-    failed = Failed(model_call_id=key, error_type=fault, message=message, trigger=fault)
-    born = msgspec.structs.replace(call, reserved=Amounts())
+    failed = Failed(call.model_call_id, error_type=fault, message=message, trigger=fault)
+    born = replace(call, reserved=Amounts())
     return [born, failed] if spent is None else [born, spent, failed]
 
 
@@ -295,12 +294,12 @@ def _charged(state: State, end: Finish | Fail | BreakOff) -> tuple[Amounts, bool
     reserved, usage = state.call.reserved, _known(end.usage)
     if usage is not None:
         cost = usage.cost or end.cost or 0
-        return msgspec.structs.replace(usage, retries=reserved.retries, cost=cost), False
+        return replace(usage, retries=reserved.retries, cost=cost), False
     if end.said is not None:
         # What is only guessed at does not go past what was set aside for it.
         guess = min(state.call.sent + tokens_of(end.said), reserved.tokens)
         cost = reserved.cost if end.cost is None else min(end.cost, reserved.cost)
-        reserved = msgspec.structs.replace(reserved, tokens=guess, cost=cost)
+        reserved = replace(reserved, tokens=guess, cost=cost)
     return reserved, True
 
 
@@ -313,9 +312,9 @@ def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     match rune:
         case Called():
-            return msgspec.structs.replace(state, call=rune)
+            return replace(state, call=rune)
         case AssistantDelta() if not state.begun and state.phase is CALLING:
-            return msgspec.structs.replace(state, begun=True)
+            return replace(state, begun=True)
         case _:
             return state
 
@@ -364,5 +363,6 @@ LIFECYCLE: Final = Lifecycle(
     # Fragments come from the thread that reads the provider's stream. One that was under way when
     # the call ended is late, not illegal: it is kept and changes nothing.
     observed=frozenset({AssistantDelta}),
+    reads=ledger.NAME,
     version=4,
 )

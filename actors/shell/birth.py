@@ -38,7 +38,7 @@ def birth(ctx: ConversationContext, kind: Kind, child: str, command: object) -> 
     """Return the runes that begin a child, or refuse a command that does not begin one."""
     initial = kind.lifecycle.initial
     placed: list[Placed] = []
-    runes = ctx.services.decided(kind.lifecycle, initial, command)
+    runes = ctx.decided(kind, initial, command)
     if not runes or type(runes[0]) not in kind.births:
         name = type(command).__name__
         msg = f"{kind.name}: {name} does not begin one; use another command"

@@ -148,16 +148,6 @@ class Services:
     snapshot_every: int = SNAPSHOT_EVERY
     """After how many runes of a conversation the states of its entities are kept."""
 
-    def decided(
-        self, law: Lifecycle[Any, Any, Any, Any], state: object, command: object
-    ) -> list[Rune]:
-        """Redact the secrets in a command, then let a law decide on it.
-
-        Every rune goes through here, whether an app, a tool or an operator caused it; the only
-        exception are the fragments of a model's answer, which are redacted as they stream in.
-        """
-        return [*law.decide(state, self.redactor.value(command))]
-
 
 class ConversationContext:
     """What the actors of one conversation share. `conversation` is its id."""
@@ -258,6 +248,20 @@ class ConversationContext:
             found = self.replayed(kind, entity)
             passive = self._passive[entity] = PassiveEntity(kind, found.state, found.version)
         return passive
+
+    def decided(self, kind: Kind, state: object, command: object) -> list[Rune]:
+        """Redact the secrets in a command, then let a kind's law decide on it.
+
+        Every rune goes through here, whether an app, a tool or an operator caused it; the only
+        exception are the fragments of a model's answer, which are redacted as they stream in. What
+        the law reads is folded from the log: it was redacted before it was appended.
+        """
+        command = self.services.redactor.value(command)
+        return [*kind.lifecycle.decided(state, command, self.read)]
+
+    def read(self, entity: str) -> object:
+        """Return the present state of an entity without an actor, for a law that reads it."""
+        return self.passive(entity).state
 
     def stamp(self, law: Lifecycle[Any, Any, Any, Any], state: object, rune: Rune) -> Rune:
         """Put the deadline into a rune that enters a phase with a time-out."""

@@ -94,18 +94,20 @@ class Decision:
         self._ctx = ctx
         self._me = me
         self._abandoned = abandoned
+        self._others: dict[str, _OtherEntity | None] = {}
+        """Other entities that are written to; None for one whose own actor folds it."""
         self.changes: list[Change] = []
         stamp = ctx.stamp if kind.lifecycle.enforced else None
         placed: list[Placed] = []
         if cascade:
-            state, placed, due = kind.fold_and_decide(me, author.state, runes, due, stamp)
+            state, placed, due = kind.fold_and_decide(me, author.state, runes, due, stamp, ctx.read)
         else:
             state, due = kind.fold_and_route(me, author.state, runes, placed, stamp), ()
         if also:
             for at, rune in also:
                 if me == at.owner or me in at.observers:
                     state = kind.lifecycle.apply(state, rune)
-            state, more, due = kind.fold_and_decide(me, state, (), None, stamp)
+            state, more, due = kind.fold_and_decide(me, state, (), None, stamp, ctx.read)
             placed = [*placed, *also, *more]
         self.due = (state, due)
         """The state after the cascade, and what is due in it."""
@@ -121,8 +123,6 @@ class Decision:
         """The version expected of the author's stream, given with its first change only."""
         self._parts: list[tuple[Routing, int | None, list[Rune]]] = []
         """Consecutive runes of one routing, and the version that the stream must have."""
-        self._others: dict[str, _OtherEntity | None] = {}
-        """Other entities that are written to; None for one whose own actor folds it."""
         self._births: list[_OtherEntity] = []
         self._passive: list[_OtherEntity] = []
         self._guards: list[Change] = []
@@ -218,6 +218,11 @@ class Decision:
             self._guards.append(Change(entity, passive.version, ()))
         return self._take_in(entity, passive)
 
+    def _read(self, entity: str) -> object:
+        """Return the state of an entity that a law reads, with what this decision makes of it."""
+        other = self._others.get(entity)
+        return self._ctx.read(entity) if other is None else other.state
+
     def _take_in(self, name: str, passive: PassiveEntity) -> _OtherEntity:
         other = self._others[name] = _OtherEntity(name, passive.kind, passive.state, passive)
         self._passive.append(other)
@@ -249,7 +254,8 @@ class Decision:
         # Checked first because mostly nothing is due.
         if kind.internal and (due := kind.lifecycle.due(other.state)):
             stamp = self._ctx.stamp if kind.lifecycle.enforced else None
-            self._lay_out(kind.fold_and_decide(other.name, other.state, (), due, stamp)[1])
+            found = kind.fold_and_decide(other.name, other.state, (), due, stamp, self._read)
+            self._lay_out(found[1])
         passive = other.passive
         before = kind.lifecycle.initial if passive is None else passive.state
         self._settle(kind, other.name, before, other.state)

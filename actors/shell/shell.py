@@ -289,7 +289,7 @@ class Shell(Process):
         """Do as `carry_out`; what is born with it is in the same append, if it decides anything."""
         for _ in range(MAX_TRIES):
             try:
-                runes = self.ctx.services.decided(self.kind.lifecycle, self.state, command)
+                runes = self.ctx.decided(self.kind, self.state, command)
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal
@@ -313,7 +313,7 @@ class Shell(Process):
             passive = ctx.passive(entity)
             kind, before = passive.kind, passive.state
             try:
-                runes = ctx.services.decided(kind.lifecycle, before, command)
+                runes = ctx.decided(kind, before, command)
             except Refused as refusal:
                 return refusal
             placed: list[Placed] = []

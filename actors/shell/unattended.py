@@ -49,7 +49,7 @@ class Unattended:
     def record(self, command: object, *, cascade: bool = True) -> None:
         """Append what a command leads to; with `cascade`, what is then due internally as well."""
         ctx = self._ctx
-        runes = ctx.services.decided(self.kind.lifecycle, self.state, command)
+        runes = ctx.decided(self.kind, self.state, command)
         if runes:
             ctx.append(Decision(ctx, self, runes, cascade=cascade).changes)
             ctx.sync()

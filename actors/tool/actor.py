@@ -16,7 +16,6 @@ from actors.tool.lifecycle import (
     Action,
     Fail,
     Finish,
-    Go,
     Phase,
     Probe,
     Probed,
@@ -114,8 +113,6 @@ class ToolActor(Shell):
                 if self._why is not None:
                     return self.understand(outcome)
                 return Recover(now=self.ctx.services.clock.now())
-            case Go(now):
-                return Go(now, self.ctx.passive("budget").state)
         return super().understand(message)
 
     def _waits_for_its_end(self, why: Cancel | TimeUp) -> bool:

@@ -51,8 +51,6 @@ from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import ByField, Lifecycle, Table, Timeout, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from actors.entity import Actor
     from runelog.rune import Rune
 
@@ -145,8 +143,6 @@ class State(msgspec.Struct, frozen=True):
     call: Called = _UNBORN
     at: int = 0
     """When it was called or approved, whichever was last."""
-    afford: Exhausted | None = None
-    """What the budget said against it then."""
     approval_id: str = ""
     """The last question that was put to a human."""
     asked: int = 0
@@ -191,7 +187,6 @@ class Go(msgspec.Struct, frozen=True):
     """Begin a call that was held until those before it were done."""
 
     now: int
-    budget: ledger.State
 
 
 Verdict: TypeAlias = Literal["approve", "deny", "rerun", "happened", "give_up"]
@@ -205,7 +200,6 @@ class Answer(msgspec.Struct, frozen=True):
     verdict: Verdict
     approver: str
     now: int
-    budget: ledger.State
     reason: str = ""
     """Why it is denied."""
     output: Any = None
@@ -286,7 +280,9 @@ Effect: TypeAlias = Begin | Action
 # -- decide ------------------------------------------------------------------------------------
 
 
-def decide(state: State, command: Command) -> list[Rune]:
+def decide(
+    state: State, command: Command, account: ledger.State = ledger.LIFECYCLE.initial
+) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     phase = state.phase
     match command:
@@ -298,9 +294,11 @@ def decide(state: State, command: Command) -> list[Rune]:
         case Cancel(reason, actor) if is_under_way(state):
             return _stopped(state, "cancelled", f"cancelled: {reason}", reason, actor)
         case _ if phase is Phase.PENDING_CALL:
-            return _pending(state, command)
+            return _pending(state, command, account)
+        case _ if phase is Phase.EXECUTING and state.started:
+            return _running(state, command)
         case _ if phase is Phase.EXECUTING:
-            return _running(state, command) if state.started else _approved(state, command)
+            return _approved(state, command, account)
         case Finish() if phase is Phase.COMPLETED_RESULT:
             return []
         case Fail(status=status) if status == state.status:
@@ -312,28 +310,28 @@ def decide(state: State, command: Command) -> list[Rune]:
             raise _refused(state, command)
 
 
-def _pending(state: State, command: Command) -> list[Rune]:
+def _pending(state: State, command: Command, account: ledger.State) -> list[Rune]:
     match command:
         case Begin() if not state.call.hold:
-            return _begin(state, state.at, state.afford)
-        case Go(now, budget):
-            return _begin(state, now, _afford(state, budget))
+            return _begin(state, state.at, account)
+        case Go(now):
+            return _begin(state, now, account)
         case Recover(now):
             # What is held is let go by its turn, which a restart brings back too.
-            return [] if state.call.hold else _begin(state, now, state.afford)
+            return [] if state.call.hold else _begin(state, now, account)
         case Abandon(reason):
             return _result(state, "error", error=reason)
         case _:
             raise _refused(state, command)
 
 
-def _approved(state: State, command: Command) -> list[Rune]:
+def _approved(state: State, command: Command, account: ledger.State) -> list[Rune]:
     """Decide about a call that was approved and not started: it has not happened."""
     match command:
         case Begin():
-            return _start(state, state.at, state.afford)
+            return _start(state, state.at, account)
         case Recover(now):
-            return _start(state, now, state.afford)
+            return _start(state, now, account)
         case Abandon(reason):
             return _stopped(state, "error", reason)
         case Go():
@@ -378,37 +376,12 @@ _ADVICE: Final = {
 }
 
 
-def affordable(calls: Sequence[Called], account: ledger.State) -> list[Called]:
-    """Return calls that are about to begin, each with what the budget says against it.
-
-    One after the other, so that several calls at once do not all take the last of something.
-    """
-    found = []
-    for each in calls:
-        call = each
-        if call.rule.verdict in {"allow", "ask"}:
-            key, scope, amounts = call.call_id, call.account, call.rule.cost
-            spent = ledger.afford(account, scope, amounts, key)
-            if spent is not None:
-                call = replace(call, afford=spent)
-            elif each is not calls[-1]:
-                account = ledger.with_reserved(account, key, scope, amounts)
-        found.append(call)
-    return found
-
-
 def _root(call: Called) -> str:
     """Return the root of its conversation: a call that no agent asked for is charged to that."""
     return "session" if call.agent_id else call.account
 
 
-def _afford(state: State, budget: ledger.State) -> Exhausted | None:
-    """Return what the budget says against a call that is about to begin; None if it fits."""
-    call = state.call
-    return ledger.afford(budget, call.account, call.rule.cost, call.call_id)
-
-
-def _begin(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
+def _begin(state: State, now: int, account: ledger.State) -> list[Rune]:
     """Do with a call what the rule says that it was born with."""
     call_id, rule = state.call.call_id, state.call.rule
     match rule.verdict:
@@ -419,29 +392,31 @@ def _begin(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
                 Denied(call_id=call_id, reason=rule.reason, trigger="policy"),
                 *_result(state, "denied", error=f"denied by policy: {rule.reason}"),
             ]
-        case "ask" if afford is None:
-            return _ask(state, now, rule.reason, "policy")
         case "ask" | "allow":
-            return _start(state, now, afford)
+            return _start(state, now, account, ask=rule.verdict == "ask")
         case _:
             assert_never(rule.verdict)
 
 
-def _start(state: State, now: int, afford: Exhausted | None) -> list[Rune]:
-    """Set one call aside in the budget and start it; or say that the budget has none left."""
+def _start(state: State, now: int, account: ledger.State, *, ask: bool = False) -> list[Rune]:
+    """Set one call aside in the budget and start it; or say that the budget has none left.
+
+    One to `ask` about is not asked about in vain, and starts once it is approved.
+    """
     call, approval_id = state.call, state.approval_id
-    if afford is not None:
-        why = f"the budget of {afford.scope} has no {afford.what} left for it"
-        return [afford, *_stopped(state, "error", why, BUDGET_EXHAUSTED)]
-    runes: list[Rune] = [
-        Started(
-            call_id=call.call_id,
-            deadline=now + call.rule.timeout,
-            account=call.account,
-            reserved=call.rule.cost,
-        )
-    ]
-    return [*runes, approval.Executed(approval_id=approval_id)] if approval_id else runes
+    started = Started(
+        call_id=call.call_id,
+        deadline=now + call.rule.timeout,
+        account=call.account,
+        reserved=call.rule.cost,
+    )
+    spent = ledger.afford(account, started)
+    if spent is not None:
+        why = f"the budget of {spent.scope} has no {spent.what} left for it"
+        return [spent, *_stopped(state, "error", why, BUDGET_EXHAUSTED)]
+    if ask:
+        return _ask(state, now, call.rule.reason, "policy")
+    return [started, approval.Executed(approval_id=approval_id)] if approval_id else [started]
 
 
 def _ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
@@ -676,7 +651,6 @@ def _approved_by(state: State, answer: Answer, trigger: str) -> Approved:
         call_id=state.call.call_id,
         approver=answer.approver,
         at=answer.now,
-        afford=_afford(state, answer.budget) if trigger == "approve" else None,
         process=answer.process,
         trigger=trigger,
         actor="user",
@@ -726,16 +700,16 @@ def _rejected(state: State, answer: Answer) -> list[Rune]:
 def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     match rune:
-        case Called(at=at, afford=afford):
-            return replace(state, call=rune, at=at, afford=afford)
+        case Called(at=at):
+            return replace(state, call=rune, at=at)
         case ApprovalRequested(deadline=until, approval_id=approval_id):
             asked = state.asked + 1
             return replace(state, asked=asked, approval_id=approval_id, deadline=until)
         case Approved(actor="timeout"):
             return replace(state, deadline=None)
-        case Approved(approver=approver, at=at, afford=afford, trigger=trigger):
+        case Approved(approver=approver, at=at, trigger=trigger):
             heard = Answered(state.approval_id, approver, meant(trigger))
-            return replace(state, answered=heard, at=at, afford=afford, deadline=None)
+            return replace(state, answered=heard, at=at, deadline=None)
         case Denied(approver=approver) if state.phase is Phase.AWAITING_APPROVAL:
             heard = Answered(state.approval_id, approver, "deny")
             return replace(state, answered=heard, deadline=None)
@@ -838,5 +812,6 @@ LIFECYCLE: Final = Lifecycle(
         Timeout(Phase.AWAITING_APPROVAL, APPROVAL_TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
         Timeout(Phase.EXECUTING, TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
     ),
-    version=4,
+    reads=ledger.NAME,
+    version=5,
 )

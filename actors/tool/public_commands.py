@@ -37,7 +37,7 @@ class Approve(_Word, frozen=True):
     done: ClassVar[str] = "approved"
 
     def law_command(self, given: DecisionInput) -> law.Answer:
-        """Say when it was said, and what the budget is by then."""
+        """Say when it was said, and by which process."""
         return _answer(given, "approve", self.approver)
 
 
@@ -108,7 +108,6 @@ def _answer(
         verdict,
         approver,
         given.now(),
-        given.passive("budget"),
         reason,
         output,
         given.process,

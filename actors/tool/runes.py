@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from actors.budget.runes import Amounts, Exhausted, Reserves, Settles
+from actors.budget.runes import Amounts, Reserves, Settles
 from actors.entity import Moved
 from actors.units import SECOND
 from runelog.rune import Rune
@@ -89,8 +89,6 @@ class Called(Rune, frozen=True, tag="tool.call"):
     """The arguments as the model wrote them, where they could not be read."""
     account: str = ""
     """The account that it is charged to."""
-    afford: Exhausted | None = None
-    """What the budget said against it; None if it fits."""
 
 
 class ApprovalRequested(Moved, frozen=True, tag="tool.approval_requested"):
@@ -113,8 +111,6 @@ class Approved(Moved, frozen=True, tag="tool.approved"):
     approver: str
     at: int = 0
     """When, in nanoseconds: its deadline counts from here."""
-    afford: Exhausted | None = None
-    """What the budget said against it by then; None if it fits."""
     process: str = ""
     """The other process through which the human said so; empty if the app itself passed it on."""
 

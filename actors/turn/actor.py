@@ -30,7 +30,7 @@ from actors.turn.lifecycle import (
     ReceiveCalls,
     Release,
     TakeCalls,
-    before_it,
+    spoken_by,
     time_limit,
     under_way,
 )
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.agent.actor import AgentToolset
-    from actors.budget.lifecycle import State as Budget
     from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
     from runelog.rune import Rune
@@ -73,12 +72,6 @@ class TurnActor(Judging):
     @property
     def _toolset(self) -> AgentToolset:
         return self.ctx.caches[TOOLSETS][self.state.agent_id]
-
-    @property
-    def _budget(self) -> Budget:
-        """The budget as it is now: what the law judges by."""
-        budget: Budget = self.ctx.passive("budget").state
-        return budget
 
     def _history(self) -> History:
         histories = self.ctx.caches[HISTORIES]
@@ -113,7 +106,7 @@ class TurnActor(Judging):
             case TimeUp(now) if not self._is_late(now):
                 current = self.state.time_slice
                 over = current is not None and now >= current.until
-                return Run(now, self._budget) if over else None
+                return Run(now) if over else None
             case TimeUp():
                 return self._halt(Cancel(TIMEOUT, "timeout"))
             case _:
@@ -163,8 +156,7 @@ class TurnActor(Judging):
         self.carry_out(self._ending(wish))
 
     def _text_so_far(self) -> str:
-        # Between two attempts, that of the one that failed is all there is.
-        return text_of(self.ctx, self.state.model_call_id or before_it(self.state))
+        return text_of(self.ctx, spoken_by(self.state))
 
     # -- effects ------------------------------------------------------------------------------
 
@@ -182,10 +174,10 @@ class TurnActor(Judging):
                 self.judge(effect, self._toolset.planner, self._asked_for(call))
             case Release(call_id):
                 self._release(call_id)
-            case End(call, how):
-                self.carry_out(replace(how, text=text_of(self.ctx, call), now=self._now()))
+            case End(how=how):
+                self.carry_out(replace(how, text=self._text_so_far(), now=self._now()))
             case StartClock():
-                self.carry_out(Run(self._now(), self._budget))
+                self.carry_out(Run(self._now()))
             case StopClock():
                 self.carry_out(Stand(self._now()))
             case Halt(reason):
@@ -234,16 +226,17 @@ class TurnActor(Judging):
                 model_call_id=effect.model_call_id,
                 upto=self.event,
                 prompt=toolset.hash,
-                budget=self._budget,
                 sent=sent,
                 max_output_tokens=output,
                 cost=None if toolset.price is None else toolset.price.of(sent, output),
                 first_byte_by=now + toolset.config.first_byte_timeout,
                 turn_by=now + toolset.config.turn_timeout,
-                now=now,
-                text=self._text_so_far(),
             )
         )
+        if self.state.answer is not None:
+            # It failed as it began: no actor comes for what is to be sent, or tells of it.
+            self.ctx.caches[PENDING_REQUESTS].pop(effect.model_call_id, None)
+            log_birth(self.ctx, effect.model_call_id)
 
     def _asked_for(self, model_call_id: str) -> tuple[model.AskedCall, ...]:
         return self._asked.get(model_call_id) or calls_asked_for(self.ctx, model_call_id)
@@ -253,7 +246,7 @@ class TurnActor(Judging):
         asked = self._asked_for(effect.model_call_id)
         caller = Caller(self.me, agent=self.state.agent_id)
         plans = self._toolset.planner.plans(asked, rules, caller, self._now())
-        refused = self.carry_out(TakeCalls(plans, self._budget))
+        refused = self.carry_out(TakeCalls(plans))
         assert refused is None, refused
         for call in self.state.calls:
             if call.status is not None:
@@ -267,7 +260,7 @@ class TurnActor(Judging):
             self.ctx.tell(entity, self._halting)
 
     def _release(self, call_id: str) -> None:
-        self.ctx.tell(call_id, Go(self._now(), self._budget))
+        self.ctx.tell(call_id, Go(self._now()))
 
     def on_stop(self) -> None:
         """Count the time until now: the actor that goes on with the turn cannot know it."""

@@ -35,11 +35,10 @@ from actors.entity import Actor, Routing
 from actors.model import runes as model
 from actors.model.call_ids import of_round
 from actors.model.lifecycle import NAME as MODEL
-from actors.model.lifecycle import TIMEOUT, reservation
+from actors.model.lifecycle import TIMEOUT, Begin, begun
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
 from actors.tool.lifecycle import NAME as TOOL
-from actors.tool.lifecycle import affordable
 from actors.turn.delegation import Delegation, GoOn, HoldUp
 from actors.turn.runes import (
     NAME,
@@ -211,8 +210,15 @@ def expected(state: State) -> str:
     return _attempt(state, state.attempt)
 
 
-def before_it(state: State) -> str:
-    """Return the id of the model call of the attempt before this one; empty if there is none."""
+def spoken_by(state: State) -> str:
+    """Return the id of the model call whose words are the turn's last; empty if there is none.
+
+    Between two attempts, and where there was no budget for the next one, it is the one that failed.
+    """
+    answer = state.answer
+    refused = answer is not None and (answer.how, answer.error_type) == ("failed", BUDGET_EXHAUSTED)
+    if state.model_call_id and not refused:
+        return state.model_call_id
     return _attempt(state, state.attempt - 1) if state.attempt else ""
 
 
@@ -224,12 +230,11 @@ def _attempt(state: State, number: int) -> str:
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Make the model call that is due, or end the turn if it cannot be afforded."""
+    """Make the model call that is due."""
 
     model_call_id: str
     upto: int
     prompt: str
-    budget: ledger.State
     sent: int
     """About how many tokens are sent."""
     max_output_tokens: int
@@ -239,9 +244,6 @@ class Ask(msgspec.Struct, frozen=True):
     first_byte_by: int
     turn_by: int | None = None
     """When the turn must be over if its time begins now; counts only if a human was waited for."""
-    now: int | None = None
-    text: str = ""
-    """What the attempt before it had said: kept if this one cannot be afforded."""
 
 
 class TakeCalls(msgspec.Struct, frozen=True):
@@ -249,7 +251,6 @@ class TakeCalls(msgspec.Struct, frozen=True):
 
     plans: tuple[tool.Called, ...]
     """Their births. Those that are not safe in parallel have `hold`."""
-    budget: ledger.State
 
 
 class Complete(msgspec.Struct, frozen=True):
@@ -333,12 +334,14 @@ Effect: TypeAlias = Action | EnsureChild | Internal
 # -- decide ------------------------------------------------------------------------------------
 
 
-def decide(state: State, command: Command) -> list[Rune]:
+def decide(
+    state: State, command: Command, account: ledger.State = ledger.LIFECYCLE.initial
+) -> list[Rune]:
     """Answer a command with the runes it leads to, or refuse it."""
     phase, runs = state.phase, is_open(state)
     match command:
         case Ask() if phase is Phase.STREAMING:
-            return _ask(state, command)
+            return _ask(state, command, account)
         case TakeCalls() if runs:
             return _take(state, command)
         case CloseRound() if phase is Phase.TOOL_EXECUTING and _next(state) == command:
@@ -361,7 +364,7 @@ def decide(state: State, command: Command) -> list[Rune]:
         case Recover():
             # Calls and model calls settle what is in doubt of theirs.
             return end_slice(state.time_slice, None)
-        case Run(now, account):
+        case Run(now):
             return _run(state, now, account)
         case Stand(now, anyhow):
             return end_slice(state.time_slice, now) if anyhow or not works(state) else []
@@ -383,9 +386,7 @@ def _check_still(state: State, command: Command) -> None:
         raise Refused(msg)
 
 
-def _error(
-    state: State, now: int | None, error_type: str, message: str, text: str = "", *before: Rune
-) -> list[Rune]:
+def _error(state: State, now: int | None, error_type: str, message: str, text: str) -> list[Rune]:
     end = Error(
         error_type,
         message,
@@ -394,7 +395,7 @@ def _error(
         trigger=error_type or "fault",
         actor="timeout" if error_type == TIMEOUT else "system",
     )
-    return [*end_slice(state.time_slice, now), *before, end]
+    return [*end_slice(state.time_slice, now), end]
 
 
 def _time_up(state: State, command: TimeUp) -> list[Rune]:
@@ -410,19 +411,13 @@ def _time_up(state: State, command: TimeUp) -> list[Rune]:
     return _error(state, command.now, TIMEOUT, _TOO_LONG, command.text)
 
 
-def _ask(state: State, command: Ask) -> list[Rune]:
-    key, scope, account = command.model_call_id, state.agent_id, command.budget
+def _ask(state: State, command: Ask, account: ledger.State) -> list[Rune]:
+    key, scope = command.model_call_id, state.agent_id
     if key != expected(state):
         raise refusal(NAME, state.phase, command)
     if state.model_call_id:
         return []
-    amounts = reservation(command.sent, command.max_output_tokens, command.cost, account, scope)
-    if state.attempt:
-        amounts = replace(amounts, retries=1)
-    spent = ledger.afford(account, scope, amounts, key)
-    if spent is not None:
-        message = ledger.in_words(spent)
-        return _error(state, command.now, BUDGET_EXHAUSTED, message, command.text, spent)
+    tokens = command.sent + command.max_output_tokens
     called = model.Called(
         model_call_id=key,
         caller=state.turn_id,
@@ -433,12 +428,12 @@ def _ask(state: State, command: Ask) -> list[Rune]:
         upto=command.upto,
         prompt=command.prompt,
         account=scope,
-        reserved=amounts,
+        reserved=budget.Amounts(tokens=tokens, retries=1 if state.attempt else 0),
         first_byte_by=command.first_byte_by,
         turn_by=command.turn_by if state.waited else None,
         sent=command.sent,
     )
-    return [called]
+    return begun(Begin(called, command.cost), account)
 
 
 def _take(state: State, command: TakeCalls) -> list[Rune]:
@@ -456,8 +451,7 @@ def _take(state: State, command: TakeCalls) -> list[Rune]:
     if all(plan.hold for plan in plans):
         # None goes before the first one.
         plans = (replace(plans[0], hold=False), *plans[1:])
-    calls = affordable(plans, command.budget)
-    return [ToolCallsReceived(ids, state.round, trigger="tool_calls"), *calls]
+    return [ToolCallsReceived(ids, state.round, trigger="tool_calls"), *plans]
 
 
 def _restart(state: State) -> list[Rune]:
@@ -706,7 +700,7 @@ def route(state: State, rune: Rune) -> Routing:
     match rune:
         case Started(turn_id, agent_id):
             return Routing(turn_id, (agent_id, "session"))
-        case model.Called(model_call_id=call):
+        case model.Called(model_call_id=call) | model.Failed(model_call_id=call):
             return Routing(call, (state.turn_id, ledger.NAME))
         case tool.Called(call_id=call):
             return Routing(call, (state.turn_id,))
@@ -767,5 +761,6 @@ LIFECYCLE: Final = Lifecycle(
             for phase in (Phase.COMPLETED, Phase.INTERRUPTED, Phase.ERROR)
         ),
     ),
-    version=7,
+    reads=ledger.NAME,
+    version=8,
 )

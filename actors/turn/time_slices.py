@@ -48,7 +48,6 @@ class Run(msgspec.Struct, frozen=True):
     """Let the clock run: set a slice of time aside, unless the budget has none."""
 
     now: int
-    budget: Budget
 
 
 class Stand(msgspec.Struct, frozen=True):
@@ -107,13 +106,11 @@ def begin_slice(
 ) -> list[Rune]:
     """Count the slice before, which has passed, and set the next one aside if there is room."""
     passed = [] if before is None else [_counted(before, before.length)]
-    length = slice_length(budget, scope)
-    exhausted = afford(budget, scope, Amounts(wall=max(length, 1)), key)
-    if exhausted is not None:
-        return [*passed, exhausted]
+    # Of nothing that is left, a little is asked for: that says which limit stands in the way.
+    length = max(slice_length(budget, scope), 1)
     until = (now if before is None else before.until) + length
     reserved = TimeReserved(slice_id=key, until=until, account=scope, reserved=Amounts(wall=length))
-    return [*passed, reserved]
+    return [*passed, afford(budget, reserved) or reserved]
 
 
 def end_slice(current: TimeSlice | None, now: int | None) -> list[Rune]:

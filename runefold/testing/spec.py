@@ -30,18 +30,23 @@ class Given(Generic[P, S, C, E]):
         self.runes = runes
         self.state: S = fold(lifecycle, runes)
 
-    def when(self, command: C) -> list[Rune]:
+    def when(self, command: C, reading: object = None) -> list[Rune]:
         """Return the runes that `command` leads to, or raise the `Refused` it is answered with.
 
         As before an append, they are folded first: what cannot be folded must never reach the log.
+        `reading` is the state of the entity that the law reads, if it reads one.
         """
-        runes = list(self.lifecycle.decide(self.state, command))
+        law = self.lifecycle
+        if reading is None:
+            runes = [*law.decide(self.state, command)]
+        else:
+            runes = [*law.decided(self.state, command, lambda _entity: reading)]
         fold(self.lifecycle, runes, self.state)
         return runes
 
-    def after(self, command: C) -> Self:
+    def after(self, command: C, reading: object = None) -> Self:
         """Return the entity as it is once `command` was carried out."""
-        return type(self)(self.lifecycle, *self.runes, *self.when(command))
+        return type(self)(self.lifecycle, *self.runes, *self.when(command, reading))
 
     def having(self, *runes: Rune) -> Self:
         """Return the entity as it is once `runes` happened too."""

@@ -76,6 +76,8 @@ class Question:
 
     state: Any
     command: Any
+    read: tuple[Any, ...] = ()
+    """The state of the entity that the law reads, if it reads one."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +115,14 @@ class Recorder:
     def _wrapped(self, kind: Kind, decide: Callable[..., Any]) -> Callable[..., Any]:
         found = self.found.setdefault(kind.name, {})
 
-        def asked(state: Any, command: Any) -> Sequence[Rune]:  # noqa: ANN401 -- of any law
+        def asked(state: Any, command: Any, *read: Any) -> Sequence[Rune]:  # noqa: ANN401 -- of any law
             which = kind.name, type(command)
             if self.counts.get(which, 0) < PER_COMMAND:
                 key = state_hash(state), repr(command)
                 if key not in found:
-                    found[key] = Question(state, command)
+                    found[key] = Question(state, command, read)
                     self.counts[which] = self.counts.get(which, 0) + 1
-            return decide(state, command)  # type: ignore[no-any-return]  # as every decide does
+            return decide(state, command, *read)  # type: ignore[no-any-return]  # as every decide does
 
         return asked
 

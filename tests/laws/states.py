@@ -23,8 +23,8 @@ PER_PHASE: Final = 40
 
 
 @functools.cache
-def by_phase(name: str) -> dict[Any, tuple[Any, ...]]:
-    """Return states of a kind for each phase in which one of its entities was."""
+def all_by_phase(name: str) -> dict[Any, tuple[Any, ...]]:
+    """Return every state in which an entity of a kind was, by phase."""
     kind = PLAYED[name]
     law = kind.lifecycle
     found: dict[Any, dict[str, Any]] = {law.initial.phase: {"": law.initial}}
@@ -33,10 +33,16 @@ def by_phase(name: str) -> dict[Any, tuple[Any, ...]]:
         for rune in stream.runes:
             state = law.apply(state, rune)
             found.setdefault(state.phase, {})[state_hash(state)] = state
-    return {phase: _spread(list(states.values())) for phase, states in found.items()}
+    return {phase: tuple(states.values()) for phase, states in found.items()}
 
 
-def _spread(states: list[Any]) -> tuple[Any, ...]:
+@functools.cache
+def by_phase(name: str) -> dict[Any, tuple[Any, ...]]:
+    """Return some states of a kind for each phase in which one of its entities was."""
+    return {phase: _spread(states) for phase, states in all_by_phase(name).items()}
+
+
+def _spread(states: tuple[Any, ...]) -> tuple[Any, ...]:
     step = max(1, len(states) // PER_PHASE)
     return (*states[::step], states[-1])
 

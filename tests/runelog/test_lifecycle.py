@@ -290,6 +290,21 @@ def test_an_observed_rune_is_taken_in_where_it_does_not_move() -> None:
     assert late.state.paid == 905
 
 
+def test_a_law_is_given_what_it_reads_and_nothing_else() -> None:
+    """Only a law that reads another entity is asked with its state; the others take no more."""
+
+    def read(state: State, command: Command, other: object = None) -> list[Rune]:
+        del state, command
+        return [Packed(request=str(other), grams=1)]
+
+    law = dataclasses.replace(LIFECYCLE, decide=read, reads="scales")
+
+    assert law.decided(law.initial, COMMANDS[0], str.upper) == [Packed(request="SCALES", grams=1)]
+    assert Given(law, *ORDERED).when(COMMANDS[0], 7) == [Packed(request="7", grams=1)]
+    blind = dataclasses.replace(law, reads="")
+    assert blind.decided(law.initial, COMMANDS[0], str.upper) == [Packed(request="None", grams=1)]
+
+
 def test_given_refuses_runes_that_cannot_be_folded() -> None:
     """The helper is as strict as an append: what cannot be folded is not an answer."""
     law = dataclasses.replace(LIFECYCLE, decide=lambda _state, _command: [SAMPLES["scanned"]])

@@ -114,9 +114,9 @@ def denied_and_run(patch: pytest.MonkeyPatch) -> None:
     """Run what the policy denies all the same."""
     begin = tool_law._begin
 
-    def allowed(state: Any, now: int, afford: Any) -> list[Any]:  # noqa: ANN401 -- as given
+    def allowed(state: Any, now: int, account: Any) -> list[Any]:  # noqa: ANN401 -- as given
         denied = state.call.rule.verdict == "deny"
-        return (tool_law._start if denied else begin)(state, now, afford)
+        return (tool_law._start if denied else begin)(state, now, account)
 
     patch.setattr(tool_law, "_begin", allowed)
 

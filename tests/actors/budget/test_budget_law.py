@@ -90,7 +90,7 @@ def decided(state: State, step: Step) -> list[Rune]:
     under_way = {each.key: each for each in state.reservations}
     match step:
         case Reserve(key, scope, amounts):
-            refused = budget.afford(state, scope, amounts, key)
+            refused = budget.afford(state, begun(key, scope, amounts))
             if key in under_way:
                 return []
             return [refused or begun(key, scope, amounts)]
@@ -144,8 +144,8 @@ def test_a_reservation_that_passes_the_limit_of_an_ancestor_is_refused() -> None
     ledger = Ledger().after(Reserve("k", "agt_b", tokens(301)))
     refused = runes.Exhausted(scope="agt_a", what="tokens", used=301, limit=400, key="l")
 
-    assert budget.afford(ledger.state, "agt_b", tokens(99), "l") is None
-    assert budget.afford(ledger.state, "agt_b", tokens(100), "l") == refused
+    assert budget.afford(ledger.state, begun("l", "agt_b", tokens(99))) is None
+    assert budget.afford(ledger.state, begun("l", "agt_b", tokens(100))) == refused
     assert ledger.when(Reserve("l", "agt_b", tokens(100))) == [refused]
     assert ledger.after(Reserve("l", "agt_b", tokens(100))).state == ledger.state
 
@@ -154,16 +154,16 @@ def test_a_limit_can_be_reached_and_not_passed() -> None:
     """The last token may be spent."""
     ledger = Ledger().after(Reserve("k", "agt_a", tokens(400)))
 
-    assert budget.afford(ledger.state, "agt_a", tokens(1), "l") is not None
-    assert budget.afford(ledger.state, "session", tokens(1), "l") is None
+    assert budget.afford(ledger.state, begun("l", "agt_a", tokens(1))) is not None
+    assert budget.afford(ledger.state, begun("l", "session", tokens(1))) is None
 
 
 def test_only_what_is_asked_for_can_be_exhausted() -> None:
     """Who has no tokens left may still call a tool."""
     ledger = Ledger().after(Reserve("k", "agt_a", tokens(400)))
 
-    assert budget.afford(ledger.state, "agt_a", Amounts(tool_calls=2), "l") is None
-    assert budget.afford(ledger.state, "agt_a", Amounts(tool_calls=3), "l") is not None
+    assert budget.afford(ledger.state, begun("l", "agt_a", Amounts(tool_calls=2))) is None
+    assert budget.afford(ledger.state, begun("l", "agt_a", Amounts(tool_calls=3))) is not None
 
 
 def test_a_call_settles_once_and_frees_what_it_did_not_use() -> None:
@@ -225,7 +225,7 @@ def test_more_than_was_reserved_is_told_as_it_is() -> None:
     over = ledger.after(Settle("k", tokens(450)))
 
     assert of(over.state, "agt_a").used == tokens(450)
-    assert budget.afford(over.state, "agt_b", tokens(1), "l") is not None
+    assert budget.afford(over.state, begun("l", "agt_b", tokens(1))) is not None
 
 
 @pytest.mark.parametrize(("amount", "warns"), [(319, False), (320, True), (400, True)])
@@ -290,7 +290,7 @@ def test_a_closed_account_leaves_its_spending_with_its_ancestors() -> None:
 def test_what_cannot_be_counted_is_refused(scope: str, amounts: Amounts) -> None:
     """Unknown scopes and negative amounts never reach the ledger."""
     with pytest.raises(Refused):
-        budget.afford(Ledger().state, scope, amounts, "k")
+        budget.afford(Ledger().state, begun("k", scope, amounts))
 
 
 def test_negative_limits_and_amounts_are_refused() -> None:

@@ -25,7 +25,6 @@ from actors.model.lifecycle import (
     Finish,
     Phase,
     State,
-    reservation,
 )
 from actors.model.runes import AskedCall, AssistantDelta, Called, Cancelled, Completed, Failed
 from runefold.testing.spec import Given
@@ -158,9 +157,9 @@ ACCOUNT = ledger.State(scopes=(ledger.Scope("agt_1", limits=budget.Limits(tokens
 def test_a_call_begins_with_its_reservation() -> None:
     """Both are one rune: a crash cannot part them. It begins once."""
     call = Given(LIFECYCLE)
-    begin = Begin(BORN, ACCOUNT)
+    begin = Begin(BORN, RESERVED.cost)
 
-    assert call.when(begin) == [BORN]
+    assert call.when(begin, ACCOUNT) == [BORN]
     assert (BORN.key, BORN.account, BORN.reserved) == (ID, "agt_1", RESERVED)
     with pytest.raises(Refused):
         call.having(BORN).when(begin)
@@ -171,16 +170,16 @@ def test_another_account_may_pay() -> None:
     call = replace(BORN, agent_id="", account="session")
     account = ledger.State(scopes=(ledger.Scope("session"),))
 
-    assert Given(LIFECYCLE).when(Begin(call, account)) == [call]
+    assert Given(LIFECYCLE).when(Begin(call, RESERVED.cost), account) == [call]
     with pytest.raises(Refused, match="there is no budget for session"):
-        Given(LIFECYCLE).when(Begin(call, ACCOUNT))
+        Given(LIFECYCLE).when(Begin(call, 0), ACCOUNT)
 
 
 def test_a_call_that_cannot_be_afforded_fails_as_it_begins() -> None:
     """Nothing is set aside for it, and the provider is not asked."""
     spent = replace(ACCOUNT.scopes[0], used=Amounts(tokens=1_500))
     call = Given(LIFECYCLE)
-    born, exhausted, failed = runes = call.when(Begin(BORN, replace(ACCOUNT, scopes=(spent,))))
+    born, exhausted, failed = runes = call.when(Begin(BORN, 0), replace(ACCOUNT, scopes=(spent,)))
 
     assert born == replace(BORN, reserved=Amounts())
     assert exhausted == budget.Exhausted("agt_1", "tokens", 1_500, 6_000, ID)
@@ -192,19 +191,25 @@ def test_a_call_that_cannot_be_afforded_fails_as_it_begins() -> None:
 
 def test_a_call_that_cannot_be_made_fails_as_it_begins() -> None:
     """What is missing goes before the budget: nothing is set aside, and no limit is named."""
-    born, failed = Given(LIFECYCLE).when(Begin(BORN, ledger.State(), "unknown_model", "none"))
+    born, failed = Given(LIFECYCLE).when(Begin(BORN, 0, "unknown_model", "none"))
 
     assert born == replace(BORN, reserved=Amounts())
     assert failed == Failed(ID, "unknown_model", "none", trigger="unknown_model")
 
 
-def test_what_may_be_used_is_what_is_sent_and_the_longest_answer() -> None:
+def test_what_a_call_costs_at_most_is_reserved() -> None:
     """Without a price it costs something where cost is limited, and nothing where it is not."""
-    limited = ledger.State(scopes=(ledger.Scope("agt_1", limits=budget.Limits(cost=0)),))
+    limited = ledger.State(scopes=(ledger.Scope("agt_1", limits=budget.Limits(cost=5)),))
+    call = Given(LIFECYCLE)
+    costs = {
+        (cost, account): rune.reserved.cost
+        for cost in (7, None)
+        for account in (ACCOUNT, limited)
+        for rune in call.when(Begin(BORN, cost), account)
+        if isinstance(rune, Called)
+    }
 
-    assert reservation(10, 90, 7, ACCOUNT, "agt_1") == Amounts(tokens=100, cost=7)
-    assert reservation(10, 90, None, ACCOUNT, "agt_1") == Amounts(tokens=100)
-    assert reservation(10, 90, None, limited, "agt_1") == Amounts(tokens=100, cost=1)
+    assert costs == {(7, ACCOUNT): 7, (7, limited): 0, (None, ACCOUNT): 0, (None, limited): 1}
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)

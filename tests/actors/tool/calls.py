@@ -49,14 +49,14 @@ EMPTY = ledger.State(
 """One that says `SPENT`."""
 
 
-def approve(approval_id: str, approver: str, now: int, budget: ledger.State = ROOM) -> Answer:
+def approve(approval_id: str, approver: str, now: int) -> Answer:
     """Return a human's yes."""
-    return Answer(approval_id, "approve", approver, now, budget)
+    return Answer(approval_id, "approve", approver, now)
 
 
 def deny(approval_id: str, approver: str, reason: str, now: int) -> Answer:
     """Return a human's no."""
-    return Answer(approval_id, "deny", approver, now, ROOM, reason)
+    return Answer(approval_id, "deny", approver, now, reason)
 
 
 def answer(
@@ -67,7 +67,7 @@ def answer(
     output: Any = None,  # noqa: ANN401 -- whatever a tool returns
 ) -> Answer:
     """Return what a human says of a call in doubt."""
-    return Answer(approval_id, verdict, approver, now, ROOM, output=output)
+    return Answer(approval_id, verdict, approver, now, output=output)
 
 
 ONE = Amounts(tool_calls=1)
@@ -80,7 +80,6 @@ def called(
     *,
     idempotent: bool = False,
     hold: bool = False,
-    afford: Exhausted | None = None,
 ) -> Called:
     """Return the birth of a call."""
     rule = Rule(
@@ -103,7 +102,6 @@ def called(
         rule=rule,
         at=NOW,
         hold=hold,
-        afford=afford,
     )
 
 

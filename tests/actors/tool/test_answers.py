@@ -35,6 +35,7 @@ from tests.actors.tool.calls import (
     PAST,
     PATIENCE,
     RETRIED,
+    ROOM,
     RUNNING,
     RUNNING_APPROVED,
     SPENT,
@@ -82,7 +83,7 @@ def tool_approved(at: int = LATER) -> Approved:
 def test_what_is_approved_starts() -> None:
     """That it may and that it does are two runes in one append; its time counts from the answer."""
     call = given_call(*AWAITING)
-    _, runes = cascade(KIND, ID, call.state, call.when(APPROVE))
+    _, runes = cascade(KIND, ID, call.state, call.when(APPROVE), lambda _budget: ROOM)
 
     assert bare(runes) == [
         tool_approved(),
@@ -98,19 +99,18 @@ def test_approved_and_not_started_is_not_in_doubt() -> None:
 
     assert call.state.phase is Phase.EXECUTING
     assert [type(effect) for effect in call.due] == [*KIND.internal]
-    assert bare(call.when(Recover(now=LATER + 5))) == [
+    assert bare(call.when(Recover(now=LATER + 5), ROOM)) == [
         started(LATER + 5),
         EXECUTED,
     ]
-    assert call.after(Recover(now=LATER)).due == [RunTool(ID, 0)]
+    assert call.after(Recover(now=LATER), ROOM).due == [RunTool(ID, 0)]
     assert bare(call.when(Cancel(reason=""))) == [Result(call_id=ID, status="cancelled"), ABORTED]
 
 
 def test_what_is_approved_too_late_for_the_budget_does_not_start() -> None:
     """The human's word stands, the approval is withdrawn, and nothing was set aside."""
     call = given_call(*AWAITING)
-    yes = approve(approval_id=APR, approver="ada", now=LATER, budget=EMPTY)
-    _, runes = cascade(KIND, ID, call.state, call.when(yes))
+    _, runes = cascade(KIND, ID, call.state, call.when(APPROVE), lambda _budget: EMPTY)
 
     assert bare(runes)[1:] == [YES, SPENT, Result(call_id=ID, status="error"), ABORTED]
 

@@ -56,6 +56,7 @@ from tests.actors.tool.calls import (
 from tests.folding import cascade
 
 if TYPE_CHECKING:
+    from actors.budget import lifecycle as ledger
     from runelog.rune import Rune
 
 DONE = paid("success", output=4)
@@ -64,9 +65,9 @@ DONE = paid("success", output=4)
 # -- how it begins -----------------------------------------------------------------------------
 
 
-def born(call: Called) -> list[Rune]:
+def born(call: Called, budget: ledger.State = ROOM) -> list[Rune]:
     """Return what becomes of a call at once, its birth aside."""
-    _, runes = cascade(KIND, ID, LIFECYCLE.initial, [call])
+    _, runes = cascade(KIND, ID, LIFECYCLE.initial, [call], lambda _budget: budget)
     return runes[1:]
 
 
@@ -112,7 +113,7 @@ def test_what_cannot_be_called_is_an_error_to_act_on(verdict: Ruling, reason: st
 @pytest.mark.parametrize("verdict", ["allow", "ask"])
 def test_what_the_budget_has_no_room_for_does_not_begin(verdict: Ruling) -> None:
     """It is recorded whose budget stood in the way, the model is told, and nothing is settled."""
-    exhausted, result = born(called(verdict, afford=SPENT))
+    exhausted, result = born(called(verdict), EMPTY)
 
     assert exhausted == SPENT
     assert isinstance(result, Result)
@@ -123,7 +124,7 @@ def test_what_the_budget_has_no_room_for_does_not_begin(verdict: Ruling) -> None
 @pytest.mark.parametrize("verdict", ["deny", "unknown_tool", "bad_arguments"])
 def test_what_does_not_run_needs_no_budget(verdict: Ruling) -> None:
     """A call that would not have run is not refused for its price."""
-    assert born(called(verdict, afford=SPENT)) == born(called(verdict))
+    assert born(called(verdict), EMPTY) == born(called(verdict))
 
 
 def test_a_held_call_waits_to_be_let_go() -> None:
@@ -132,11 +133,11 @@ def test_a_held_call_waits_to_be_let_go() -> None:
 
     assert held.due == []
     assert held.when(Recover(now=NOW)) == []
-    assert held.when(Go(now=NOW + 7, budget=ROOM)) == [
+    assert held.when(Go(now=NOW + 7), ROOM) == [
         msgspec.structs.replace(STARTED, deadline=NOW + 7 + TIMEOUT),
     ]
-    assert held.when(Go(now=NOW + 7, budget=EMPTY))[0] == SPENT
-    assert held.after(Go(now=NOW + 7, budget=ROOM)).when(Go(now=NOW + 8, budget=ROOM)) == []
+    assert held.when(Go(now=NOW + 7), EMPTY)[0] == SPENT
+    assert held.after(Go(now=NOW + 7), ROOM).when(Go(now=NOW + 8), ROOM) == []
     with pytest.raises(Refused, match=rf"^tool {ID} is pending_call: it cannot take Begin now$"):
         held.when(Begin())
 
@@ -145,8 +146,8 @@ def test_a_held_call_that_needs_approval_asks_when_it_is_let_go() -> None:
     """The human's time counts from then."""
     held = given_call(called("ask", hold=True))
 
-    assert bare(held.when(Go(now=NOW + 7, budget=ROOM))) == question(APR, NOW + 7)
-    assert held.after(Go(now=NOW + 7, budget=ROOM)).when(Go(now=NOW + 8, budget=ROOM)) == []
+    assert bare(held.when(Go(now=NOW + 7), ROOM)) == question(APR, NOW + 7)
+    assert held.after(Go(now=NOW + 7), ROOM).when(Go(now=NOW + 8), ROOM) == []
 
 
 def test_nothing_is_due_before_there_is_a_call() -> None:
@@ -278,7 +279,7 @@ def test_there_is_a_deadline_while_somebody_is_awaited(phase: Phase) -> None:
 
 
 LATE: tuple[Command, ...] = (
-    Go(now=NOW, budget=ROOM),
+    Go(now=NOW),
     TimeUp(now=NOW * NOW),
     Cancel(reason="late"),
     Recover(now=NOW),

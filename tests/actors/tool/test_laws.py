@@ -41,7 +41,6 @@ from tests.actors.tool.calls import (
     ID,
     NOW,
     ROOM,
-    SPENT,
     answer,
     approve,
     called,
@@ -50,6 +49,7 @@ from tests.actors.tool.calls import (
 from tests.folding import cascade
 
 if TYPE_CHECKING:
+    from actors.budget import lifecycle as ledger
     from runelog.rune import Rune
 
 APPROVAL_RUNES = approvals.LIFECYCLE.runes | {approval.Requested}
@@ -58,9 +58,10 @@ APPROVAL_RUNES = approvals.LIFECYCLE.runes | {approval.Requested}
 class World:
     """One call, its log and its passive entities."""
 
-    def __init__(self, call: Called) -> None:
+    def __init__(self, call: Called, budget: ledger.State = ROOM) -> None:
         """Let the call be born, and whatever follows from that."""
         self.call = call
+        self.budget = budget
         self.log: list[Rune] = []
         self.approvals: dict[str, approvals.State] = {}
         self.under_way: set[RunTool | Probe] = set()
@@ -74,7 +75,7 @@ class World:
 
     def record(self, runes: list[Rune]) -> list[Rune]:
         """Append runes and what is then due internally, and fold them where they belong."""
-        self.state, found = cascade(KIND, ID, self.state, runes)
+        self.state, found = cascade(KIND, ID, self.state, runes, self._read)
         for rune in found:
             owner = KIND.route(self.state, rune).owner
             if type(rune) in APPROVAL_RUNES:
@@ -89,7 +90,7 @@ class World:
             command = msgspec.structs.replace(command, approval_id=self.state.approval_id)
         attempt = self.state.attempt
         try:
-            runes = self.record(list(LIFECYCLE.decide(self.state, command)))
+            runes = self.record(list(LIFECYCLE.decided(self.state, command, self._read)))
         except Refused:
             return []
         match command:
@@ -99,6 +100,9 @@ class World:
             case Answer(verdict="rerun") if runes:
                 self.allowed += 1
         return runes
+
+    def _read(self, _entity: str) -> ledger.State:
+        return self.budget
 
     def perform(self) -> None:
         """Begin what is due and not under way."""
@@ -119,7 +123,7 @@ class World:
         """Answer whatever is waited for, so that the tool runs and runs again if it may."""
         state, asked = self.state, self.state.approval_id
         if state.phase is Phase.PENDING_CALL:
-            self.ask(Go(now=NOW, budget=ROOM))
+            self.ask(Go(now=NOW))
         elif state.phase is Phase.AWAITING_APPROVAL and state.started:
             self.ask(answer(approval_id=asked, approver="ada", verdict="rerun", now=NOW))
         elif state.phase is Phase.AWAITING_APPROVAL:
@@ -150,7 +154,6 @@ words: st.SearchStrategy[Command] = st.one_of(
         st.sampled_from(NAMES),
         st.sampled_from(["ada", "bob"]),
         st.integers(NOW, NOW + 100),
-        st.sampled_from([ROOM, EMPTY]),
     ),
     st.builds(deny, st.sampled_from(NAMES), st.just("ada"), st.just("no"), st.just(NOW)),
 )
@@ -161,7 +164,7 @@ others: st.SearchStrategy[Command] = st.one_of(
         attempt=st.integers(0, 3),
         now=st.just(NOW),
     ),
-    st.sampled_from([Go(now=NOW, budget=EMPTY), Begin(), Report(stream="stdout", chunk="…")]),
+    st.sampled_from([Go(now=NOW), Begin(), Report(stream="stdout", chunk="…")]),
     st.sampled_from(
         [
             Finish(output=4),
@@ -185,13 +188,12 @@ calls = st.builds(
     st.sampled_from(get_args(InDoubt)),
     idempotent=st.booleans(),
     hold=st.booleans(),
-    afford=st.sampled_from([None] * 5 + [SPENT]),
 )
 
 
-def walk(call: Called, wishes: list[Step]) -> World:
+def walk(call: Called, budget: ledger.State, wishes: list[Step]) -> World:
     """Do one thing after the other; nothing of it may be illegal."""
-    world = World(call)
+    world = World(call, budget)
     for step in wishes:
         match step:
             case "perform":
@@ -210,7 +212,7 @@ def walk(call: Called, wishes: list[Step]) -> World:
     return world
 
 
-worlds = st.builds(walk, calls, st.lists(steps, max_size=25))
+worlds = st.builds(walk, calls, st.sampled_from([ROOM] * 5 + [EMPTY]), st.lists(steps, max_size=25))
 
 
 @settings(max_examples=400)

@@ -100,13 +100,12 @@ def called(round_: int = 0, attempt: int = 0, turn_by: int | None = None) -> mod
     )
 
 
-def ask(round_: int = 0, attempt: int = 0, budget: ledger.State = ROOM) -> Ask:
+def ask(round_: int = 0, attempt: int = 0) -> Ask:
     """Return the command that makes a model call."""
     return Ask(
         model_call_id=f"{TURN}-r{round_}-a{attempt}",
         upto=3,
         prompt="hash",
-        budget=budget,
         sent=0,
         max_output_tokens=100,
         cost=None,
@@ -228,10 +227,10 @@ class World:
             assert set(back) == set(calls)
             assert set(calls.values()) <= {1}
 
-    def tell(self, command: Command) -> bool:
-        """Give a command; say whether it was carried out."""
+    def tell(self, command: Command, account: ledger.State = ROOM) -> bool:
+        """Give a command, with the budget that the law reads; say whether it was carried out."""
         try:
-            self._add(LIFECYCLE.decide(self.state, command))
+            self._add(LIFECYCLE.decided(self.state, command, lambda _budget: account))
         except Refused:
             return False
         return True
@@ -275,10 +274,10 @@ class World:
         account = NO_TIME if choice % 8 == 0 else SOME_TIME
         match effect:
             case StartClock():
-                return self.tell(Run(self.now, account))
+                return self.tell(Run(self.now), account)
             case Tick():
                 self.now += choice
-                return self.tell(Run(self.now, account))
+                return self.tell(Run(self.now), account)
             case StopClock():
                 return self.tell(Stand(self.now))
             case Halt(reason):
@@ -292,7 +291,7 @@ class World:
         """Do what is due, and have it come out in one of many ways."""
         match effect:
             case AskModel(_, round_, attempt):
-                assert self.tell(ask(round_, attempt, NO_TOKENS if choice % 10 == 0 else ROOM))
+                assert self.tell(ask(round_, attempt), NO_TOKENS if choice % 10 == 0 else ROOM)
             case EnsureChild(kind="model"):
                 self.hear(_outcome(self.state, choice))
             case ReceiveCalls():
@@ -302,7 +301,7 @@ class World:
                     plan(call_id, hold=(choice + n) % 2 == 0, verdict=verdict)
                     for n, call_id in enumerate(self.state.answer.asked)
                 ]
-                assert self.tell(TakeCalls(tuple(plans), ROOM))
+                assert self.tell(TakeCalls(tuple(plans)))
             case EnsureChild(call_id, "tool") if choice % 4 == 0:
                 asked = {call.call_id for call in self.state.calls if call.asked}
                 self.hear(agreed(call_id) if call_id in asked else question(call_id))

@@ -31,8 +31,6 @@ from tests.actors.turn.scenes import (
     EXECUTING,
     LATE,
     NO_TIME,
-    NO_TOKENS,
-    ROOM,
     SLICE,
     SOME_TIME,
     SPENT,
@@ -41,7 +39,6 @@ from tests.actors.turn.scenes import (
     USED,
     agreed,
     answered,
-    ask,
     called,
     executing,
     failed,
@@ -81,10 +78,10 @@ def test_time_is_set_aside_before_the_model_is_asked() -> None:
     turn = Given(LIFECYCLE, TIMED)
 
     assert turn.due[0] == StartClock(0)
-    assert turn.when(Run(NOW, SOME_TIME)) == [aside()]
+    assert turn.when(Run(NOW), SOME_TIME) == [aside()]
     assert turn.having(aside()).due == [Tick("turn_1-w0"), AskModel("turn_1-r0-a0", 0, 0)]
     assert Given(LIFECYCLE, BORN).due == [AskModel("turn_1-r0-a0", 0, 0)]
-    assert Given(LIFECYCLE, BORN).when(Run(NOW, SOME_TIME)) == []
+    assert Given(LIFECYCLE, BORN).when(Run(NOW), SOME_TIME) == []
 
 
 def test_a_slice_that_has_passed_is_counted_whole_and_the_next_one_begins_where_it_ended() -> None:
@@ -92,9 +89,9 @@ def test_a_slice_that_has_passed_is_counted_whole_and_the_next_one_begins_where_
     turn = Given(LIFECYCLE, *RUNNING)
     late = NOW + SLICE + 7
 
-    assert turn.when(Run(NOW + SLICE - 1, SOME_TIME)) == []
-    assert turn.when(Run(late, SOME_TIME)) == [passed(SLICE), aside(1, NOW + 2 * SLICE)]
-    assert turn.when(Run(late, room_for(5))) == [passed(SLICE), aside(1, NOW + SLICE + 5, 5)]
+    assert turn.when(Run(NOW + SLICE - 1), SOME_TIME) == []
+    assert turn.when(Run(late), SOME_TIME) == [passed(SLICE), aside(1, NOW + 2 * SLICE)]
+    assert turn.when(Run(late), room_for(5)) == [passed(SLICE), aside(1, NOW + SLICE + 5, 5)]
 
 
 @pytest.mark.parametrize("after", [0, 1, SLICE, SLICE + 1, -1])
@@ -112,7 +109,6 @@ def test_the_end_counts_what_has_passed(after: int) -> None:
 ENDS: Final[dict[str, tuple[tuple[Rune, ...], Command, type[Rune]]]] = {
     "interrupted": (RUNNING[:2], Interrupt("steer", now=NOW + 3), Interrupted),
     "failed": (RUNNING[:2], Fail("unknown_model", now=NOW + 3), Error),
-    "out of tokens": (RUNNING[:2], replace(ask(0, 0, NO_TOKENS), now=NOW + 3), Error),
     "out of its own time": ((TIMED, aside(0, BY + 47)), TimeUp(BY), Error),
 }
 
@@ -160,7 +156,7 @@ def test_the_clock_stands_while_only_a_human_is_waited_for() -> None:
     assert both.due == [StopClock("turn_1-w0"), EnsureChild("a", "tool"), EnsureChild("b", "tool")]
     assert both.when(Stand(NOW + 5)) == [passed(5)]
     assert stood.due == [EnsureChild("a", "tool"), EnsureChild("b", "tool")]
-    assert stood.when(Run(NOW + 9, SOME_TIME)) == []
+    assert stood.when(Run(NOW + 9), SOME_TIME) == []
     assert stood.having(agreed("b")).due[0] == StartClock(1)
     assert stood.having(result("b", "denied")).due == [EnsureChild("a", "tool")]
 
@@ -186,13 +182,13 @@ def test_calls_on_hold_behind_a_human_do_not_keep_the_clock_running() -> None:
 def test_without_time_what_is_under_way_is_cancelled_and_the_turn_ends() -> None:
     """The budget says no: the turn ends at the next safe boundary, and for that reason."""
     turn = Given(LIFECYCLE, *RUNNING)
-    runes = turn.when(Run(NOW + SLICE, NO_TIME))
+    runes = turn.when(Run(NOW + SLICE), NO_TIME)
     broke = turn.having(*runes)
     stopped = broke.having(model.Cancelled("turn_1-r0-a0", BUDGET_EXHAUSTED))
 
     assert runes == [passed(SLICE), replace(LATE, key="turn_1-w1")]
     assert broke.due == [Halt(BUDGET_EXHAUSTED), EnsureChild("turn_1-r0-a0", "model")]
-    assert broke.when(Run(NOW + SLICE, SOME_TIME)) == []
+    assert broke.when(Run(NOW + SLICE), SOME_TIME) == []
     assert stopped.due == [OUT_OF_TIME]
 
 
@@ -233,7 +229,7 @@ def test_calls_of_other_agents_are_counted_in_what_the_turn_used() -> None:
     """A call that asks an agent is a tool call and a sub-call."""
     asks = replace(plan("a"), rule=replace(plan("a").rule, sub_call=True))
     turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
-    runes = turn.when(TakeCalls((asks, plan("b")), ROOM))
+    runes = turn.when(TakeCalls((asks, plan("b"))))
     back = (result("a", charged=Amounts(tool_calls=1, sub_calls=1)), result("b"))
 
     assert turn.having(*runes, *back).state.used == replace(USED, tool_calls=2, sub_calls=1)

@@ -20,6 +20,7 @@ from tests.actors.turn.scenes import (
     BY,
     EXECUTING,
     RESTARTED,
+    ROOM,
     SECOND_ROUND,
     STREAMING,
     answered,
@@ -162,7 +163,7 @@ def test_a_humans_time_is_not_the_turns(in_doubt: bool) -> None:  # noqa: FBT001
     past = (*executing(plan("a")), asked) if in_doubt else executing(plan("a", verdict="ask"))
     turn = Given(LIFECYCLE, *past)
     back = turn.having(result("a"), ToolsFinished((Summary("a", "success"),)))
-    [again] = back.when(ask(1))
+    [again] = back.when(ask(1), ROOM)
 
     assert KIND.deadline(turn.state) is None
     assert turn.when(TimeUp(BY)) == []
@@ -181,7 +182,7 @@ def test_one_human_among_many_tools_stops_the_clock() -> None:
 
 def test_time_begins_anew_only_after_a_human() -> None:
     """A turn that waits for nobody has the time it was born with, however many rounds it takes."""
-    [again] = Given(LIFECYCLE, *SECOND_ROUND).when(ask(1))
+    [again] = Given(LIFECYCLE, *SECOND_ROUND).when(ask(1), ROOM)
 
     assert again == called(1)
 

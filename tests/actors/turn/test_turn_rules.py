@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from actors.budget.runes import Amounts, Exhausted, Limits
+from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted, Limits
 from actors.children import EnsureChild
 from actors.common_commands import TimeUp
 from actors.entity import Actor, Routing
@@ -27,6 +27,7 @@ from actors.turn.lifecycle import (
     Release,
     RestartStream,
     TakeCalls,
+    spoken_by,
 )
 from actors.turn.runes import (
     Completed,
@@ -88,7 +89,7 @@ def test_a_turn_begins_by_asking_its_model() -> None:
 
 def test_asking_reserves_in_the_same_append() -> None:
     """A model call is born with its reservation."""
-    [born] = Given(LIFECYCLE, BORN).when(ask())
+    [born] = Given(LIFECYCLE, BORN).when(ask(), ROOM)
 
     assert born == called()
     assert isinstance(born, model.Called)
@@ -101,10 +102,10 @@ def test_what_is_reserved_is_all_that_a_call_may_come_to() -> None:
     Without a price something is set aside where cost is limited, so that no limit means nothing.
     """
     limited = account(Limits(cost=5))
-    [first] = Given(LIFECYCLE, BORN).when(replace(ask(), sent=7, cost=3))
-    [again] = Given(LIFECYCLE, *RESTARTED).when(ask(0, 1))
-    [unpriced] = Given(LIFECYCLE, BORN).when(replace(ask(), budget=limited))
-    broke = Given(LIFECYCLE, BORN).when(replace(ask(), budget=account(Limits(cost=0))))
+    [first] = Given(LIFECYCLE, BORN).when(replace(ask(), sent=7, cost=3), ROOM)
+    [again] = Given(LIFECYCLE, *RESTARTED).when(ask(0, 1), ROOM)
+    [unpriced] = Given(LIFECYCLE, BORN).when(ask(), limited)
+    _, broke, _ = Given(LIFECYCLE, BORN).when(ask(), account(Limits(cost=0)))
 
     begun = [each for each in (first, again, unpriced) if isinstance(each, model.Called)]
     assert [each.reserved for each in begun] == [
@@ -112,17 +113,36 @@ def test_what_is_reserved_is_all_that_a_call_may_come_to() -> None:
         Amounts(tokens=100, retries=1),
         Amounts(tokens=100, cost=1),
     ]
-    assert broke[0] == Exhausted(AGENT, "cost", 0, 0, FIRST)
+    assert broke == Exhausted(AGENT, "cost", 0, 0, FIRST)
 
 
 def test_what_cannot_be_afforded_ends_the_turn() -> None:
-    """A refused reservation is recorded with the end it leads to, and no model call is made."""
-    [spent, error] = Given(LIFECYCLE, BORN).when(ask(budget=NO_TOKENS))
+    """The call fails as it begins, nothing is reserved for it, and the turn ends for that."""
+    turn = Given(LIFECYCLE, BORN)
+    [born, spent, end] = turn.when(ask(), NO_TOKENS)
+    why = "tokens of session: 9 of 10 are spoken for"
 
+    assert born == replace(called(), reserved=Amounts())
     assert spent == SPENT
-    assert isinstance(error, Error)
-    assert error.error_type == "budget_exhausted"
-    assert error.message == "tokens of session: 9 of 10 are spoken for"
+    assert turn.having(born, end).due == [given_up(FIRST, "budget_exhausted", why)]
+    places = [KIND.route(turn.state, each) for each in (born, spent, end)]
+    assert [each.owner for each in places] == [FIRST, "budget", FIRST]
+    assert [each.observers[0] for each in places] == [TURN, "session", TURN]
+
+
+def test_words_of_the_attempt_before_are_kept_if_the_next_cannot_be_afforded() -> None:
+    """The refused call has said nothing; one that was made has, be it that it was cancelled."""
+    retried = Given(LIFECYCLE, *RESTARTED)
+    born, _, end = retried.when(ask(0, 1), NO_TOKENS)
+    halted = retried.having(called(0, 1), model.Cancelled(f"{TURN}-r0-a1", BUDGET_EXHAUSTED))
+
+    assert spoken_by(retried.state) == FIRST
+    assert spoken_by(retried.having(born, end).state) == FIRST
+    assert spoken_by(halted.state) == f"{TURN}-r0-a1"
+    assert (
+        spoken_by(Given(LIFECYCLE, BORN, *Given(LIFECYCLE, BORN).when(ask(), NO_TOKENS)).state)
+        == ""
+    )
 
 
 def test_a_question_that_is_out_of_date_is_refused() -> None:
@@ -130,8 +150,8 @@ def test_a_question_that_is_out_of_date_is_refused() -> None:
     turn = Given(LIFECYCLE, *RESTARTED)
 
     with pytest.raises(Refused, match="it cannot take Ask now"):
-        turn.when(ask())
-    assert turn.when(ask(0, 1))
+        turn.when(ask(), ROOM)
+    assert turn.when(ask(0, 1), ROOM)
 
 
 # -- tools -------------------------------------------------------------------------------------
@@ -143,30 +163,20 @@ def test_calls_are_born_with_the_round() -> None:
     plans = (plan("a"), plan("b", hold=True))
 
     assert turn.due == [ReceiveCalls(FIRST)]
-    assert turn.when(TakeCalls(plans, ROOM)) == [
+    assert turn.when(TakeCalls(plans)) == [
         ToolCallsReceived(("a", "b"), 0, trigger="tool_calls"),
         *plans,
     ]
-
-
-def test_several_calls_at_once_do_not_all_take_the_last_of_something() -> None:
-    """Calls are judged one after the other; one that is not made anyway takes nothing."""
-    turn = Given(LIFECYCLE, *STREAMING, answered("a", "b", "c"))
-    plans = (plan("a", verdict="deny"), plan("b"), plan("c", verdict="ask"))
-    spent = Exhausted(AGENT, "tool_calls", 1, 1, "c")
-    [_, *born] = turn.when(TakeCalls(plans, account(Limits(tool_calls=1))))
-
-    assert born == [*plans[:2], replace(plans[2], afford=spent)]
 
 
 def test_calls_that_were_taken_are_not_taken_again() -> None:
     """The same calls once more lead to nothing, also when they are back; others are refused."""
     plans = (plan("a"), plan("b"))
 
-    assert Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans, ROOM)) == []
-    assert Given(LIFECYCLE, *BACK).when(TakeCalls(plans, ROOM)) == []
+    assert Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans)) == []
+    assert Given(LIFECYCLE, *BACK).when(TakeCalls(plans)) == []
     with pytest.raises(Refused, match="it cannot take TakeCalls now"):
-        Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans[:1], ROOM))
+        Given(LIFECYCLE, *EXECUTING).when(TakeCalls(plans[:1]))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +195,7 @@ def test_all_calls_are_taken_and_no_others(plans: tuple[tool.Called, ...]) -> No
     turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
 
     with pytest.raises(Refused, match="not the calls that turn_1-r0-a0 asks for"):
-        turn.when(TakeCalls(plans, ROOM))
+        turn.when(TakeCalls(plans))
 
 
 def test_safe_calls_run_at_once_and_the_others_one_by_one_after_them() -> None:
@@ -216,7 +226,7 @@ def test_a_call_on_hold_waits_also_for_one_that_waits_for_a_human(before: tool.C
 def test_nobody_goes_before_the_first_if_all_are_on_hold() -> None:
     """The first of several that all want to be alone is alone: it begins with its birth."""
     turn = Given(LIFECYCLE, *STREAMING, answered("a", "b"))
-    runes = turn.when(TakeCalls((plan("a", hold=True), plan("b", hold=True)), ROOM))
+    runes = turn.when(TakeCalls((plan("a", hold=True), plan("b", hold=True))))
 
     assert runes[1:] == [plan("a"), plan("b", hold=True)]
 
@@ -269,7 +279,7 @@ def test_a_model_that_asks_for_too_much_at_once_ends_the_turn(asked: int) -> Non
             FIRST, "too_many_calls", "the model asked for more than 128 calls at once"
         )
         with pytest.raises(Refused):
-            turn.when(TakeCalls(tuple(plan(f"call_{n}") for n in range(asked)), ROOM))
+            turn.when(TakeCalls(tuple(plan(f"call_{n}") for n in range(asked))))
         assert state_hash(turn.state) == state_hash(
             Given(LIFECYCLE, *STREAMING, answered(*(f"call_{n}" for n in range(200)))).state
         )

@@ -12,7 +12,7 @@ from actors.session import runes as sessions
 from actors.tool import runes as tools
 from actors.tool.lifecycle import State as Call
 from actors.turn import runes as turns
-from actors.turn.lifecycle import before_it
+from actors.turn.lifecycle import spoken_by
 from runefold.testing.simulation.checks.requests import Requests
 from runefold.testing.simulation.world.models import KEY
 
@@ -175,8 +175,7 @@ class Truths:
     def _ended(self, name: str, turn: str, rune: Rune) -> None:
         assert isinstance(rune, ENDS)
         state = self.folds[name, turn].state
-        # Between two attempts, what the one that failed had said is all there is.
-        last = state.model_call_id or before_it(state)
+        last = spoken_by(state)
         text = self._texts.get((name, last), "")
         out = rune.final_output if isinstance(rune, turns.Completed) else rune.partial_output
         said = self._truth.said.get((name, last), "")
