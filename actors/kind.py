@@ -176,6 +176,8 @@ class Kind:
     goes on to an end of its own. A session waits for that before it is closed."""
     on_fail: OnEnd = "cancel"
     """The same for a parent that ends in a failure."""
+    pauses: frozenset[str] = frozenset()
+    """The phases in which its children are paused: `on_pause` of each holds then."""
     streams: tuple[str, ...] = ()
     """Prefixes of further streams that it keeps, which are no entities."""
 

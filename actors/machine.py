@@ -92,6 +92,8 @@ class Machine(Judging):
         """Approvals that were asked for and are not concluded."""
         self._ends: dict[str, End] = {}
         """How model calls ended of which the law was not told yet."""
+        self._paused: set[str] = set()
+        """Children that know that this entity is paused."""
 
     def on_start(self) -> None:
         """Take over, with the questions that are not concluded, answered ones among them."""
@@ -137,6 +139,40 @@ class Machine(Judging):
                 msg = f"{self.kind.name} has {type(effect).__name__} due, and no actor does that"
                 raise NotImplementedError(msg)
 
+    def _perform(self, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
+        """Do what is due; nothing begins outside while this entity is paused."""
+        if self._begins(effect) and self.ctx.is_halted(self.me):
+            self._hold(effect)
+        else:
+            super()._perform(effect)
+
+    def _begins(self, effect: Any) -> bool:  # noqa: ANN401 -- as above
+        """Return True if an effect begins something outside, rather than going on with it."""
+        where = self.ctx.conversation, self.me
+        match effect:
+            case CallTool(key) | CallModel(key):
+                return not self.ctx.exists(effect.call_id(*where)) and self._stop_of(key) is None
+            case Request(key):
+                found = self.ctx.exists(effect.request_id(*where))
+                return not found and self._stop_of(key) is None
+            case _:
+                return type(effect) in self.kind.external
+
+    def _stop_of(self, key: str) -> str | None:
+        """Return why what has this key is to stop; None if it is not.
+
+        What is to stop before it began is recorded, and nothing is done outside.
+        """
+        for each in self.kind.lifecycle.due(self.state):
+            if isinstance(each, StopCall | StopRequest) and each.key == key:
+                return each.reason or CANCELLED
+        return None
+
+    def _hold(self, effect: Any) -> None:  # noqa: ANN401 -- as above
+        """Leave an effect due, until this entity is paused no longer."""
+        self._under_way.discard(effect)
+        self.ctx.halted.add(self.me)
+
     def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
         """Understand what a human says."""
         match message:
@@ -160,6 +196,8 @@ class Machine(Judging):
     def act(self) -> None:
         """Do what is due; then settle the questions that are not asked any more."""
         super().act()
+        if self.exit is None and self.kind.keeps_children and self.state.children:
+            self._pause_children()
         if self._questions and self.exit is None:
             self._settle_questions()
 
@@ -225,13 +263,17 @@ class Machine(Judging):
         return AskedCall(call_id, effect.tool, arguments, raw)
 
     def judged(self, effect: CallTool, rules: Sequence[Ruling]) -> None:
-        """Begin a call by the policy's ruling."""
+        """Begin a call by the policy's ruling, unless this entity was paused meanwhile."""
         call_id = effect.call_id(self.ctx.conversation, self.me)
+        if self._begins(effect) and self.ctx.is_halted(self.me):
+            self._hold(effect)
+            return
         if not self.ctx.exists(call_id):
             asked, caller = self._asked(effect, call_id), Caller(self.me, account=self.payer)
             plans = self._planner().plans((asked,), rules, caller, self._now())
             # Whether calls may run at once is for the law to say: it has them due.
-            plans = tuple(replace(plan, hold=False) for plan in plans)
+            stops = self._stop_of(effect.key) is not None
+            plans = tuple(replace(plan, hold=stops) for plan in plans)
             self.append([(Routing(call_id, (self.me,)), plan) for plan in plans])
         self._ensure("tool", effect.key, call_id)
 
@@ -338,6 +380,8 @@ class Machine(Judging):
 
     def _obstacle(self, effect: CallModel) -> tuple[str, str]:
         """Return why a call cannot be made here, as a type of error and a message, if it cannot."""
+        if (reason := self._stop_of(effect.key)) is not None:
+            return CANCELLED, reason
         models, tools = self.ctx.services.models, self.ctx.services.tools
         if effect.model not in models:
             known = ", ".join(sorted(models)) or "none"
@@ -369,6 +413,20 @@ class Machine(Judging):
             self.append([(Routing(me, (ctx.root.prefix,)), started), *births])
         ctx.children.ensure(kind.name, child, child)
 
+    def _pause_children(self) -> None:
+        """Have children know that this entity is paused: some are told to stop for that."""
+        if self.state.phase not in self.kind.pauses and not self.ctx.is_halted(self.me):
+            self._paused.clear()
+            return
+        for each in self.state.children:
+            if each.child not in self._paused:
+                self._paused.add(each.child)
+                self.ctx.children.ensure(each.kind, each.child, each.child)
+                if each.on_pause == "cancel":
+                    self.ctx.tell(each.child, Cancel(f"{self.me} is paused", "system"))
+                elif each.on_pause == "pause":
+                    self.ctx.wake(each.child)
+
     def _end_child(self, effect: EndChild) -> None:
         for each in self.state.children:
             if each.key == effect.key:
@@ -395,14 +453,19 @@ class Machine(Judging):
             to=effect.conversation,
             command={"do": command.verb(), **fields},
         )
+        stop = self._stop_of(effect.key)
+        why = "" if stop is None else f"withdrawn before it began: {stop}"
         try:
             kind, _ = ctx.kinds.commands.address(command)
             check_id(sent.to, "conversation id")
         except Refused as refusal:
             why = str(refusal)
+        else:
+            child = effect.child_id(kind.prefix, ctx.conversation, self.me)
+            sent = replace(sent, machine=kind.name, child=child)
+        if why:
             return [sent, requests.Answered(request_id, effect.key, "refused", message=why)]
-        child = effect.child_id(kind.prefix, ctx.conversation, self.me)
-        return [replace(sent, machine=kind.name, child=child)]
+        return [sent]
 
     # -- humans -------------------------------------------------------------------------------
 

@@ -87,6 +87,10 @@ class DecisionInput:
         self._ctx.sync()
         return bool(self._ctx.log.version(self.conversation, entity))
 
+    def is_halted(self, entity: str) -> bool:
+        """Return True if an entity is to begin nothing outside, as long as it is paused."""
+        return bool(self._ctx.is_halted(entity))
+
 
 class CommandTarget(NamedTuple):
     """The entity that a command goes to, in the runtime that has the log open."""

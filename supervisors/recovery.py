@@ -125,7 +125,8 @@ def newest_first(log: Log, conversation: str, entity: str) -> Iterator[Envelope]
 def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds) -> list[str]:
     """Return the entities with work left that are at work, rather than waiting for a human.
 
-    An entity that waits for another one which waits for a human waits for a human too.
+    An entity that waits for another one which waits for a human waits for a human too. So does one
+    that is paused with its session.
     """
     states: dict[str, Any] = {}
     roots = [
@@ -155,4 +156,14 @@ def at_work(log: Log, conversation: str, entities: Collection[str], kinds: Kinds
 
         return kind.waits_for_human(states[entity], waits_too)
 
-    return [name for name in entities if name in states and not waits(name, (name,))]
+    halted = {
+        child
+        for name in roots
+        if (kind := kinds.of(name)) is not None and states[name].phase in kind.pauses
+        for child in children.halted(states[name].children)
+    }
+    return [
+        name
+        for name in entities
+        if name in states and name not in halted and not waits(name, (name,))
+    ]

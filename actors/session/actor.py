@@ -11,7 +11,6 @@ from actors.children import ReportEnd
 from actors.common_commands import Cancel
 from actors.errors import Dead
 from actors.process.process import Answer
-from actors.public_command import Forward, Order
 from actors.session.members import Spawn, member
 from actors.session.messages import Await, Ended, Interrupt, Look, Refusal, Send, Sent, ended
 from actors.session.queue import Accept, Begin, BeginTurn, InterruptTurn, Withdraw, message_entity
@@ -19,14 +18,14 @@ from actors.session.runes import NAME, InputRefused
 from actors.session.suspension import is_stuck
 from actors.shell.root import Root
 from actors.shell.shell import Wake
-from actors.tool.public_commands import Answer as Verdict
-from actors.tool.public_commands import Approve
+from actors.tool.public_commands import is_paused, lets_run
 from actors.turn import runes as turns
 from runelog.errors import LogFull, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actors.public_command import Forward
     from actors.session.lifecycle import Action
     from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
@@ -153,11 +152,13 @@ class SessionActor(Root):
         """Return why a command cannot be passed on: its agent is gone, or nothing may run."""
         if order.kind == agents.NAME and member(self.state.members, order.entity) is None:
             return f"there is no agent {order.entity} any more in {self.ctx.conversation}"
-        if is_stuck(self.state) and _lets_run(order.message):
+        if is_stuck(self.state) and lets_run(order.message):
             return (
                 f"session is {self.state.phase.value}: it kept failing, so that no tool runs in it "
                 f"until it is unsuspended; do that first, then answer for {order.entity}"
             )
+        if lets_run(order.message) and self.ctx.is_halted(self.caller_of(order.entity)):
+            return is_paused(order.entity)
         return ""
 
     def on_folded(self, rune: Rune) -> None:
@@ -221,15 +222,6 @@ class SessionActor(Root):
         # The first reason counts, even if the turn's actor crashes over it and it is due no more.
         self.ctx.children.ensure(turns.NAME, turn_id, agent)
         self.ctx.tell(turn_id, self._halts.setdefault(turn_id, stop))
-
-
-def _lets_run(message: object) -> bool:
-    """Return True if a command has a tool run; to say no, or what happened, runs nothing."""
-    match message:
-        case Order(Approve()) | Order(Verdict(verdict="rerun")):
-            return True
-        case _:
-            return False
 
 
 class _Later(NamedTuple):

@@ -117,6 +117,7 @@ KIND: Final = Kind(
     stands_for=stands_for,
     questions=questions,
     limits=limits,
+    pauses=frozenset({law.Phase.PAUSED}),
     sealed_by=frozenset({runes.Closed}),
     invariants=(Supervision,),
     audience=audience,

@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from runelog.rune import Rune
 
 SESSION_CLOSED: Final = "session closed"
+SESSION_PAUSED: Final = "session paused"
 
 
 class Phase(StrEnum):
@@ -611,7 +612,10 @@ def due(state: State) -> list[Effect]:
     found = [*_by_itself(state), *children.owed(state.children)]
     if state.phase is Phase.ACTIVE or (state.phase in LIVE and not is_stuck(state)):
         found += _ensures(state)
-        found += children.ensured(state.children)
+        if state.phase is Phase.PAUSED:
+            found += children.paused(state.children, SESSION_PAUSED)
+        else:
+            found += children.ensured(state.children)
     return found
 
 

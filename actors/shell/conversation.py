@@ -18,6 +18,7 @@ from actors.process.ref import log_dead_letter
 from actors.redaction.redactor import DEFAULT
 from actors.shell.admission import AdmissionGate
 from actors.shell.mail import Mail
+from actors.shell.pausing import is_halted
 from actors.shell.shared_caches import SharedCaches
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
 from actors.shell.write_buffer import WriteBuffer, head_of
@@ -189,6 +190,8 @@ class ConversationContext:
         self._answers: list[tuple[int, Callable[[], None], Callable[[Exception], None]]] = []
         """Each waiting answer: the last event it depends on, how to give it, how to fail it."""
         self._flush_scheduled = False
+        self.halted: set[str] = set()
+        """Entities with something to begin outside, which wait as long as they are paused."""
 
     # -- actors and entities ------------------------------------------------------------------
 
@@ -287,16 +290,33 @@ class ConversationContext:
 
     def child(self, entity: str) -> Child | None:
         """Return the entry of an entity in the root's table of children, as of now."""
-        if (root := self._members.get(self.root.prefix)) is not None:
-            # It may have heard of a birth, or of a parent's end, and not folded that yet.
-            root.catch_up()
         table: Iterable[Child] = self._root_state().children
         return next((each for each in table if each.child == entity), None)
 
+    def is_halted(self, entity: str) -> bool:
+        """Return True if an entity is to begin nothing outside as long as it is paused."""
+        return is_halted(self, entity)
+
+    def state_of(self, kind: Kind, entity: str) -> Any:  # noqa: ANN401 -- of whichever law
+        """Return the state of an entity with an actor, after all that it has heard of."""
+        member = self._members.get(entity)
+        if member is None:
+            return self.replayed(kind, entity).state
+        member.catch_up()
+        return member.state
+
+    def wake_halted(self) -> None:
+        """Have entities that were paused look again what they may begin."""
+        while self.halted:
+            self.wake(self.halted.pop())
+
+    def wake(self, entity: str) -> None:
+        """Have an entity's actor look what is due, if it has one."""
+        if (member := self._members.get(entity)) is not None:
+            member.wake()
+
     def _root_state(self) -> Any:  # noqa: ANN401 -- of whichever law
-        root = self.root
-        member = self._members.get(root.prefix)
-        return self.replayed(root, root.prefix).state if member is None else member.state
+        return self.state_of(self.root, self.root.prefix)
 
     def add_passive(self, entity: str, passive: PassiveEntity) -> None:
         """Keep the state of an entity without an actor of its own."""

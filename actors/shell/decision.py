@@ -61,6 +61,15 @@ class _OtherEntity:
         self.runes.append(rune)
 
 
+MAX_TRIES: Final = 100
+"""How often a decision is made anew because others were faster: more would be a live-lock."""
+
+
+def live_lock(name: str) -> AssertionError:
+    """Return the error of an entity whose decisions were always too late."""
+    return AssertionError(f"{name}: others were faster {MAX_TRIES} times in a row")
+
+
 _UNSAID: Final = (None, None)
 _NOWHERE: Final[tuple[None, None, list[Rune]]] = (None, None, [])
 

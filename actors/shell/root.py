@@ -145,6 +145,13 @@ class Root(Shell):
             return ""
         return first.agent or next(iter(first.observers), "")
 
+    def caller_of(self, entity: str) -> str:
+        """Return the entity that a call is for; nothing if it is not there."""
+        ctx = self.ctx
+        ctx.sync()
+        first = next(iter(ctx.log.stream(ctx.conversation, entity)), None)
+        return "" if first is None else next(iter(first.observers), "")
+
     # -- children -----------------------------------------------------------------------------
 
     def carry_out(self, command: object) -> Refused | None:

@@ -16,7 +16,7 @@ from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.public_command import DecisionInput, Order
-from actors.shell.decision import Decision
+from actors.shell.decision import MAX_TRIES, Decision, live_lock
 from actors.shell.transition_log import (
     forget_logged,
     log_replayed,
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
 
-MAX_TRIES = 100
-"""How often a decision is made anew because others were faster: more would be a live-lock."""
-
 NEAR: Final = 5
 """Operators are warned when this part of a limit is left: a fifth, so that 80 % have passed."""
 
@@ -52,10 +49,6 @@ class RetryEffect(NamedTuple):
     """Perform an effect again, if it is still due: a pause is over."""
 
     effect: msgspec.Struct
-
-
-def _live_lock(name: str) -> AssertionError:
-    return AssertionError(f"{name}: others were faster {MAX_TRIES} times in a row")
 
 
 class Shell(Process):
@@ -297,14 +290,14 @@ class Shell(Process):
                 runes = [*before, *runes]
             if self._commit(runes, also=births if runes else ()):
                 return None
-        raise _live_lock(self.name)
+        raise live_lock(self.name)
 
     def append(self, placed: Sequence[Placed]) -> None:
         """Append runes of other entities that this one decides on: births, or an approval's."""
         for _ in range(MAX_TRIES):
             if self._commit((), also=placed):
                 return
-        raise _live_lock(self.name)
+        raise live_lock(self.name)
 
     def decide_for(self, entity: str, command: object) -> Refused | None:
         """Have the law of an entity without an actor decide; return the refusal if it does."""
@@ -321,7 +314,7 @@ class Shell(Process):
             abandoned = entity if isinstance(command, Abandon) else ""
             if self._commit((), also=placed, abandoned=abandoned):
                 return None
-        raise _live_lock(self.name)
+        raise live_lock(self.name)
 
     def decide_for_dead(self, entity: str, command: object) -> Refused | None:
         """Have the law of an entity decide whose actors kept crashing; return its refusal."""
@@ -396,6 +389,8 @@ class Shell(Process):
         else:
             msg = f"{self.name}: what is due does not come to an end"
             raise AssertionError(msg)
+        if self.kind.pauses and self.state.phase not in self.kind.pauses:
+            self.ctx.wake_halted()
         self._arm()
         if self.is_done():
             self.stop(NORMAL)

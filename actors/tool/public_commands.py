@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
-from actors.public_command import Command, Reason, Who, about
+from actors.public_command import Command, Order, Reason, Who, about
 from actors.tool import lifecycle as law
 from runelog.errors import Refused
 
@@ -31,13 +31,16 @@ class Approve(_Word, frozen=True):
     """Approve a tool call, or what an entity asks, that waits for a human.
 
     Refused if nothing waits, if the deadline has passed, if another human has
-    answered, and if its session is suspended because it kept failing (unsuspend it first).
+    answered, if its session is suspended because it kept failing (unsuspend it first), and if it is
+    the call of a machine that is paused with its session (resume that first).
     """
 
     done: ClassVar[str] = "approved"
 
     def law_command(self, given: DecisionInput) -> law.Answer:
         """Say when it was said, and by which process."""
+        if given.offline and given.is_halted(given.state.call.caller):
+            raise Refused(is_paused(given.entity))
         return _answer(given, "approve", self.approver)
 
 
@@ -94,6 +97,20 @@ class Answer(_Word, frozen=True):
         """Report the verdict."""
         del answer, later
         return f"answered {entity}: {self.verdict.replace('_', '-')}"
+
+
+def lets_run(message: object) -> bool:
+    """Return True if a command has a tool run; to say no, or what happened, runs nothing."""
+    match message:
+        case Order(Approve()) | Order(Answer(verdict="rerun")):
+            return True
+        case _:
+            return False
+
+
+def is_paused(call: str) -> str:
+    """Return why no tool may run for a call whose caller is paused."""
+    return f"{call} cannot run now: what calls it is paused; resume that first, then answer"
 
 
 def _answer(

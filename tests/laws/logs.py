@@ -159,7 +159,7 @@ def _logs() -> Iterator[Log]:
         for cut_at in (None, 9):
             yield purchases.story(cut_at, after=True, act=act).log
     yield purchases.elsewhere().log
-    for trip in (trips.nothing, trips.hurry, trips.fail):
+    for trip in (trips.nothing, trips.hurry, trips.fail, trips.rest):
         yield trips.story(5, after=True, act=trip, card="hello").log
     yield trips.left(trips.GoHome()).log
     yield errands_of_old()

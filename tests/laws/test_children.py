@@ -23,23 +23,20 @@ from runelog.memory import MemoryLog
 from runelog.rune import Change
 from tests.laws import trips
 from tests.laws.logs import envelopes, streams_of
+from tests.laws.postcards import POSTCARD, CardPhase, Deliver, Write
 from tests.laws.trips import (
     GUIDE,
     KINDS,
     LEG,
     NAME,
-    POSTCARD,
     TRIP,
     UNLUCKY,
     BreakDown,
     CallOff,
-    CardPhase,
-    Deliver,
     Departed,
     GoHome,
     Home,
     SetOut,
-    Write,
     ask_and_drive,
     left,
 )

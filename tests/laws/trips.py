@@ -36,11 +36,12 @@ from runefold.machines import (
 )
 from runefold.testing.stage import PowerCut, Stage
 from runelog.errors import Refused
+from tests.laws.postcards import CARDS, POSTCARD, Deliver, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TRIPS, LEGS, CARDS = "trip", "leg", "postcard"
+TRIPS, LEGS = "trip", "leg"
 UNLUCKY: Final = 13
 """No leg has this number."""
 
@@ -153,96 +154,6 @@ LEG: Final = Kind(
 )
 
 
-# -- a postcard: it arrives when it arrives --------------------------------------------------------
-
-
-class Posted(Rune, frozen=True, tag="postcard.posted"):
-    """The birth."""
-
-    text: str
-
-
-class Delivered(Moved, frozen=True, tag="postcard.delivered"):
-    """The end."""
-
-    how: str
-
-
-class CardPhase(StrEnum):
-    """What a postcard can be."""
-
-    POSTED = "posted"
-    DELIVERED = "delivered"
-
-
-class CardState(msgspec.Struct, frozen=True):
-    """What a postcard's runes add up to."""
-
-    phase: CardPhase = CardPhase.POSTED
-    text: str = ""
-    how: str = ""
-
-
-class Write(Command, frozen=True):
-    """Write a postcard."""
-
-    begins = True
-
-    text: Annotated[str, about("What it says.")]
-
-
-class Deliver(Command, frozen=True):
-    """Deliver a postcard."""
-
-
-def _decide_card(state: CardState, command: object) -> list[Rune]:
-    over = state.phase is CardPhase.DELIVERED
-    match command:
-        case Write(text) if not state.text:
-            return [Posted(text)]
-        case Deliver():
-            return [] if over else [Delivered("read")]
-        case Cancel(reason) | Abandon(reason):
-            return [] if over else [Delivered(reason)]
-        case _:
-            raise refusal(CARDS, state.phase, command)
-
-
-def _evolve_card(state: CardState, rune: Rune) -> CardState:
-    match rune:
-        case Posted(text):
-            return replace(state, text=text)
-        case Delivered(how):
-            return replace(state, how=how)
-        case _:
-            return state
-
-
-POSTCARD: Final = Kind(
-    lifecycle=Lifecycle(
-        name=CARDS,
-        table={
-            CardPhase.POSTED: {Delivered: CardPhase.DELIVERED},
-            CardPhase.DELIVERED: {},
-        },
-        initial=CardState(),
-        decide=_decide_card,
-        evolve=_evolve_card,
-        due=lambda _state: [],
-    ),
-    prefix="postcard",
-    parents=("session", "trip"),
-    runes=(Posted, Delivered),
-    actor=Machine,
-    commands=(Write, Deliver),
-    on_pause="leave",
-    on_close="leave",
-    on_fail="cancel",
-    waits_for_human=lambda _state, _waits: True,
-    outcome=lambda state: (state.text, state.phase.value, state.how),
-)
-
-
 # -- a trip: it bears both -------------------------------------------------------------------------
 
 
@@ -271,16 +182,31 @@ class BrokenDown(Moved, frozen=True, tag="trip.broken_down"):
     why: str
 
 
+class Resting(Moved, frozen=True, tag="trip.resting"):
+    """It pauses."""
+
+
+class GoneOn(Moved, frozen=True, tag="trip.gone_on"):
+    """It goes on."""
+
+
 class Phase(StrEnum):
     """What a trip can be."""
 
     OUT = "out"
+    RESTING = "resting"
     HOME = "home"
     FAILED = "failed"
 
 
 TABLE: Final[Table[Phase]] = {
-    Phase.OUT: {CalledOff: Phase.OUT, Home: Phase.HOME, BrokenDown: Phase.FAILED},
+    Phase.OUT: {
+        CalledOff: Phase.OUT,
+        Resting: Phase.RESTING,
+        Home: Phase.HOME,
+        BrokenDown: Phase.FAILED,
+    },
+    Phase.RESTING: {GoneOn: Phase.OUT, Home: Phase.HOME, BrokenDown: Phase.FAILED},
     Phase.HOME: {},
     Phase.FAILED: {},
 }
@@ -313,6 +239,14 @@ class CallOff(Command, frozen=True):
     leg: Annotated[int, about("Its number.")]
 
 
+class Rest(Command, frozen=True):
+    """Pause it, with its legs."""
+
+
+class GoOn(Command, frozen=True):
+    """Go on after a rest."""
+
+
 class GoHome(Command, frozen=True):
     """End the trip, whatever is under way."""
 
@@ -327,14 +261,18 @@ class Settle(msgspec.Struct, frozen=True):
 
 def decide(state: State, command: object) -> list[Rune]:
     """Begin it, end it, or refuse what is asked."""
-    over = state.phase is not Phase.OUT
+    over = state.phase in {Phase.HOME, Phase.FAILED}
     match command:
+        case Rest() | GoOn() if not over:
+            wanted = Phase.OUT if isinstance(command, GoOn) else Phase.RESTING
+            rune = GoneOn() if isinstance(command, GoOn) else Resting()
+            return [] if state.phase is wanted else [rune]
         case Travel(legs, card) if not state.legs:
             return [SetOut(tuple(legs), card)]
         case Settle():
             return [Home()]
         case CallOff(leg):
-            return [] if over or state.off else [CalledOff(leg)]
+            return [] if state.phase is not Phase.OUT or state.off else [CalledOff(leg)]
         case GoHome():
             return [] if over else [Home("enough")]
         case Cancel(reason):
@@ -364,7 +302,7 @@ def evolve(state: State, rune: Rune) -> State:
 
 def due(state: State) -> list[Any]:
     """Have a leg at a time and a postcard, then come home."""
-    if not state.legs or state.phase is not Phase.OUT:
+    if not state.legs or state.phase in {Phase.HOME, Phase.FAILED}:
         return []
     ended = {key for key, _ in state.ends}
     found: list[Any] = []
@@ -375,7 +313,7 @@ def due(state: State) -> list[Any]:
         found.append(BearChild(f"leg-{number}", "leg", Drive(number)))
         if number == state.off:
             found.append(EndChild(f"leg-{number}", "called off"))
-    return found or [Settle()]
+    return found or ([Settle()] if state.phase is Phase.OUT else [])
 
 
 TRIP: Final = Kind(
@@ -384,10 +322,11 @@ TRIP: Final = Kind(
     ),
     prefix="trip",
     parents=("session",),
-    runes=(SetOut, CalledOff, Home, BrokenDown),
+    runes=(SetOut, CalledOff, Resting, GoneOn, Home, BrokenDown),
+    pauses=frozenset({Phase.RESTING}),
     internal=frozenset({Settle}),
     actor=Machine,
-    commands=(Travel, CallOff, GoHome, BreakDown),
+    commands=(Travel, CallOff, Rest, GoOn, GoHome, BreakDown),
     outcome=lambda state: (state.phase.value, sorted(state.ends), len(state.children)),
 )
 
@@ -456,6 +395,13 @@ def hurry(on: Stage) -> None:
         if each.kind == CARDS:
             on.runtime.do(GUIDE, Deliver(), each.child)
     on.runtime.do(GUIDE, GoHome(), NAME)
+
+
+def rest(on: Stage) -> None:
+    """Have a rest, and go on."""
+    on.runtime.do(GUIDE, Rest(), NAME)
+    on.run()
+    on.runtime.do(GUIDE, GoOn(), NAME)
 
 
 def fail(on: Stage) -> None:
