@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _SHOWN: Final = 8
+_encode: Final = msgspec.json.Encoder().encode
+_UNWRITABLE: Final = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
 _NO_TEXT: Final = frozenset({bool, int, float})
 """Types of values that nothing can be hidden in."""
 
@@ -65,25 +67,43 @@ class Replacer:
 
     def value(self, value: Any) -> Any:  # noqa: ANN401 -- whatever JSON knows, and commands
         """Return a value with every match replaced, wherever in it a text is; keys as well."""
+        if isinstance(value, msgspec.Struct) and self._is_clean(value):
+            return value
+        return self._walked(value)
+
+    def _is_clean(self, value: msgspec.Struct) -> bool:
+        r"""Return True if nothing in it can be a match; it may be clean if not.
+
+        It is searched at once, written as JSON: that has each text as it is, between quotes, which
+        are at the edge of a word as the ends of a text are. Only what is written with a backslash
+        differs. What JSON cannot hold may hide a text.
+        """
+        try:
+            written = _encode(value).decode()
+        except _UNWRITABLE:
+            return False
+        return "\\" not in written and not self._machine.finds(written)
+
+    def _walked(self, value: Any) -> Any:  # noqa: ANN401 -- as above
         if value is None or type(value) in _NO_TEXT:
             return self._number(value) if self.numbers and type(value) is int else value
         match value:
             case str():
                 return self.text(value)
             case dict():
-                return {self.value(key): self.value(each) for key, each in value.items()}
+                return {self._walked(key): self._walked(each) for key, each in value.items()}
             case list():
-                return [self.value(each) for each in value]
+                return [self._walked(each) for each in value]
             case set() | frozenset():
-                return type(value)(self.value(each) for each in value)
+                return type(value)(self._walked(each) for each in value)
             case tuple():
-                found = [self.value(each) for each in value]
+                found = [self._walked(each) for each in value]
                 return type(value)(*found) if hasattr(value, "_fields") else tuple(found)
             case msgspec.Struct():
                 new = {}
                 for name in value.__struct_fields__:
                     field = getattr(value, name)
-                    found = self.value(field)
+                    found = self._walked(field)
                     if found is not field and found != field:
                         new[name] = found
                 return msgspec.structs.replace(value, **new) if new else value

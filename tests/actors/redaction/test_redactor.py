@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.public_command import Order
 from actors.redaction.keys import PROVIDER_KEYS
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.patterns import BadPattern
-from actors.redaction.redactor import DEFAULT, Redactor, mark
+from actors.redaction.redactor import DEFAULT, Redactor, Replacer, mark
 from actors.session.public_commands import Pause
 from actors.tool.lifecycle import Fail
+from actors.tool.secrets import SecretMask
 
 PATTERNS: Final = (r"sk-[a-z]{3,}", r"[a-c]+\d", r"\bab+c", r"(?:xy|z)+!", r"1{2}-(?P<n>[^-\s]{2})")
 REDACTOR: Final = Redactor(PATTERNS)
@@ -178,6 +179,78 @@ def test_what_holds_no_secret_is_the_very_same() -> None:
     command = Fail("oh", output={"a": 1})
 
     assert DEFAULT.value(command) is command
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A command with a text in every place where one can be."""
+
+    said: Any = None
+    words: tuple[str, ...] = ()
+    more: Told | None = None
+
+
+HARD: Final = Redactor(
+    [r"CORP\\[a-z]+", r'"pin"=\d{4}', "\u00fc[a-z]{3}", r"a\nb+", "\x1b7x+", r"\d{6}"]
+)
+"""Patterns with characters that JSON writes in another way, and one that numbers in JSON fit."""
+pieces_of_text = st.lists(
+    st.sampled_from(
+        [
+            *KEYS.values(),
+            *("CORP\\ada", 'x"pin"=1234', "\u00fcber", "a\nbb", "\x1b7xx", "123456", "sk-"),
+            *("%67hp_" + "aB3d" * 9, r"\u0067hp_" + "aB3d" * 9, r"\n", "\\", '"', "%"),
+            *("\x1b", "\ud800", "word", " ", "\n", "7", "_"),
+        ]
+    ),
+    max_size=4,
+).map("".join)
+told = st.recursive(
+    st.builds(
+        Told,
+        st.recursive(
+            pieces_of_text | st.integers(0, 2**70) | st.none(),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(pieces_of_text, inner, max_size=2)
+            ),
+            max_leaves=4,
+        ),
+        st.lists(pieces_of_text, max_size=2).map(tuple),
+    ),
+    lambda inner: st.builds(Told, pieces_of_text, st.just(()), inner),
+    max_leaves=3,
+)
+
+
+@settings(max_examples=500)
+@given(told, st.sampled_from([DEFAULT, HARD, SecretMask({"PIN": "123456", "QUOTE": 'x"pin"'})]))
+def test_a_command_that_is_searched_at_once_is_looked_through_all_the_same(
+    command: Told, replacer: Replacer
+) -> None:
+    """Whatever texts it holds and wherever: it comes to what its fields come to one by one."""
+    by_field = Told(
+        replacer.value(command.said),
+        tuple(map(replacer.text, command.words)),
+        replacer.value(command.more),
+    )
+
+    assert replacer.value(command) == by_field
+
+
+class Opaque(str):
+    """A text that no JSON is written of."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "beside", [object(), Opaque("x"), "\ud800", 2**70, {"deep": {1: object()}}], ids=range(5)
+)
+def test_what_cannot_be_written_as_json_hides_nothing(beside: object) -> None:
+    """A command with such a value is walked; so is one of a text that JSON does not know."""
+    key, hidden = KEYS["groq"], mark(KEYS["groq"])
+
+    assert DEFAULT.value(Told(beside, (key,))).words == (hidden,)
+    assert DEFAULT.value(Told(Opaque(key))).said == hidden
 
 
 BAD: Final = {
