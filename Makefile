@@ -15,8 +15,10 @@ WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 3); echo $$((cores < 4 ? c
 .DELETE_ON_ERROR:
 .PHONY: help setup test crash simulate lint demo bench bench-quick clean
 
-# What happens to be active outside must not reach into our environment.
+# What happens to be active outside must not reach into our environment. Without bytecode on disk,
+# each of the many processes that tests start would compile all modules anew.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
+unexport PYTHONDONTWRITEBYTECODE
 
 # The stamp holds the directory it was installed from: a clone that was moved is set up again.
 $(shell test "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd -P)" || rm -f $(STAMP))

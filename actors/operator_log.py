@@ -12,8 +12,6 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-
 from actors.redaction.redactor import DEFAULT, Redactor
 
 if TYPE_CHECKING:
@@ -84,17 +82,49 @@ def add_redactor(redactor: Redactor) -> None:
     _redaction.add(redactor)
 
 
-log: Final[Any] = structlog.wrap_logger(
-    _logger,
-    processors=[
-        structlog.stdlib.filter_by_level,
-        structlog.processors.format_exc_info,
-        _redaction.fields,
-        structlog.stdlib.render_to_log_kwargs,
-    ],
-    wrapper_class=structlog.stdlib.BoundLogger,
-    cache_logger_on_first_use=True,
-)
+@functools.cache
+def _bound() -> Any:  # noqa: ANN401 -- what it can do depends on the wrapper
+    """Return the logger of structlog; to import that takes a third as long as all of runefold."""
+    import structlog  # noqa: PLC0415 -- most processes log nothing
+
+    return structlog.wrap_logger(
+        _logger,
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.format_exc_info,
+            _redaction.fields,
+            structlog.stdlib.render_to_log_kwargs,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+class OperatorLog:
+    """The methods of structlog's logger, which is made when the first line is logged."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- as above
+        """Return a method; one that does nothing if its level is not logged."""
+        level = _LEVELS.get(name)
+        if level is not None and not _logger.isEnabledFor(level):
+            return _log_nothing
+        return getattr(_bound(), name)
+
+
+_LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "exception": logging.ERROR,
+}
+
+
+def _log_nothing(_event: str, **_fields: object) -> None:
+    """Take a line that is not logged."""
+
+
+log: Final = OperatorLog()
 """Every transition, restart and dead letter goes here."""
 
 

@@ -292,6 +292,7 @@ def test_the_same_holds_for_an_ordinary_user(module: str) -> None:
     site = next(Path(path) for path in sys.path if path.endswith("site-packages"))
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{site}"}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     program = _python_of(user, environment)
     if program is None:
         pytest.skip("no interpreter that an ordinary user can run")
@@ -302,6 +303,7 @@ def test_the_same_holds_for_an_ordinary_user(module: str) -> None:
         done = subprocess.run(
             [
                 *(*user, program, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+                *("-p", "pytest_timeout"),
                 *(f"--basetemp={place / 'tmp'}", str(Path(__file__).with_name(module))),
             ],
             cwd=ROOT,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from xml.etree import ElementTree as ET
 from runefold.testing.crash.report.report import Report
 from runefold.testing.crash.report.xml import junit
 from runefold.testing.crash.running.trial import Result
+from tests.crash.kit.test_fixture import ALONE, PYTEST
 from tests.crash.kit.test_report import data_of
 
 ROOT = Path(__file__).parents[3]
@@ -22,7 +22,7 @@ def run(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**ALONE, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
@@ -68,14 +68,15 @@ def test_an_interrupt_of_the_undisturbed_run_leaves_a_report_too(tmp_path: Path)
 
 
 _TEST = """
-import os, signal
+import os, pathlib, signal
 from tests.crash.kit import bots
 
 def check(runtime, effects):
     if effects.point:
-        os.kill(os.getppid(), signal.SIGINT)
+        os.kill(int(pathlib.Path("pytest-pid").read_text()), signal.SIGINT)
 
 def test_bot(crash_sweep):
+    pathlib.Path("pytest-pid").write_text(str(os.getpid()))
     crash_sweep(bots.build, bots.scenario, check, in_process=True, jobs=1)
 """
 
@@ -84,8 +85,7 @@ def test_an_interrupted_test_tells_and_writes_what_is_known(tmp_path: Path) -> N
     """Ctrl-C under pytest ends pytest, but not without a page and a summary."""
     (tmp_path / "test_bot.py").write_text(_TEST)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\n")
-    pytest = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly")
-    done = run(tmp_path, *pytest, "--crash-report=pages")
+    done = run(tmp_path, *PYTEST[1:], "--crash-report=pages")
 
     assert done.returncode == 2, done.stdout + done.stderr
     assert "points were done by then" in done.stdout

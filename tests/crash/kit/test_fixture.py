@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -44,6 +45,9 @@ def test_twice(crash_sweep):
 """
 
 END = "-- exit code:"
+PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "_runefold_pytest")
+ALONE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Without the plugins of others, which take a second to import: ours is named."""
 
 
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -51,8 +55,9 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (directory / "test_bots.py").write_text(TEST)
     (directory / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\n")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments],
+        [*PYTEST, *arguments],
         cwd=directory,
+        env=ALONE,
         capture_output=True,
         text=True,
         check=False,
@@ -100,8 +105,10 @@ def test_the_line_works_from_where_pytest_was_started(tmp_path: Path) -> None:
     below.mkdir()
     (below / "test_own.py").write_text(OWN_FAILS)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ".."]
-    done = subprocess.run(command, cwd=below, capture_output=True, text=True, check=False)
+    command = [*PYTEST, "--rootdir", ".."]
+    done = subprocess.run(
+        command, cwd=below, env=ALONE, capture_output=True, text=True, check=False
+    )
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "again:   pytest test_own.py::test_own --crash-in-process" in done.stdout
@@ -112,7 +119,7 @@ def test_functions_of_a_test_are_found_by_other_processes(tmp_path: Path, mode: 
     """They need not be in a module that can be imported: however pytest imports tests."""
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "test_own.py").write_text(OWN)
-    done = run(tmp_path, "own", f"--import-mode={mode}", "--crash-sample=1", "-n1")
+    done = run(tmp_path, "own", f"--import-mode={mode}", "--crash-sample=1", "-pxdist", "-n1")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
@@ -184,12 +191,14 @@ def test_an_option_that_cannot_be_meant_fails_the_test(tmp_path: Path) -> None:
     program = (
         "import sys, pytest\n"
         "for option in sys.argv[1:]:\n"
-        "    code = pytest.main(['-p', 'no:cacheprovider', '-k', 'sound', option])\n"
+        "    plugins = ['-p', 'no:cacheprovider', '-p', '_runefold_pytest']\n"
+        "    code = pytest.main([*plugins, '-k', 'sound', option])\n"
         f"    print({END!r}, int(code))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *reasons],
         cwd=tmp_path,
+        env=ALONE,
         capture_output=True,
         text=True,
         check=False,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
+import structlog as _structlog  # noqa: F401 -- else every process that is forked imports it
 
 from runefold.testing.crash import app as apps
 from runefold.testing.crash.app import CrashApp, Source

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import signal
-import subprocess
-import sys
 import warnings
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from runefold.testing.crash.running import fork_server
+from runefold.testing.crash.running import fork_server, launcher
 from runefold.testing.crash.running.fork_server import Broken
 from runelog.errors import Refused
 
@@ -27,27 +24,30 @@ if TYPE_CHECKING:
 _TASKS: Final = Path("/proc/self/task")
 _MOST: Final = 1 << 20
 """So much is read of what a server that is gone had to say."""
-_MAIN: Final = (
-    "import sys; sys.path[:] = sys.argv[3:]; "
-    "from runefold.testing.crash.running.fork_server import main; main(*map(int, sys.argv[1:3]))"
-)
 
 
 class Server:
     """One server, seen from outside."""
 
     def __init__(self, setup: Setup, app: CrashApp | None, errors: Path) -> None:
-        """Start it: from nothing, or, if the app cannot be imported, as a copy of ourselves."""
+        """Start it: from a launcher, or, if the app cannot be imported, as a copy of ourselves."""
         self._errors = errors
+        self._launcher = launcher.current() if app is None else None
+        self.is_gone = False
+        """Whether it has ended by itself."""
         reading, self._telling = os.pipe()
         self.hearing, writing = os.pipe()
-        if app is None:
-            self._pid = _spawned(reading, writing, errors)
-            self._tell(fork_server.encode(setup))
-        else:
-            self._pid = _forked(setup, app, reading, writing, errors, (self._telling, self.hearing))
-        os.close(reading)
-        os.close(writing)
+        try:
+            if self._launcher is not None:
+                self._pid = self._launcher.start(reading, writing, errors)
+                self._tell(fork_server.encode(setup))
+            else:
+                assert app is not None
+                ours = (self._telling, self.hearing)
+                self._pid = _forked(setup, app, reading, writing, errors, ours)
+        finally:
+            os.close(reading)
+            os.close(writing)
         self._waiting = b""
         self.task: Task | None = None
         os.set_blocking(self.hearing, False)
@@ -70,6 +70,7 @@ class Server:
         except BlockingIOError:
             return None
         if not chunk:
+            self.is_gone = True
             return fork_server.lost(self.task, self._last_words())
         self._waiting += chunk
         line, newline, rest = self._waiting.partition(b"\n")
@@ -86,37 +87,15 @@ class Server:
         except OSError:
             return ""
 
-    @property
-    def is_gone(self) -> bool:
-        """Whether it has ended by itself."""
-        with contextlib.suppress(ChildProcessError):
-            return os.waitpid(self._pid, os.WNOHANG) != (0, 0)
-        return True
-
     def end(self) -> None:
         """End it, and whatever it started: it leads a group of its own."""
         for pipe in (self._telling, self.hearing):
             with contextlib.suppress(OSError):
                 os.close(pipe)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
-
-
-def _spawned(reading: int, writing: int, errors: Path) -> int:
-    with errors.open("wb") as file:
-        process = subprocess.Popen(  # noqa: S603 -- starts this same Python with our own code
-            [sys.executable, "-c", _MAIN, str(reading), str(writing), *sys.path],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            pass_fds=(reading, writing),
-            start_new_session=True,
-        )
-    # It is waited for by its number; the object would complain that nobody asked it.
-    process.returncode = 0
-    return process.pid
+        if self._launcher is not None:
+            self._launcher.end(self._pid)
+        else:
+            launcher.end(self._pid)
 
 
 def _forked(
