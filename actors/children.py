@@ -313,6 +313,8 @@ def halted(children: Iterable[Child]) -> set[str]:
     found: set[str] = set()
     # Parents come before their children.
     for each in children:
+        if each.ended:
+            continue
         if each.on_pause == "pause" and (not each.parent or each.parent in found):
             found.add(each.child)
     return found

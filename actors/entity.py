@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,16 @@ class Timed(Moved, frozen=True, kw_only=True):
 
     deadline: int | None = None
     """When the time-out of the phase is over, in nanoseconds; put in by the shell."""
+    stands_since: int | None = None
+    """Since when its clock stands, if the entity is paused; put in by the shell."""
+
+
+class Clocked(Moved, frozen=True, kw_only=True):
+    """Base of runes with which the clocks of entities that observe them stand, or go on."""
+
+    clocks: ClassVar[Literal["stand", "run"]] = "run"
+    at: int | None = None
+    """When, in nanoseconds; put in by the shell."""
 
 
 class Routing(msgspec.Struct, frozen=True, gc=False):

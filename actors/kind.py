@@ -64,9 +64,9 @@ def _undecided(_state: Any) -> Any:  # noqa: ANN401 -- as above
 
 
 def _deadline(state: Any) -> int | None:  # noqa: ANN401 -- as above
-    """Return the deadline that the machinery keeps in the state."""
+    """Return the deadline that the machinery keeps in the state; none while its clock stands."""
     found: int | None = state.deadline
-    return found
+    return None if getattr(state, "stands_since", None) is not None else found
 
 
 def _no_time(_state: Any) -> None:  # noqa: ANN401 -- as above

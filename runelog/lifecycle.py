@@ -124,6 +124,8 @@ class Timeout(msgspec.Struct, frozen=True):
     seconds: float | None
     """The default; None if there is none, so that only a session that gives one has a limit."""
     to: StrEnum
+    stands: bool = False
+    """Whether its clock stands while the entity is paused with its session; else it runs on."""
 
 
 class Overdue(msgspec.Struct, frozen=True):
@@ -158,6 +160,8 @@ class Lifecycle(Generic[P, S, C, E]):
     owners cannot be asked to wait. Runes that the table does not mention at all never move it.
     `enforced` says that the machinery keeps the time-outs: it puts the deadline into the rune that
     enters a phase (its field `deadline`) and, when it is folded, into the state's `deadline`.
+    Where a time-out stands, the state has a field `stands_since` as well: an observed rune whose
+    class has `clocks` set to "stand" or "run" says when clocks stand, and go on (its field `at`).
     `reads` names another entity of the same conversation: its state, as folded when the decision is
     made, is the third argument of `decide`.
     `printed` are rows that belong to the picture and are not folded. `version` is raised whenever
@@ -181,6 +185,8 @@ class Lifecycle(Generic[P, S, C, E]):
     version: int = 1
     runes: frozenset[type[Rune]] = field(init=False, repr=False)
     """Every rune that the table mentions."""
+    standing: frozenset[P] = field(init=False, repr=False)
+    """The phases whose time-outs stand while the entity is paused."""
     _ways: dict[P, dict[type[Rune], P | ByField[P] | None]] = field(init=False, repr=False)
     """The table as `apply` looks it up: with None for a rune that the phase does not allow."""
 
@@ -192,6 +198,8 @@ class Lifecycle(Generic[P, S, C, E]):
             raise BrokenLaw(msg)
         runes = frozenset(cls for row in self.table.values() for cls in row)
         object.__setattr__(self, "runes", runes)
+        standing = frozenset(each.phase for each in self.timeouts if each.stands)
+        object.__setattr__(self, "standing", standing)
         barred = dict.fromkeys(runes - self.observed)
         ways = {phase: {**barred, **row} for phase, row in self.table.items()}
         object.__setattr__(self, "_ways", ways)
@@ -228,7 +236,8 @@ class Lifecycle(Generic[P, S, C, E]):
             raise IllegalTransition(msg)
         if self.enforced:
             deadline = getattr(rune, "deadline", None) if own else None
-            return self._timed(state, before, after, deadline)
+            state = self._timed(state, before, after, deadline)
+            return self._clocked(state, rune, own=own) if self.standing else state
         if after is before:
             return state
         return replace(state, phase=after)  # type: ignore[type-var]  # a Struct, as checked
@@ -244,6 +253,22 @@ class Lifecycle(Generic[P, S, C, E]):
             return state
         return replace(state, phase=after, deadline=deadline)  # type: ignore[type-var]  # as above
 
+    def _clocked(self, state: S, rune: Rune, *, own: bool) -> S:
+        """Have the clock of the phase stand, or go on with what was left."""
+        found: Any = state
+        since = found.stands_since
+        if own and getattr(rune, "deadline", None) is not None:
+            since = getattr(rune, "stands_since", None)
+        elif found.deadline is None:
+            since = None
+        clocks, at = getattr(rune, "clocks", ""), getattr(rune, "at", None)
+        if clocks == "stand" and at is not None and since is None and found.phase in self.standing:
+            since = at if found.deadline is not None else None
+        elif clocks == "run" and at is not None and since is not None:
+            found = replace(found, deadline=found.deadline + max(at - since, 0))
+            since = None
+        return found if since == found.stands_since else replace(found, stands_since=since)  # type: ignore[no-any-return]  # an S, as above
+
     def allows(self, state: S, rune: Rune) -> bool:
         """Return True if `apply` would take this rune."""
         try:
@@ -254,12 +279,19 @@ class Lifecycle(Generic[P, S, C, E]):
 
 
 def stamped(
-    lifecycle: Lifecycle[P, S, C, E], state: S, rune: Rune, now: int, limits: Mapping[str, float]
+    lifecycle: Lifecycle[P, S, C, E],
+    state: S,
+    rune: Rune,
+    now: int,
+    limits: Mapping[str, float],
+    *,
+    paused: bool = False,
 ) -> Rune:
     """Return a rune with the deadline of the phase that it enters, if that has a time-out.
 
     So has the rune that begins the entity. `limits` are seconds by `lifecycle.phase`, where they
-    differ from the default.
+    differ from the default. If the entity is `paused` and the clock of that phase stands for that,
+    it does so from now on.
     """
     if not lifecycle.enforced or getattr(rune, "deadline", 0) is not None:
         return rune
@@ -273,7 +305,10 @@ def stamped(
     seconds = limits.get(f"{lifecycle.name}.{after.value}", default)
     if seconds is None:
         return rune
-    return replace(rune, deadline=now + round(seconds * 1_000_000_000))
+    deadline = now + round(seconds * 1_000_000_000)
+    if paused and after in lifecycle.standing:
+        return replace(rune, deadline=deadline, stands_since=now)
+    return replace(rune, deadline=deadline)
 
 
 def fold(lifecycle: Lifecycle[P, S, C, E], runes: Iterable[Rune], state: S | None = None) -> S:
@@ -399,9 +434,16 @@ def _complaints_about_deadlines(lifecycle: Lifecycle[P, S, C, E]) -> Iterator[st
     if "deadline" not in state.__struct_fields__:
         yield "its time-outs are enforced, and its state has no field deadline"
     limited: set[Any] = {timeout.phase for timeout in lifecycle.timeouts}
+    stands: set[Any] = {timeout.phase for timeout in lifecycle.timeouts if timeout.stands}
+    if stands and "stands_since" not in state.__struct_fields__:
+        yield "a time-out of it stands, and its state has no field stands_since"
     for phase, row in lifecycle.table.items():
         for cls, target in row.items():
-            enters = (set(targets(target)) & limited) - {phase}
-            if enters and cls not in lifecycle.observed and "deadline" not in cls.__struct_fields__:
+            enters, fields = (set(targets(target)) & limited) - {phase}, cls.__struct_fields__
+            if enters and cls not in lifecycle.observed and "deadline" not in fields:
                 names = ", ".join(sorted(to.value for to in enters))
                 yield f"{kind_of(cls)} leads to {names}, which has a time-out, without a deadline"
+            enters &= stands
+            if enters and cls not in lifecycle.observed and "stands_since" not in fields:
+                names = ", ".join(sorted(to.value for to in enters))
+                yield f"{kind_of(cls)} leads to {names}, whose clock stands, without stands_since"

@@ -709,9 +709,14 @@ def _ensures(state: State) -> list[Effect]:
 # -- what the shell must know ------------------------------------------------------------------
 
 
-def route(_state: State, rune: Rune) -> Routing:
+def route(state: State, rune: Rune) -> Routing:
     """Return where a rune that this session decided belongs."""
     match rune:
+        case Closing() if state.phase is not Phase.PAUSED:
+            return Routing(NAME)
+        case Paused() | Resumed() | Closing():
+            # Their clocks stand, or go on.
+            return Routing(NAME, tuple(sorted(children.halted(state.children))))
         case InputAccepted(message_id) | InputRefused(message_id):
             return Routing(NAME, (message_entity(message_id),))
         case turns.Started(turn_id, agent_id, _, message_id):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
 from actors.agent import runes as agents
 from actors.budget.runes import Limits, What
-from actors.entity import Moved
+from actors.entity import Clocked, Moved
 from runelog.rune import Rune
 
 NAME: Final = "session"
@@ -91,15 +91,16 @@ class InputRefused(Rune, frozen=True, gc=False, tag="session.input_refused"):
     reason: str
 
 
-class Paused(Moved, frozen=True, gc=False, tag="session.paused"):
+class Paused(Clocked, frozen=True, gc=False, tag="session.paused"):
     """No turn begins until the session is resumed."""
 
+    clocks: ClassVar[Literal["stand"]] = "stand"
     reason: str = ""
     finish: bool = True
     """Running turns may finish; if not, they are interrupted."""
 
 
-class Resumed(Moved, frozen=True, gc=False, tag="session.resumed"):
+class Resumed(Clocked, frozen=True, gc=False, tag="session.resumed"):
     """Turns may begin again."""
 
 
@@ -116,7 +117,7 @@ class Unsuspended(Moved, frozen=True, gc=False, tag="session.unsuspended"):
     reason: str = ""
 
 
-class Closing(Moved, frozen=True, gc=False, tag="session.closing"):
+class Closing(Clocked, frozen=True, gc=False, tag="session.closing"):
     """Nothing more is accepted; turns are interrupted and agents terminate."""
 
     reason: str = ""

@@ -23,7 +23,6 @@ from actors.shell.shared_caches import SharedCaches
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
 from actors.shell.write_buffer import WriteBuffer, head_of
 from runelog.errors import LogFull
-from runelog.lifecycle import stamped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from actors.kind import Kind, Kinds
     from actors.ports import Chance, Clock, Lane, Scheduler
     from actors.redaction.redactor import Redactor
-    from runelog.lifecycle import Lifecycle
     from runelog.log import Log
     from runelog.rune import Change, Rune
 
@@ -64,6 +62,8 @@ class LiveActor(Protocol):
         """Send it a message; `reply_to` gets the answer."""
         ...
 
+    index_entry: tuple[bool, int | None] | None
+    """Its entry in the index: whether it has work left, and its deadline; None if unknown."""
     replayed: bool
     """Whether its state was read from the log: then it may replace an actor that ended."""
     state: Any
@@ -266,11 +266,6 @@ class ConversationContext:
         """Return the present state of an entity without an actor, for a law that reads it."""
         return self.passive(entity).state
 
-    def stamp(self, law: Lifecycle[Any, Any, Any, Any], state: object, rune: Rune) -> Rune:
-        """Put the deadline into a rune that enters a phase with a time-out."""
-        limits = self.root.limits(self._root_state())
-        return stamped(law, state, rune, self.services.clock.now(), limits)
-
     @property
     def root(self) -> Kind:
         """The kind of the entity that the conversation begins with."""
@@ -304,6 +299,11 @@ class ConversationContext:
             return self.replayed(kind, entity).state
         member.catch_up()
         return member.state
+
+    def forget_index_entry(self, entity: str) -> None:
+        """Have an entity's actor write its entry in the index anew with its next append."""
+        if (member := self._members.get(entity)) is not None:
+            member.index_entry = None
 
     def wake_halted(self) -> None:
         """Have entities that were paused look again what they may begin."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from actors.children import Ended, Started
-from actors.entity import Routing
+from actors.entity import Clocked, Routing
 from actors.operator_log import is_info_enabled
 from actors.questions import AskHuman, Conclude
 from actors.shell.conversation import PassiveEntity, StartingState
+from actors.shell.stamping import stamp_of
 from actors.shell.transition_log import log_runes
 from runelog.rune import Change
 
@@ -105,8 +106,10 @@ class Decision:
         self._abandoned = abandoned
         self._others: dict[str, _OtherEntity | None] = {}
         """Other entities that are written to; None for one whose own actor folds it."""
+        self._born: dict[str, Started] = {}
+        """The entries in tables of children that this decision makes."""
         self.changes: list[Change] = []
-        stamp = ctx.stamp if kind.lifecycle.enforced else None
+        stamp = stamp_of(ctx, kind, me, self._born)
         placed: list[Placed] = []
         if cascade:
             state, placed, due = kind.fold_and_decide(me, author.state, runes, due, stamp, ctx.read)
@@ -136,8 +139,6 @@ class Decision:
         self._passive: list[_OtherEntity] = []
         self._guards: list[Change] = []
         """Which versions the streams of passive entities must have that only observe."""
-        self._born: dict[str, Started] = {}
-        """The entries in tables of children that this decision makes."""
         self._endings: dict[str, Ended] = {}
         self.own: list[Rune] = []
         """Those of the runes that are in the author's own stream."""
@@ -160,6 +161,8 @@ class Decision:
         if self._others:
             after = self._folded(kind, after, folded)
             self._note(notes)
+        if kind.pauses:
+            self._note_clocks(notes)
         self.after = after
         """The author's state once all of it has happened."""
         is_open = kind.is_open(after)
@@ -213,7 +216,9 @@ class Decision:
         if kind is None or not kind.lifecycle.enforced:
             return rune
         state = kind.lifecycle.initial if other is None else other.state
-        return self._ctx.stamp(kind.lifecycle, state, rune)
+        stamp = stamp_of(self._ctx, kind, owner, self._born)
+        assert stamp is not None, "its law is enforced"
+        return stamp(kind.lifecycle, state, rune)
 
     def _observing(self, entity: str) -> _OtherEntity | None:
         """Look up an entity that observes a rune, and is not written to; None if it has an actor.
@@ -262,7 +267,7 @@ class Decision:
         kind = other.kind
         # Checked first because mostly nothing is due.
         if kind.internal and (due := kind.lifecycle.due(other.state)):
-            stamp = self._ctx.stamp if kind.lifecycle.enforced else None
+            stamp = stamp_of(self._ctx, kind, other.name, self._born)
             found = kind.fold_and_decide(other.name, other.state, (), due, stamp, self._read)
             self._lay_out(found[1])
         passive = other.passive
@@ -323,6 +328,20 @@ class Decision:
             elif kind.is_open(passive.state):
                 notes[other.name] = (False, None)
 
+    def _note_clocks(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
+        """Add the entries of entities whose clocks stand or go on with this: they hear of it."""
+        ctx = self._ctx
+        for place, _, runes in self._parts:
+            for rune in runes:
+                if isinstance(rune, Clocked):
+                    for entity in place.observers:
+                        kind = ctx.kinds.of(entity)
+                        if kind is not None and kind.lifecycle.standing:
+                            state = kind.lifecycle.apply(ctx.state_of(kind, entity), rune)
+                            is_open = kind.is_open(state)
+                            notes[entity] = (is_open, kind.deadline(state) if is_open else None)
+                            ctx.forget_index_entry(entity)
+
     def _changes(
         self,
         notes: dict[str, tuple[bool | None, int | None]],
@@ -353,14 +372,14 @@ class Decision:
                     deadline=by,
                 )
             )
-        if notes:
-            # What is left is the author's own entry, if it decided only for others.
-            is_open, by = notes[self._me]
-            agent, turn = context
+        agent, turn = context
+        # What is left: the author's own entry if it decided only for others, and those of others
+        # that observe a rune.
+        for name, (is_open, by) in notes.items():
             changes.append(
                 Change(
-                    self._me,
-                    self._version,
+                    name,
+                    self._version if name == self._me else None,
                     [],
                     agent=agent,
                     turn=turn,

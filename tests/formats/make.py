@@ -26,6 +26,7 @@ from tests.formats.golden import (
     golden_runes,
 )
 from tests.laws import purchases, trips
+from tests.laws.eggs import eggs
 from tests.laws.errands import errands, errands_of_old, recalled
 from tests.laws.logs import held_up, staged, without_a_model
 from tests.laws.samples import samples
@@ -56,6 +57,7 @@ MADE_BY: Final[Mapping[str, Callable[[], Log]]] = {
     "recalled": recalled,
     "purchases": lambda: purchases.story(9, after=True, act=purchases.give_back).log,
     "trips": lambda: trips.story(5, after=True, act=trips.hurry, card="hello").log,
+    "eggs": eggs,
     "errands_of_old": errands_of_old,
     "seed_4": lambda: _seed(4),
     "seed_21": lambda: _seed(21),

@@ -28,6 +28,7 @@ from runefold.testing.stage import PowerCut, Stage
 from runelog.lifecycle import state_hash
 from runelog.rune import State as Standing
 from tests.laws import purchases, trips
+from tests.laws.eggs import EGG, eggs
 from tests.laws.errands import ERRAND, errands, errands_of_old, recalled
 from tests.laws.orders import orders
 from tests.scenarios.plays import ALL
@@ -48,7 +49,7 @@ SEEDS: Final = range(50)
 """These reach most of what there is; scenarios reach the rest."""
 CUT: Final = {"charges by key": 9, "charges": 9, "budget": 20, "expert": 15, "handed over": 12}
 """Scenarios that are also cut off, at these appends, and played again."""
-PLAYED: Final = KINDS.plus([ERRAND, ORDER, *purchases.KINDS, *trips.KINDS])
+PLAYED: Final = KINDS.plus([ERRAND, ORDER, *purchases.KINDS, *trips.KINDS, EGG])
 """The kinds in those logs: ours, and some of apps: outside of sessions, in one, and in others."""
 STORED: Final = (*PLAYED.runes, *PLAYED.retired)
 """All runes that may be in a log."""
@@ -161,6 +162,7 @@ def _logs() -> Iterator[Log]:
     yield purchases.elsewhere().log
     for trip in (trips.nothing, trips.hurry, trips.fail, trips.rest):
         yield trips.story(5, after=True, act=trip, card="hello").log
+    yield eggs()
     yield trips.left(trips.GoHome()).log
     yield errands_of_old()
     yield orders()

@@ -236,10 +236,14 @@ def test_an_end_is_an_end(kind: Kind) -> None:
 
 @each_kind
 def test_work_that_is_left_is_due_or_waits_for_somebody(kind: Kind) -> None:
-    """An open entity brings itself on, has a deadline, waits for a human, or for another one."""
+    """An open entity brings itself on, has a deadline, or waits: for a human, or for another one.
+
+    For its session, if its clock stands.
+    """
     for state in states(kind):
         if kind.is_open(state) and state != kind.lifecycle.initial:
             waits = kind.waits_for_human(state, lambda _id: False)
+            waits = waits or getattr(state, "stands_since", None) is not None
             assert kind.lifecycle.due(state) or waits or kind.deadline(state) is not None, state
 
 
