@@ -20,6 +20,7 @@ from runelog.errors import LogFailed, LogFull
 from runelog.rune import kind_of
 from runelog.snapshot import Snapshots
 from supervisors.passivation import Passivator
+from tests.simulation.seeds import likely_first
 
 if TYPE_CHECKING:
     import pytest
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from supervisors.conversation_supervisor import ConversationSupervisor
 
 SEEDS: Final = 400
-"""Within so many seeds everything has happened; as a rule within some fifty."""
+"""Within so many seeds everything has happened; as a rule within a dozen that are tried first."""
 RARE: Final = frozenset({"agent.failed"})
 """What happens too seldom to be waited for here."""
 NOT_PLAYED: Final = frozenset({"turn.held_up", "turn.went_on"})
@@ -150,7 +151,7 @@ def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> N
     seen: Counter[str] = Counter()
     count_within(monkeypatch, seen)
     wanted = {kind_of(rune) for rune in KINDS.runes} - RARE - NOT_PLAYED - OF_APPS | SITUATIONS
-    for seed in range(SEEDS):
+    for seed in likely_first("whatever can happen", SEEDS):
         simulation = Counted(draw(seed))
         simulation.seen = seen
         assert simulation.run().wrong == ()
@@ -184,10 +185,14 @@ def test_messages_appends_fragments_and_tools_overtake_each_other(
         return done
 
     monkeypatch.setattr(ManualScheduler, "step", watched)
+    kinds = {"message", "append", "fragment", "tool"}
+    pairs = {("message", "fragment"), ("fragment", "message"), ("append", "message")}
+    sides: list[set[str]] = []
     for seed in range(40):
         Simulation(draw(seed)).run()
+        sides = [{pair[side] for pair in overtaken} for side in (0, 1)]
+        if pairs <= overtaken and sides == [kinds, kinds]:
+            break
 
-    kinds = ("message", "append", "fragment", "tool")
-    assert {one for one, _ in overtaken} == set(kinds)
-    assert {other for _, other in overtaken} == set(kinds)
-    assert {("message", "fragment"), ("fragment", "message"), ("append", "message")} <= overtaken
+    assert sides == [kinds, kinds]
+    assert pairs <= overtaken

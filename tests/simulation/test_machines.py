@@ -20,6 +20,7 @@ from runelog.errors import Refused
 from runelog.rune import kind_of
 from tests.laws.orders import pay
 from tests.simulation.app import APP, NAME
+from tests.simulation.seeds import likely_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope
 
 SEEDS: Final = 300
-"""Within so many seeds all has happened, and a bug must be found; as a rule within some fifty."""
+"""Within so many seeds all has happened, and a bug must be found; as a rule within a few."""
 OF_APPS: Final = frozenset(
     {
         *("system.opened", "child.started", "child.ended", "child.reported"),
@@ -56,7 +57,7 @@ def test_every_phase_of_an_apps_machines_is_played() -> None:
     wanted = {f"{kind.name}: {phase}" for kind in APP.kinds for phase in kind.lifecycle.table}
     wanted |= {kind_of(rune) for kind in APP.kinds for rune in kind.runes} | OF_APPS
     seen = set[str]()
-    for seed in range(SEEDS):
+    for seed in likely_first("every phase of an app's machines", SEEDS):
         simulation = Phases(draw(seed, NAME))
         simulation.seen = seen
         assert simulation.run().wrong == ()
@@ -138,7 +139,7 @@ UNCHECKED: Final = _app(decide=_unchecked)
 
 def wrong_with(app: str) -> str:
     """Return the first rule that an app breaks; nothing if it breaks none."""
-    for seed in range(SEEDS):
+    for seed in likely_first(app, SEEDS):
         for wrong in play(draw(seed, f"{__name__}:{app}")).wrong:
             return wrong.rule
     return ""
@@ -160,7 +161,7 @@ def test_a_bug_in_an_apps_machine_is_found(app: str, rule: str) -> None:
 
 def test_a_sound_app_breaks_no_rule() -> None:
     """The same app without a bug."""
-    for seed in range(30):
+    for seed in range(12):
         assert play(draw(seed, f"{__name__}:SOUND")).wrong == ()
 
 
@@ -192,7 +193,7 @@ def test_what_is_no_app_is_refused(app: str) -> None:
 def test_an_app_is_named_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Its machines are played too, and a failure says how to play them again."""
     assert main(["--seeds", "3", "--jobs", "1", "--app", NAME]) == 0
-    assert main(["--seeds", "40", "--jobs", "1", "--as-it-is", "--app", f"{__name__}:IMPURE"]) == 1
+    assert main(["--seeds", "4", "--jobs", "1", "--as-it-is", "--app", f"{__name__}:IMPURE"]) == 1
     assert f"--app {__name__}:IMPURE   # from the seed on" in capsys.readouterr().out
 
 
