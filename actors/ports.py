@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from actors.kind import Kinds
     from actors.redaction.redactor import Redactor
+    from actors.scheduling.group_commit import Member
     from runelog.log import Log
 
     Steps = Generator[int | None, None, Callable[[], None] | None]
@@ -56,10 +57,6 @@ class Lane(Protocol):
 
     def run(self, job: Callable[[], None]) -> None:
         """Run a job after those that came before it."""
-        ...
-
-    def when_idle(self, job: Callable[[], None]) -> None:
-        """Run a job once nothing else is waiting in this lane."""
         ...
 
 
@@ -107,8 +104,15 @@ class Scheduler(Protocol):
         """Begin a lane."""
         ...
 
-    def work(self, name: str, steps: Steps | Iterator[int | None]) -> Job:
-        """Run something that may block, beside all lanes, step by step."""
+    def commit_soon(self, member: Member) -> None:
+        """Have what `member` has appended committed, with all that others have by then.
+
+        That is once no lane has anything left to do, or a little sooner; called on a lane.
+        """
+        ...
+
+    def work(self, name: str, steps: Steps | Iterator[int | None], *, blocks: bool = True) -> Job:
+        """Run something step by step, beside all lanes; between them if it never `blocks`."""
         ...
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:

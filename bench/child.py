@@ -27,7 +27,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from actors.model.providers.scripted import Scripted, pause
-from actors.scheduling.threads import ThreadScheduler
+from actors.scheduling.loop import Loop
 from bench.measure import anonymous_memory, threads
 from bench.scene import NEVER, QUESTION, SPEC, add, one_turn, open_runtime
 from bench.workload import CODEC, LIFECYCLE, State, Talk
@@ -116,7 +116,7 @@ def _wait_for_sleep(runtime: Runtime) -> None:
 
 def _threads_of(runtime: Runtime) -> int:
     """Return how many threads the runtime has for actors and tools."""
-    assert isinstance(runtime.scheduler, ThreadScheduler)
+    assert isinstance(runtime.scheduler, Loop)
     return runtime.scheduler.threads
 
 

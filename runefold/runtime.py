@@ -12,7 +12,7 @@ from actors.process.process import ASK_TIMEOUT
 from actors.public_command import CommandTarget
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.scheduling.clock import SystemClock
-from actors.scheduling.threads import ThreadScheduler
+from actors.scheduling.loop import Loop
 from actors.session import lifecycle as ask
 from actors.session.members import Spawn
 from actors.session.runes import SessionConfig
@@ -119,7 +119,7 @@ class Runtime(Commander):
         """Keeps secrets out."""
         add_redactor(self.redactor)
         self.clock = clock or SystemClock()
-        self.scheduler = scheduler or ThreadScheduler(self.clock)
+        self.scheduler = scheduler or Loop(self.clock)
         chance = chance or SystemChance()
         directory = log.directory.absolute() if isinstance(log, Runelog) else None
         self._services = Services(

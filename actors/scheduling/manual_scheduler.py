@@ -1,7 +1,8 @@
 """A scheduler that runs actors on one thread, step by step, in order or as a seed chooses.
 
-The same actors as on threads; messages, timers, streams and tools are interleaved by the choice,
-and the same choices give the same run.
+The same actors as on the loop; messages, timers, streams, tools and commits are interleaved by the
+choice, and the same choices give the same run. A commit is a step of its own: a seed may have any
+message handled between what was decided and its commit, and between that and what waits for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.errors import Unanswered
 from actors.operator_log import log
+from actors.scheduling.group_commit import GroupCommit
 from actors.units import SECOND
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from actors.ports import Awaited, Poller, Steps
     from actors.scheduling.clock import Alarm, ManualClock
+    from actors.scheduling.group_commit import Member
 
 PATIENCE: Final = 1_000_000
 """At most this many steps are taken for one answer: a run that needs more is in a cycle."""
@@ -28,24 +31,18 @@ PATIENCE: Final = 1_000_000
 class ManualLane:
     """A lane whose jobs run when the scheduler says so; an idle lane is referenced nowhere."""
 
-    __slots__ = ("__weakref__", "_idle_jobs", "_in_line", "_jobs", "_scheduler", "name")
+    __slots__ = ("__weakref__", "_in_line", "_jobs", "_scheduler", "name")
 
     def __init__(self, scheduler: ManualScheduler, name: str) -> None:
         """Begin with nothing to do."""
         self.name = name
         self._scheduler = scheduler
         self._jobs: deque[Callable[[], None]] = deque()
-        self._idle_jobs: deque[Callable[[], None]] = deque()
         self._in_line = False
 
     def run(self, job: Callable[[], None]) -> None:
         """Run a job after those that came before it."""
         self._jobs.append(job)
-        self._line_up()
-
-    def when_idle(self, job: Callable[[], None]) -> None:
-        """Run a job once nothing else is waiting in this lane."""
-        self._idle_jobs.append(job)
         self._line_up()
 
     def _line_up(self) -> None:
@@ -56,10 +53,10 @@ class ManualLane:
     def step(self) -> None:
         """Run the next job; the lane is not in line meanwhile, so it runs one job at a time."""
         try:
-            (self._jobs or self._idle_jobs).popleft()()
+            self._jobs.popleft()()
         finally:
             self._in_line = False
-            if self._jobs or self._idle_jobs:
+            if self._jobs:
                 self._line_up()
 
 
@@ -125,6 +122,7 @@ class ManualScheduler:
         self._halted = halted
         self._choice = choice
         self._line: list[ManualLane | ManualJob] = []
+        self._commits = GroupCommit()
         self._pollers: list[Poller] = []
         self.steps = 0
         self.failures: list[BaseException] = []
@@ -134,7 +132,17 @@ class ManualScheduler:
         """Begin a lane."""
         return ManualLane(self, name)
 
-    def work(self, name: str, steps: Steps | Iterator[int | None]) -> ManualJob:
+    def commit_soon(self, member: Member) -> None:
+        """Have what `member` has appended committed when it is the commit's turn."""
+        self._commits.join(member)
+
+    def work(
+        self,
+        name: str,
+        steps: Steps | Iterator[int | None],
+        *,
+        blocks: bool = True,  # noqa: ARG002 -- nothing does here
+    ) -> ManualJob:
         """Run something step by step, beside all lanes."""
         job = ManualJob(self, name, steps)
         self.line_up(job)
@@ -152,12 +160,15 @@ class ManualScheduler:
         return self._halted is not None and self._halted()
 
     def step(self) -> bool:
-        """Take one step, or ring the alarms that are due; return False if there was nothing."""
+        """Take one step, ring what is due, or commit; return False if there was nothing.
+
+        In order, the commit comes when nothing else is left to do, as at the end of a round.
+        """
         if self.is_halted:
             return False
         when = self.clock.next_alarm
         due = int(when is not None and when <= self.clock.now())
-        ready = due + len(self._line)
+        ready = due + len(self._line) + self._commits.is_due
         if not ready:
             return False
         self.steps += 1
@@ -165,14 +176,18 @@ class ManualScheduler:
         if turn < due:
             self.clock.move_to(self.clock.now())
             return True
-        who = self._line.pop(turn - due)
+        commits = turn - due == len(self._line)
+        who = None if commits else self._line.pop(turn - due)
         try:
-            who.step()
+            if who is None:
+                self._commits.commit()
+            else:
+                who.step()
         except KeyboardInterrupt:
             # It is meant for the code that drives the scheduler.
             raise
         except BaseException as error:  # noqa: BLE001 -- one failure must not stop the others
-            log.exception("job_failed", of=who.name)
+            log.exception("job_failed", of="commit" if who is None else who.name)
             self.failures.append(error)
         return True
 

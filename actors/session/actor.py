@@ -17,7 +17,7 @@ from actors.session.queue import Accept, Begin, BeginTurn, InterruptTurn, Withdr
 from actors.session.runes import NAME, InputRefused
 from actors.session.suspension import is_stuck
 from actors.shell.root import Root
-from actors.shell.shell import Wake
+from actors.shell.signals import Wake
 from actors.tool.public_commands import is_paused, lets_run
 from actors.turn import runes as turns
 from runelog.errors import LogFull, Refused

@@ -1,8 +1,9 @@
 """What the actors of one conversation share: lane, log, write buffer, live actors, caches.
 
-All of it is used on the conversation's lane only, one message at a time, so nothing here is locked;
-fragments of streams are the one exception. A decision is numbered and put into the write buffer at
-once. It is synced to disk later: before an external effect begins, and before a caller is answered.
+All of it is used on the thread that runs the lanes, one message at a time, so nothing here is
+locked; fragments of streams are the one exception. A decision is numbered and put into the write
+buffer at once. It is on disk later, behind a commit that all conversations share; external effects
+begin and callers are answered behind that.
 Other actors hear of a rune before it is on disk. That is safe: what they append goes behind it, so
 a crash that loses the rune loses what followed from it too.
 """
@@ -13,16 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actors.errors import Dead
-from actors.operator_log import log as operator
 from actors.process.ref import log_dead_letter
 from actors.redaction.redactor import DEFAULT
 from actors.shell.admission import AdmissionGate
+from actors.shell.commit_member import CommitMember
 from actors.shell.mail import Mail
 from actors.shell.pausing import is_halted
 from actors.shell.shared_caches import SharedCaches
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
 from actors.shell.write_buffer import WriteBuffer, head_of
-from runelog.errors import LogFull
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -150,7 +150,7 @@ class Services:
     """After how many runes of a conversation the states of its entities are kept."""
 
 
-class ConversationContext:
+class ConversationContext(CommitMember):
     """What the actors of one conversation share. `conversation` is its id."""
 
     def __init__(
@@ -162,7 +162,8 @@ class ConversationContext:
         kinds: Kinds,
     ) -> None:
         """Begin without any actor, for entities of these kinds."""
-        self.conversation = conversation
+        buffer = WriteBuffer(log, conversation, self._on_append_lost)
+        super().__init__(conversation, buffer, services.clock, services.scheduler)
         self.log = log
         self.lane = lane
         self.services = services
@@ -179,17 +180,11 @@ class ConversationContext:
         self._undelivered: dict[str, list[tuple[object, Any]]] = {}
         self.caches = SharedCaches()
         """What actors of the conversation keep in memory for each other."""
-        self.buffer = WriteBuffer(log, conversation, self._on_append_lost)
         self.head_at_start = head_of(log, conversation)
         """The last event that the log had when this context was made."""
         self._snapshots = SnapshotPolicy(
             log, conversation, self.head_at_start, services.snapshot_every
         )
-        self.active_at = services.clock.now()
-        """When something was last decided or answered."""
-        self._answers: list[tuple[int, Callable[[], None], Callable[[Exception], None]]] = []
-        """Each waiting answer: the last event it depends on, how to give it, how to fail it."""
-        self._flush_scheduled = False
         self.halted: set[str] = set()
         """Entities with something to begin outside, which wait as long as they are paused."""
 
@@ -350,7 +345,7 @@ class ConversationContext:
 
         What is waited for has its deadline in the log, which wakes the conversation in time.
         """
-        if self.awaited:
+        if self.awaited or self._commits_soon:
             return False
         busy = {name for name, member in self._members.items() if not member.is_idle()}
         for member in self._members.values() if busy else ():
@@ -374,11 +369,6 @@ class ConversationContext:
 
     # -- the log ------------------------------------------------------------------------------
 
-    @property
-    def broken(self) -> Exception | None:
-        """The error that lost an append, so that states in memory differ from the log; or None."""
-        return self.buffer.failed
-
     def append(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
         """Append to the conversation, and return the first event.
 
@@ -386,8 +376,8 @@ class ConversationContext:
         the log now, so that the caller who waits for an answer learns if the log refuses it.
         """
         first = self.buffer.write(changes, at_once=at_once)
-        if not self._flush_scheduled:
-            self._schedule_flush()
+        if not self._commits_soon:
+            self._commit_soon()
         return first
 
     def append_fragment(self, change: Change) -> int:
@@ -395,7 +385,10 @@ class ConversationContext:
         return self.buffer.write([change], at_once=True)
 
     def sync(self) -> None:
-        """Wait until everything appended here is on disk."""
+        """Wait until everything appended here is on disk, so that it can be read from the log.
+
+        For what is seldom: all actors of the runtime wait meanwhile.
+        """
         self.buffer.sync()
 
     def check(self) -> None:
@@ -444,56 +437,9 @@ class ConversationContext:
         for name, passive in self._passive.items():
             yield EntityState(passive.kind, name, passive.state, passive.version)
 
-    def answer(self, give: Callable[[], None], fail: Callable[[Exception], None]) -> None:
-        """Give an answer once the lane is idle and everything is on disk.
-
-        So a message and what follows from it at once share one sync.
-        """
-        self._answers.append((self.buffer.last, give, fail))
-        if not self._flush_scheduled:
-            self._schedule_flush()
-
-    def _schedule_flush(self) -> None:
-        """Flush the buffer and give the answers once the lane is idle."""
-        self._flush_scheduled = True
-        self.active_at = self.services.clock.now()
-        self.lane.when_idle(self._flush_and_answer)
-
-    def _flush_and_answer(self) -> None:
-        """Append what is buffered, synced if an answer waits for it; then give the answers."""
-        self._flush_scheduled = False
-        answers, self._answers = self._answers, []
-        try:
-            snapshot = self._snapshots.is_due(self.buffer.last)
-            if answers or snapshot:
-                self.buffer.sync()
-            else:
-                self.buffer.flush()
-            if snapshot:
-                self._snapshots.keep([*self._entity_states()])
-        except Exception as error:  # noqa: BLE001 -- whatever it was, no caller is told that it was done
-            operator.warning("not_kept", conversation=self.conversation, reason=str(error))
-            kept = self._kept(error) if answers else 0
-            # The first error is the cause: if the disk was full, later ones only follow from it.
-            why = self.broken or error
-            for last, give, fail in answers:
-                if last <= kept:
-                    give()
-                else:
-                    fail(why)
-            return
-        for _, give, _ in answers:
-            give()
-
-    def _kept(self, error: Exception) -> int:
-        """Return the last event that is on disk although there was no room for what followed it.
-
-        Commands up to it succeeded: a caller who was told otherwise would send them again.
-        """
-        if self.broken is not None:
-            return self.buffer.kept
-        # Another writer may have appended: the same event ids may be of other runes.
-        return self.buffer.on_disk() if isinstance(error, LogFull) else 0
+    def _keep_snapshot(self) -> None:
+        if self._snapshots.is_due(self.buffer.last):
+            self._snapshots.keep([*self._entity_states()])
 
 
 def _nothing() -> None:

@@ -7,7 +7,7 @@ understood as a command, and how an effect is performed.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.public_command import DecisionInput, Order
 from actors.shell.decision import MAX_TRIES, Decision, live_lock
+from actors.shell.signals import WAKE, RetryEffect, Wake
 from actors.shell.transition_log import (
     forget_logged,
     log_replayed,
@@ -38,19 +39,6 @@ NEAR: Final = 5
 """Operators are warned when this part of a limit is left: a fifth, so that 80 % have passed."""
 
 
-class Wake:
-    """Look what is due: the first message of every shell, and whenever a pause is over."""
-
-
-WAKE = Wake()
-
-
-class RetryEffect(NamedTuple):
-    """Perform an effect again, if it is still due: a pause is over."""
-
-    effect: msgspec.Struct
-
-
 class Shell(Process):
     """An entity, alive."""
 
@@ -70,8 +58,10 @@ class Shell(Process):
         """The last event that was folded."""
         self._news: deque[tuple[int, Rune]] = deque()
         self._under_way: set[msgspec.Struct] = set()
+        self._known = 0
+        """The last event that was appended here."""
         self._due: tuple[Any, Sequence[Any]] = (None, ())
-        """What is due in a state, the last that was asked; nothing internal is among it."""
+        """What is due in the last state that was asked; nothing internal is among it."""
         self._until: tuple[Any, int | None] = (None, None)
         """The deadline of a state, the last that was asked."""
         self._timer: Timer | None = None
@@ -83,6 +73,7 @@ class Shell(Process):
 
         None if that is not known: what an entity observes changes it without an append of its own.
         """
+        self._awaits_commit = False
         self._in_doubt = False
         self._woken = False
         self.replayed = False
@@ -351,7 +342,7 @@ class Shell(Process):
             return False
         self.state = after = decision.after
         self._due = decision.due
-        last = first + decision.count - 1
+        last = self._known = first + decision.count - 1
         if own:
             self.version += len(own)
             self.event = last
@@ -374,6 +365,7 @@ class Shell(Process):
     def act(self) -> None:
         """Perform what is due and not under way; then see to the deadline, and to the end."""
         under_way = self._under_way
+        self._awaits_commit = False
         for _ in range(MAX_TRIES):
             asked, due = self._due
             state = self.state
@@ -391,6 +383,8 @@ class Shell(Process):
             raise AssertionError(msg)
         if self.kind.pauses and self.state.phase not in self.kind.pauses:
             self.ctx.wake_halted()
+        if self._awaits_commit:
+            return  # it is woken behind that
         self._arm()
         if self.is_done():
             self.stop(NORMAL)
@@ -408,13 +402,20 @@ class Shell(Process):
         return False
 
     def _begin(self, due: Sequence[Any]) -> bool:
-        """Perform what is not under way; return True if that changed what is due."""
+        """Perform what is not under way; return True if that changed what is due.
+
+        What touches the outside world begins when all that is known here is on disk: one that is
+        not due any more behind the commit never begins.
+        """
         before, under_way, external = self.state, self._under_way, self.kind.external
         for effect in due:
             if effect not in under_way:
+                known = max(self.event, self._known)
+                if type(effect) in external and not self.ctx.is_on_disk(known):
+                    self._awaits_commit = True
+                    self.ctx.wake_behind_commit(self)
+                    continue
                 under_way.add(effect)
-                if type(effect) in external:
-                    self.ctx.sync()
                 self._perform(effect)
                 if self.state is not before:
                     return True

@@ -21,9 +21,6 @@ class _IdleLane:
     def run(self, job: Callable[[], None]) -> None:
         """Drop the job."""
 
-    def when_idle(self, job: Callable[[], None]) -> None:
-        """Drop the job: what is decided here is synced where it is decided."""
-
 
 def unattended(
     conversation: str, log: Log, services: Services, kinds: Kinds
@@ -51,5 +48,6 @@ class Unattended:
         ctx = self._ctx
         runes = ctx.decided(self.kind, self.state, command)
         if runes:
-            ctx.append(Decision(ctx, self, runes, cascade=cascade).changes)
+            # Not with the others' next commit: no lane is run here.
+            ctx.buffer.write(Decision(ctx, self, runes, cascade=cascade).changes)
             ctx.sync()

@@ -48,8 +48,9 @@ class WriteBuffer:
         """The error that lost a buffer: since then, states in memory differ from the log."""
         self.kept = 0
         """The last event that is on disk as it was numbered here, if there was no room for more."""
-        # An earlier writer of this process may have left appends that are not on disk yet.
-        self._unsynced = True
+        self._synced = -1
+        """Everything up to this event is on disk. -1 before the first sync: an earlier writer of
+        this process may have left appends that are not."""
 
     def write(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
         """Add changes to the buffer; return the first event. `at_once`, append them now.
@@ -63,17 +64,16 @@ class WriteBuffer:
             last = self._last
             if last is None or at_once or len(self._changes) >= LONGEST:
                 if self._changes:
-                    self._flush_changes(durable=False)
+                    self._flush_changes()
                 head: int | None = None
                 try:
                     appended = self._log.append(self._conversation, changes, durable=False)
                     head = appended.first - 1
-                    self._check_kept(head)
+                    self._check_kept(head, last)
                 except (LogFull, Fault) as error:
                     self.fail(error, head)
                     raise
                 self._last = appended.last
-                self._unsynced = True
                 return appended.first
             count = 0
             touched = self.touched
@@ -103,7 +103,7 @@ class WriteBuffer:
             if self.failed is not None:
                 self.check()
             if self._changes:
-                self._flush_changes(durable=False)
+                self._flush_changes()
 
     def sync(self) -> None:
         """Wait until everything that was written here is on disk."""
@@ -111,19 +111,24 @@ class WriteBuffer:
             if self.failed is not None:
                 self.check()
             if self._changes:
-                self._flush_changes(durable=True)
-            elif self._unsynced:
-                self._keep(self._flush)
-                self._unsynced = False
+                self._flush_changes()
+            last = self.last
+        if last > self._synced:
+            # Without the lock: a stream must not wait for the disk.
+            self._keep(lambda: self._flush(last))
+            self._synced = last
 
-    def _flush_changes(self, *, durable: bool) -> None:
+    def is_on_disk(self, event_id: int) -> bool:
+        """Return True if everything up to an event is on disk, as far as was written here."""
+        return event_id <= self._synced or self._last is None
+
+    def _flush_changes(self) -> None:
         changes, self._changes = self._changes, []
         self.touched = set()
-        self._keep(lambda: self._append(changes, durable=durable))
-        self._unsynced = not durable
+        self._keep(lambda: self._append(changes))
 
-    def _append(self, changes: Sequence[Change], *, durable: bool) -> None:
-        appended = self._log.append(self._conversation, changes, durable=durable)
+    def _append(self, changes: Sequence[Change]) -> None:
+        appended = self._log.append(self._conversation, changes, durable=False)
         if appended.last != self._last:
             msg = (
                 f"{self._conversation} is at event {appended.last} and not at {self._last}: "
@@ -131,14 +136,14 @@ class WriteBuffer:
             )
             raise Overtaken(msg)
 
-    def _flush(self) -> None:
+    def _flush(self, last: int) -> None:
         self._log.flush(self._conversation)
-        if self._last is not None:
-            self._check_kept(head_of(self._log, self._conversation))
+        if last:
+            self._check_kept(head_of(self._log, self._conversation), last)
 
-    def _check_kept(self, head: int) -> None:
+    def _check_kept(self, head: int, last: int | None) -> None:
         """Raise if the log has less than it took; it reports that only once, perhaps to others."""
-        if self._last is not None and head < self._last:
+        if last is not None and head < last:
             msg = (
                 f"there was no room for what was decided in {self._conversation} after event {head}"
             )

@@ -21,7 +21,7 @@ from actors.children import Rest
 from actors.machine import human_answer
 from actors.public_command import DecisionInput, Order, noun
 from actors.scheduling.clock import SystemClock
-from actors.scheduling.threads import ThreadScheduler
+from actors.scheduling.loop import Loop
 from actors.session.kind import KIND as SESSION
 from actors.shell.conversation import Services
 from actors.shell.unattended import Unattended, unattended
@@ -156,7 +156,7 @@ class OfflineCommands(Commander):
         services = Services(
             clock=self._clock,
             chance=self._chance,
-            scheduler=ThreadScheduler(self._clock),
+            scheduler=Loop(self._clock),
             models={},
             tools=Toolbox(()),
             policy=Policy(mode="read_only"),

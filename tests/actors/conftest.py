@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.scheduling.clock import ManualClock, SystemClock
+from actors.scheduling.loop import Loop
 from actors.scheduling.manual_scheduler import ManualScheduler
-from actors.scheduling.threads import ThreadScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def threads() -> Iterator[ThreadScheduler]:
+def threads() -> Iterator[Loop]:
     """Real threads."""
     clock = SystemClock()
-    scheduler = ThreadScheduler(clock)
+    scheduler = Loop(clock)
     yield scheduler
     scheduler.close()
     clock.close()

@@ -45,10 +45,37 @@ class Sign:
 
 
 def rest(scheduler: Scheduler, lane: Lane) -> None:
-    """Wait until nothing is left to do in a lane."""
+    """Wait until what is queued in a lane is done, with what follows from it at once."""
     dry = Sign()
-    lane.when_idle(dry.give)
+
+    def again(left: int) -> None:
+        if left:
+            lane.run(lambda: again(left - 1))
+        else:
+            dry.give()
+
+    again(20)
     assert scheduler.wait(dry, PATIENCE)
+
+
+class Committed:
+    """Has something to commit, and says how far that has come."""
+
+    def __init__(
+        self,
+        committed: Callable[[], object],
+        hand_over: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Call these two."""
+        self._hand_over, self._committed = hand_over, committed
+
+    def hand_over(self) -> None:
+        """Hand it over."""
+        self._hand_over()
+
+    def committed(self) -> None:
+        """Say that it is on disk."""
+        self._committed()
 
 
 class Scribe(Process):
@@ -101,6 +128,16 @@ def raising(error: BaseException) -> Callable[..., None]:
         raise error
 
     return fail
+
+
+def in_turn(*calls: Callable[[], object]) -> Callable[[], None]:
+    """Return something that calls these, one after the other."""
+
+    def call() -> None:
+        for each in calls:
+            each()
+
+    return call
 
 
 class Unspeakable(Exception):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.scheduling.clock import SystemClock
-from actors.scheduling.threads import ThreadScheduler
+from actors.scheduling.loop import Loop
 from runefold.observe.async_notify import LINGER
 from runelog.errors import Refused
 from tests.runefold.loops import (
@@ -207,7 +207,7 @@ class Mine:
 
     def __init__(self, clock: Clock) -> None:
         """Do as ours does, without being one."""
-        self._ours = ThreadScheduler(clock)
+        self._ours = Loop(clock)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever a scheduler has
         """Have it done."""

@@ -212,8 +212,10 @@ def test_a_session_has_a_budget_for_all_its_agents(what: str) -> None:
     spec = AgentSpec(role="boss", model="demo", tools=["look"], max_output_tokens=900)
     session = there.stage.runtime.create_session(spec, budget=Budget(**limit))
     kid = session.spawn(spec)
-    turns = [session.send(word, to=("", kid)[n % 2]) for n, word in enumerate(words)]
-    ends = [turn.result(100) for turn in turns[:-1]]
+    to = ("", kid)
+    # One after the other: what a call without a price will cost is not set aside before it.
+    ends = [session.send(word, to=to[n % 2]).result(100) for n, word in enumerate(words[:-1])]
+    session.send(words[-1], to=to[(len(words) - 1) % 2])
     there.stage.advance(60)
     state = session.state
     waits = session.send("0")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.model.providers.scripted import Scripted, call
 from actors.scheduling.clock import ManualClock
-from actors.scheduling.threads import ThreadScheduler
+from actors.scheduling.loop import Loop
 from actors.tool.outcome import Outcome
 from actors.tool.spec import ToolSpec
 from actors.units import SECOND
@@ -52,7 +52,7 @@ def test_its_result_waits_until_it_has_stopped(tmp_path: Path) -> None:
     """The clock passes its limit, and the time it has to stop in, at once."""
     clock, slow = ManualClock(), Slow()
     model = Scripted([[call("dig")], "Dug."])
-    scheduler = ThreadScheduler(clock)
+    scheduler = Loop(clock)
     with Runtime.open(
         tmp_path, tools=[slow], providers={"demo": model}, clock=clock, scheduler=scheduler
     ) as runtime:

@@ -11,7 +11,7 @@ import pytest
 from actors.errors import Crashed, Dead
 from actors.process.process import KILLED, SHUTDOWN, Answer
 from actors.scheduling.clock import ManualClock, SystemClock
-from actors.scheduling.threads import ThreadScheduler
+from actors.scheduling.loop import Loop
 from supervisors.child_spec import ChildSpec, Flags
 from supervisors.messages import (
     CountChildren,
@@ -42,7 +42,7 @@ class Place:
     def __init__(self, clock: Clock) -> None:
         """Begin with nobody."""
         self.clock = clock
-        self.scheduler = ThreadScheduler(clock)
+        self.scheduler = Loop(clock)
         self.shared = self.scheduler.lane("shared")
         self.made: list[Process] = []
 
@@ -245,10 +245,11 @@ def test_a_child_that_is_too_busy_to_stop_is_killed_at_its_time() -> None:
     """Its thread is not waited for: the supervisor goes on while it is still blocked."""
     clock = ManualClock()
     place = Place(clock)
+    elsewhere = Loop(clock)
     made: list[Busy] = []
 
     def start() -> Process:
-        made.append(Busy("b", place.scheduler.lane("b")))
+        made.append(Busy("b", elsewhere.lane("b")))
         return made[-1]
 
     spec = ChildSpec("b", start, shutdown=3)
@@ -268,4 +269,5 @@ def test_a_child_that_is_too_busy_to_stop_is_killed_at_its_time() -> None:
     made[0].let_go.set()
     top.stop()
     place.end(top)
+    elsewhere.close()
     place.scheduler.close()

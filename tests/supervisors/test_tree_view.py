@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.process.process import Process
 from actors.scheduling.clock import SystemClock
-from actors.scheduling.threads import ThreadScheduler
+from actors.scheduling.loop import Loop
 from supervisors.child_spec import ChildSpec, ChildType
 from supervisors.messages import TerminateChild
 from supervisors.supervisor import Supervisor
@@ -78,8 +78,8 @@ class Sits(Process):
 def test_who_does_not_answer_in_time_is_drawn_silent() -> None:
     """The rest of the tree is shown all the same."""
     clock = SystemClock()
-    scheduler = ThreadScheduler(clock)
-    busy = scheduler.lane("busy")
+    scheduler, elsewhere = Loop(clock), Loop(clock)
+    busy = elsewhere.lane("busy")
     inner = ChildSpec("s", lambda: Supervisor("s", busy, clock), type=ChildType.SUPERVISOR)
     top = Supervisor("top", scheduler.lane("top"), clock, [inner]).launch()
     sitting = Sits("sits", busy).launch()
@@ -90,6 +90,7 @@ def test_who_does_not_answer_in_time_is_drawn_silent() -> None:
     finally:
         Sits.gate.set()
         top.kill()
+        elsewhere.close()
         scheduler.close()
         clock.close()
 

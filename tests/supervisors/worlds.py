@@ -9,16 +9,16 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from actors.scheduling.clock import ManualClock
+from actors.scheduling.loop import Loop
 from actors.scheduling.manual_scheduler import ManualScheduler
-from actors.scheduling.threads import ThreadScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actors.ports import Lane
     from actors.process.process import Process
+    from actors.scheduling.loop import LoopLane
     from actors.scheduling.manual_scheduler import ManualLane
-    from actors.scheduling.threads import ThreadLane
 
 LONG = 20.0
 """How many seconds threads may take for what they do in a few milliseconds."""
@@ -95,7 +95,7 @@ class ManualWorld:
 class WatchedLane:
     """A lane on threads of which is known whether it has anything to do."""
 
-    def __init__(self, world: ThreadWorld, inner: ThreadLane, *, supervises: bool) -> None:
+    def __init__(self, world: ThreadWorld, inner: LoopLane, *, supervises: bool) -> None:
         """Begin with nothing to do."""
         self.supervises = supervises
         self._world = world
@@ -128,25 +128,23 @@ class WatchedLane:
 
         self._inner.run(watched)
 
-    def when_idle(self, job: Callable[[], None]) -> None:
-        """Nobody here asks for it."""
-        raise NotImplementedError
-
 
 class ThreadWorld:
-    """Real threads, a lane for each actor."""
+    """Real threads, one for each actor: whatever supervisors do to each other, in parallel."""
 
     def __init__(self) -> None:
         """Begin with nothing to do."""
         self.clock = ManualClock()
-        self.scheduler = ThreadScheduler(self.clock)
+        self._loops: list[Loop] = []
         self.changed = threading.Condition()
         self._lanes: list[WatchedLane] = []
         self._gates: dict[str, tuple[threading.Event, WatchedLane]] = {}
 
     def lane(self, name: str, *, supervises: bool = False) -> WatchedLane:
         """Return the lane for an actor of this name."""
-        lane = WatchedLane(self, self.scheduler.lane(name), supervises=supervises)
+        loop = Loop(self.clock)
+        self._loops.append(loop)
+        lane = WatchedLane(self, loop.lane(name), supervises=supervises)
         with self.changed:
             self._lanes.append(lane)
         return lane
@@ -201,4 +199,5 @@ class ThreadWorld:
 
     def close(self) -> None:
         """Leave nothing behind."""
-        self.scheduler.close()
+        for loop in self._loops:
+            loop.close()

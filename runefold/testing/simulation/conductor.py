@@ -102,7 +102,9 @@ class Conductor(ManualScheduler):
         finally:
             self.depth -= 1
 
-    def work(self, name: str, steps: Steps | Iterator[int | None]) -> ManualJob:
+    def work(
+        self, name: str, steps: Steps | Iterator[int | None], *, blocks: bool = True
+    ) -> ManualJob:
         """Run something step by step, beside all lanes; a tool not before it may ask questions."""
         is_tool = "/call_" in name
         if is_tool:
@@ -113,8 +115,8 @@ class Conductor(ManualScheduler):
             msg = "too many streams and tools run at once: try again later"
             raise Overloaded(msg)
         if not is_tool:
-            return super().work(name, steps)
-        job = super().work(name, self._paced(steps))
+            return super().work(name, steps, blocks=blocks)
+        job = super().work(name, self._paced(steps), blocks=blocks)
         self._tools.append(job)
         return job
 

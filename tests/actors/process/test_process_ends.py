@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from actors.ports import Scheduler
     from actors.process.process import Exit
+    from actors.scheduling.loop import Loop
     from actors.scheduling.manual_scheduler import ManualScheduler
-    from actors.scheduling.threads import ThreadScheduler
 
 
 def together(*parts: Callable[[], None]) -> None:
@@ -139,7 +139,7 @@ def test_a_sign_is_awaited_like_an_answer(scheduler: Scheduler) -> None:
 # -- killed in the middle of something ---------------------------------------------------------
 
 
-def test_whoever_is_killed_at_work_is_down_at_once(threads: ThreadScheduler) -> None:
+def test_whoever_is_killed_at_work_is_down_at_once(threads: Loop) -> None:
     """Nobody waits for what it is doing: watchers are told, the asker too, queued work is dead."""
     lane = threads.lane("a")
     actor = Scribe("a", lane)
@@ -173,7 +173,7 @@ def test_whoever_is_killed_at_work_is_down_at_once(threads: ThreadScheduler) -> 
 
 @pytest.mark.parametrize("end", [raising(ValueError("late")), None])
 def test_what_a_killed_actor_does_in_the_end_changes_nothing(
-    threads: ThreadScheduler, end: Callable[..., None] | None, caplog: pytest.LogCaptureFixture
+    threads: Loop, end: Callable[..., None] | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was killed, whatever it raises or how it says it ends; no hook is called."""
     lane = threads.lane("a")
@@ -199,7 +199,7 @@ def test_what_a_killed_actor_does_in_the_end_changes_nothing(
     assert noted == (["failed_after_its_end"] if end else [])
 
 
-def test_a_kill_during_the_stop_wins(threads: ThreadScheduler) -> None:
+def test_a_kill_during_the_stop_wins(threads: Loop) -> None:
     """An actor that does not come to the end of its stop can be ended; it is told of once."""
     begun, go_on = Sign(), Sign()
 
@@ -237,7 +237,7 @@ def outcome(answer: Answer) -> str:
 
 
 def storm(
-    threads: ThreadScheduler, end: Callable[[Scribe], None]
+    threads: Loop, end: Callable[[Scribe], None]
 ) -> tuple[list[str], int, list[Exit], Exit | None]:
     """Ask, watch and end one actor from five threads at once; return what each was told."""
     lane = threads.lane("lane")
@@ -262,7 +262,7 @@ def storm(
 
 @pytest.mark.parametrize("end", [Scribe.stop, Scribe.kill])
 def test_every_question_is_answered_however_it_ends(
-    threads: ThreadScheduler, end: Callable[[Scribe], None]
+    threads: Loop, end: Callable[[Scribe], None]
 ) -> None:
     """Asked, watched and ended at once: handled or dead, nobody is forgotten or told twice."""
     for _ in range(40):
@@ -274,7 +274,7 @@ def test_every_question_is_answered_however_it_ends(
         assert told == [how] * 10
 
 
-def test_launched_and_killed_at_once_it_ends_once(threads: ThreadScheduler) -> None:
+def test_launched_and_killed_at_once_it_ends_once(threads: Loop) -> None:
     """The launch fails or the actor is killed after it; either way it is dead and told of once."""
     for number in range(60):
         lane = threads.lane("lane")
@@ -295,7 +295,7 @@ def test_launched_and_killed_at_once_it_ends_once(threads: ThreadScheduler) -> N
         assert outcome(asked) in {"handled", "dead", "killed"}
 
 
-def test_what_a_small_mailbox_took_is_handled(threads: ThreadScheduler) -> None:
+def test_what_a_small_mailbox_took_is_handled(threads: Loop) -> None:
     """Many senders, little room: what was accepted is handled once, each sender's in order."""
     lane = threads.lane("a")
     actor = Scribe("a", lane, mailbox=8)
@@ -339,7 +339,7 @@ def test_answers_given_at_once_are_one() -> None:
 # -- at rest -----------------------------------------------------------------------------------
 
 
-def test_actors_at_rest_cost_little_and_hold_no_thread(threads: ThreadScheduler) -> None:
+def test_actors_at_rest_cost_little_and_hold_no_thread(threads: Loop) -> None:
     """A few kilobytes each, lane included."""
     Scribe("warm", threads.lane("warm")).launch()
     tracemalloc.start()
@@ -370,7 +370,7 @@ def test_nobody_keeps_the_dead(scheduler: Scheduler) -> None:
     assert [ref() for ref in seen] == [None, None]
 
 
-def test_a_forked_child_is_told_to_start_its_own(threads: ThreadScheduler) -> None:
+def test_a_forked_child_is_told_to_start_its_own(threads: Loop) -> None:
     """The threads stayed behind in the parent: what is sent there would wait for ever.
 
     So it is each time, also on a lane that was busy in the parent.

@@ -32,62 +32,15 @@ def test_jobs_run_in_order(scheduler: Scheduler) -> None:
 def test_a_job_that_raises_does_not_stop_the_lane(
     scheduler: Scheduler, error: BaseException
 ) -> None:
-    """Nor does one that was to run when the lane is dry."""
-    lane = scheduler.lane("a")
+    """Nor another lane, nor the commit."""
+    lane, other = scheduler.lane("a"), scheduler.lane("b")
     told: list[str] = []
-    lane.when_idle(raising(error))
-    lane.when_idle(lambda: told.append("dry"))
     lane.run(raising(error))
     lane.run(lambda: told.append("next"))
+    other.run(lambda: told.append("other"))
     rest(scheduler, lane)
 
-    assert sorted(told) == ["dry", "next"]
-
-
-def test_when_dry_comes_after_everything_queued_before(scheduler: Scheduler) -> None:
-    """Once, and after what came meanwhile; a lane that is made wet again is waited for again."""
-    lane = scheduler.lane("a")
-    told: list[str] = []
-
-    def scene() -> None:
-        lane.when_idle(lambda: (told.append("dry 1"), lane.run(lambda: told.append("wet")))[0])  # type: ignore[func-returns-value]  # for their effects
-        lane.when_idle(lambda: told.append("dry 2"))
-        lane.run(lambda: told.append("job 1"))
-        lane.run(lambda: told.append("job 2"))
-
-    lane.run(scene)
-    rest(scheduler, lane)
-    rest(scheduler, lane)
-
-    assert told == ["job 1", "job 2", "dry 1", "wet", "dry 2"]
-
-
-def test_when_dry_may_ask_for_itself_again(scheduler: Scheduler) -> None:
-    """It runs again, and what comes to the lane meanwhile goes first."""
-    lane = scheduler.lane("a")
-    told: list[str] = []
-    done = Sign()
-
-    def again() -> None:
-        told.append("dry")
-        if len(told) < 1_000:
-            lane.run(lambda: told.append("job"))
-            lane.when_idle(again)
-        else:
-            done.give()
-
-    lane.when_idle(again)
-
-    assert scheduler.wait(done, PATIENCE)
-    assert told == (["dry", "job"] * 500 + ["dry"])[: len(told)]
-
-
-def test_when_dry_in_a_lane_at_rest_comes_at_once(scheduler: Scheduler) -> None:
-    """Nothing is waiting, so nothing is waited for."""
-    dry = Sign()
-    scheduler.lane("a").when_idle(dry.give)
-
-    assert scheduler.wait(dry, PATIENCE)
+    assert sorted(told) == ["next", "other"]
 
 
 def test_work_is_done_beside_the_lanes(scheduler: Scheduler) -> None:

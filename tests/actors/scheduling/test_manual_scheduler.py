@@ -12,7 +12,7 @@ from actors.errors import Unanswered
 from actors.scheduling.clock import ManualClock
 from actors.scheduling.manual_scheduler import ManualScheduler
 from actors.units import SECOND
-from tests.actors.players import PATIENCE, Scribe, Sign, raising
+from tests.actors.players import PATIENCE, Committed, Scribe, Sign, raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,7 +143,7 @@ def test_a_run_without_end_is_a_bug(manual: ManualScheduler) -> None:
     lane = manual.lane("a")
 
     def again() -> None:
-        lane.when_idle(again)
+        lane.run(again)
 
     again()
 
@@ -164,8 +164,8 @@ def test_what_raises_is_written_down(manual: ManualScheduler, error: BaseExcepti
         raise error
 
     lane.run(raising(error))
-    lane.when_idle(raising(error))
-    lane.when_idle(done.give)
+    manual.commit_soon(Committed(raising(error)))
+    lane.run(done.give)
     job = manual.work("w", steps())
     manual.run()
 

@@ -6,8 +6,8 @@ import functools
 import threading
 from typing import TYPE_CHECKING
 
-from actors.scheduling import threads as module
-from actors.scheduling.threads import Pool
+from actors.scheduling import pool as module
+from actors.scheduling.pool import Pool
 from tests.actors.players import PATIENCE, Sign
 
 if TYPE_CHECKING:

@@ -69,14 +69,12 @@ def _effect_first() -> None:
 def _told_early() -> None:
     """Tell an app that its message is kept before it is on disk."""
 
-    def dry(ctx: ConversationContext) -> None:
-        ctx._flush_scheduled = False
-        answers, ctx._answers = ctx._answers, []
-        ctx.buffer.flush()
-        for _, give, _ in answers:
-            give()
+    def early(
+        _ctx: ConversationContext, give: Callable[[], None], _fail: Callable[[Exception], None]
+    ) -> None:
+        give()
 
-    _put(ConversationContext, "_flush_and_answer", dry)
+    _put(ConversationContext, "answer", early)
 
 
 def _nothing_due() -> None:
@@ -93,7 +91,7 @@ def _nothing_due() -> None:
 
 def _snapshot_first() -> None:
     """Keep states before the log has what led to them, as if they were all that it has."""
-    opened, dry = Runtime.__init__, ConversationContext._flush_and_answer
+    opened, hand_over = Runtime.__init__, ConversationContext.hand_over
 
     def with_files(runtime: Runtime, log: Any, **options: Any) -> None:  # noqa: ANN401 -- as given
         if log.snapshots is None:
@@ -110,20 +108,20 @@ def _snapshot_first() -> None:
             runes = [*ctx.log.stream(ctx.conversation, name)]
             if runes:
                 remember(snapshots, kind.lifecycle, runes[-1], len(runes), state, entity=name)
-        dry(ctx)
+        hand_over(ctx)
 
     _put(Runtime, "__init__", with_files)
-    _put(ConversationContext, "_flush_and_answer", too_early)
+    _put(ConversationContext, "hand_over", too_early)
 
 
 def _torn_append() -> None:
     """Flush a buffer in two halves, so that a crash may fall in between."""
 
-    def append(buffer: WriteBuffer, changes: Sequence[Change], *, durable: bool) -> None:
+    def append(buffer: WriteBuffer, changes: Sequence[Change]) -> None:
         with_runes = [number for number, change in enumerate(changes) if change.runes]
-        middle = with_runes[len(with_runes) // 2]
+        middle = with_runes[len(with_runes) // 2] if len(with_runes) > 1 else 0
         for half in filter(None, (changes[:middle], changes[middle:])):
-            buffer._log.append(buffer._conversation, half, durable=durable)
+            buffer._log.append(buffer._conversation, half, durable=True)
 
     _put(WriteBuffer, "_append", append)
 
@@ -260,13 +258,7 @@ MUTANTS: Final = {
         "turn.completed",
     ),
     "torn append": Mutant(
-        _torn_append,
-        "charges",
-        "every",
-        "invariant",
-        "invariant",
-        "before-commit",
-        "turn.completed",
+        _torn_append, "charges", "every", "finished", "hang", "before-commit", "tool.call"
     ),
     "settled twice": Mutant(
         _settled_twice, "charges", "every", "state", "state", "after-effect", "tool.started"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.process.process import ASK_TIMEOUT
 from actors.scheduling.clock import SystemClock
-from actors.scheduling.threads import ThreadScheduler
+from actors.scheduling.loop import Loop
 from actors.session import lifecycle as ask
 from actors.session.messages import Await, Ended, Send
 from actors.shell.shell import Shell
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from actors.ports import Clock, Lane, Steps
+    from actors.ports import Clock, Job, Lane, Steps
     from actors.process.process import Answer
     from actors.scheduling.manual_scheduler import ManualJob
-    from actors.scheduling.threads import ThreadJob
     from runefold.runtime import Runtime
     from runefold.testing.crash.instrumentation.journal import Journal
     from runefold.testing.crash.instrumentation.watch import Watch
@@ -94,10 +93,6 @@ class InstrumentedLane:
             vars(actor)["on_receive"] = _Receiving(actor, self._watch)
         self._inner.run(job)
 
-    def when_idle(self, job: Callable[[], None]) -> None:
-        """Run a job once nothing else is waiting in this lane."""
-        self._inner.when_idle(job)
-
 
 class _Receiving:
     """Stands between an actor and its messages."""
@@ -121,7 +116,7 @@ class _Receiving:
         return answer
 
 
-class InstrumentedThreads(ThreadScheduler):
+class InstrumentedLoop(Loop):
     """A scheduler under which one actor may die."""
 
     def __init__(self, clock: Clock, watch: Watch) -> None:
@@ -133,10 +128,10 @@ class InstrumentedThreads(ThreadScheduler):
         """Begin a lane."""
         return InstrumentedLane(super().lane(name), self._watch)
 
-    def work(self, name: str, steps: Steps | Iterator[int | None]) -> ThreadJob:
+    def work(self, name: str, steps: Steps | Iterator[int | None], *, blocks: bool = True) -> Job:
         """Run something, unless whoever asks for it is to die first."""
         _die(self._watch, name)
-        return super().work(name, steps)
+        return super().work(name, steps, blocks=blocks)
 
 
 class InstrumentedManual(StageScheduler):
@@ -148,10 +143,12 @@ class InstrumentedManual(StageScheduler):
         """Begin a lane."""
         return InstrumentedLane(super().lane(name), self.watch)
 
-    def work(self, name: str, steps: Steps | Iterator[int | None]) -> ManualJob:
+    def work(
+        self, name: str, steps: Steps | Iterator[int | None], *, blocks: bool = True
+    ) -> ManualJob:
         """Run something, unless whoever asks for it is to die first."""
         _die(self.watch, name)
-        return super().work(name, steps)
+        return super().work(name, steps, blocks=blocks)
 
 
 def _die(watch: Watch, name: str) -> None:
@@ -221,7 +218,7 @@ class DiskRig:
             found["clock"] = self._clock
         if "scheduler" not in found:
             clock = found.setdefault("clock", SystemClock())
-            found["scheduler"] = InstrumentedThreads(clock, self._watch)
+            found["scheduler"] = InstrumentedLoop(clock, self._watch)
         return found
 
 

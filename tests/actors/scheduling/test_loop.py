@@ -1,4 +1,4 @@
-"""On threads: lanes in parallel, never two jobs of one at once, and threads that are used again."""
+"""One thread for all lanes and their commits; threads beside it for what blocks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pytest
 from actors.errors import Overloaded
 from actors.process.answer import Answer
 from actors.scheduling.clock import ManualClock, SystemClock
-from actors.scheduling.threads import BURST, MAX_LANES, ThreadScheduler
+from actors.scheduling.group_commit import GroupCommit
+from actors.scheduling.loop import BURST, Loop
 from actors.units import SECOND
-from tests.actors.players import PATIENCE, Scribe, Sign, rest
+from runelog.errors import Refused
+from tests.actors.players import PATIENCE, Committed, Scribe, Sign, in_turn, raising, rest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from actors.ports import Steps
     from actors.scheduling.clock import Alarm
@@ -47,71 +49,20 @@ def out_of_threads(_thread: threading.Thread) -> None:
 # -- lanes -------------------------------------------------------------------------------------
 
 
-def test_lanes_run_in_parallel(threads: ThreadScheduler) -> None:
-    """As many as may run at once meet at one barrier."""
-    barrier = threading.Barrier(MAX_LANES + 1)
+def test_all_lanes_run_on_one_thread(threads: Loop) -> None:
+    """Whoever sends, and however many there are; none of it is the sender's."""
+    seen: set[int] = set()
+    lanes = [threads.lane(f"{number}") for number in range(100)]
+    for lane in lanes:
+        lane.run(lambda: seen.add(threading.get_ident()))
+    rest(threads, lanes[-1])
 
-    def meet() -> None:
-        barrier.wait(PATIENCE)
-
-    for number in range(MAX_LANES):
-        threads.lane(f"{number}").run(meet)
-
-    barrier.wait(PATIENCE)
-    assert threads.threads == MAX_LANES
-
-
-def test_more_lanes_than_may_run_all_get_their_turn() -> None:
-    """Never more at once than said, and none is forgotten."""
-    scheduler = ThreadScheduler(SystemClock(), lanes=3)
-    lock = threading.Lock()
-    now, most, done = [0], [0], Sign()
-    ran: list[int] = []
-
-    def job(number: int) -> None:
-        with lock:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-        with lock:
-            now[0] -= 1
-            ran.append(number)
-            if len(ran) == 200:
-                done.give()
-
-    for number in range(200):
-        scheduler.lane(f"{number}").run(functools.partial(job, number))
-    done.must_come()
-    scheduler.close()
-
-    assert sorted(ran) == list(range(200))
-    assert most[0] <= 3
-    assert scheduler.threads <= 3
+    assert len(seen) == 1
+    assert threading.get_ident() not in seen
+    assert threads.threads == 1
 
 
-def test_a_busy_lane_lets_others_have_their_turn() -> None:
-    """After a burst of jobs the next lane runs, even if there is one thread and no end of jobs."""
-    scheduler = ThreadScheduler(SystemClock(), lanes=1)
-    busy, other = scheduler.lane("busy"), scheduler.lane("other")
-    ready, stop = Sign(), Sign()
-    count = [0]
-
-    def again() -> None:
-        count[0] += 1
-        if not stop.is_there():
-            busy.run(again)
-
-    busy.run(ready.must_come)
-    busy.run(again)
-    other.run(stop.give)
-    ready.give()
-    stop.must_come()
-    rest(scheduler, busy)
-    scheduler.close()
-
-    assert count[0] == BURST
-
-
-def test_a_lane_never_runs_two_jobs_at_once(threads: ThreadScheduler) -> None:
+def test_a_lane_never_runs_two_jobs_at_once(threads: Loop) -> None:
     """Whoever sends, from however many threads: one at a time, each sender's in order."""
     lane = threads.lane("a")
     inside = threading.Lock()
@@ -141,7 +92,7 @@ def test_a_lane_never_runs_two_jobs_at_once(threads: ThreadScheduler) -> None:
         assert [key[1] for key in ran if key[0] == sender] == list(range(1_500))
 
 
-def test_actors_pass_messages_round_without_losing_any(threads: ThreadScheduler) -> None:
+def test_actors_pass_messages_round_without_losing_any(threads: Loop) -> None:
     """A ring of actors on lanes of their own, several messages under way, all come round."""
     done = Sign()
     ring = [Scribe(f"{number}", threads.lane(f"{number}")) for number in range(12)]
@@ -166,8 +117,8 @@ def test_actors_pass_messages_round_without_losing_any(threads: ThreadScheduler)
 
 
 def test_what_was_accepted_survives_a_lack_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no thread can be started the job waits, for a lane that runs or for the next to start."""
-    threads = ThreadScheduler(SystemClock(), lanes=1)
+    """If no thread can be started the job waits, until the next is sent."""
+    threads = Loop(SystemClock())
     lane, other = threads.lane("a"), threads.lane("b")
     first, second = Sign(), Sign()
     with monkeypatch.context() as patch:
@@ -184,89 +135,112 @@ def test_what_was_accepted_survives_a_lack_of_threads(monkeypatch: pytest.Monkey
     assert count == 0
 
 
-# -- threads that go on with what they began -----------------------------------------------------
-
-
-def test_what_a_lane_begins_last_its_own_thread_goes_on_with(threads: ThreadScheduler) -> None:
-    """A lane that starts some work and has no more to do needs no second thread."""
-    lane = threads.lane("a")
-    seen: list[int] = []
-    done = Sign()
-
-    def steps() -> Steps:
-        seen.append(threading.get_ident())
-        yield None
-        return functools.partial(lane.run, end)
-
-    def begin() -> None:
-        seen.append(threading.get_ident())
-        threads.work("w", steps())
-
-    def end() -> None:
-        seen.append(threading.get_ident())
-        done.give()
-
-    lane.run(begin)
-    done.must_come()
-
-    assert len(seen) == 3
-    assert len(set(seen)) == 1
-
-
-def test_a_lane_with_more_to_do_passes_on_what_it_began(threads: ThreadScheduler) -> None:
-    """Work does not wait for the lane that began it: they meet, so both run."""
-    lane = threads.lane("a")
-    met = threading.Barrier(2)
-    done = Sign()
-
-    def steps() -> Iterator[int | None]:
-        met.wait(PATIENCE)
-        yield None
-
-    def more() -> None:
-        met.wait(PATIENCE)
-        done.give()
-
-    def begin() -> None:
-        lane.run(more)
-        threads.work("w", steps())
-
-    lane.run(begin)
-
-    assert done.comes()
-
-
-def test_what_work_says_before_its_end_is_heard_before_its_end(threads: ThreadScheduler) -> None:
-    """A tool that reports and then blocks is heard at once: only its last word can wait."""
-    lane = threads.lane("a")
-    heard, done = Sign(), Sign()
-
-    def steps() -> Iterator[int | None]:
-        lane.run(heard.give)
-        heard.must_come()
-        yield None
-        done.give()
-
-    threads.work("w", steps())
-
-    assert done.comes()
-
-
-def test_whoever_waits_on_a_lent_thread_lets_others_run_what_they_began(
-    threads: ThreadScheduler,
-) -> None:
-    """An answer that is waited for on a lane comes from another one, begun there."""
-    answer = Answer()
-    done = Sign()
+def test_whoever_waits_on_the_loops_own_thread_is_told_at_once(threads: Loop) -> None:
+    """It would wait for itself; what else it can do is in the message."""
+    done, told = Sign(), list[str]()
 
     def ask() -> None:
-        threads.lane("b").run(answer.set)
-        assert threads.wait(answer, PATIENCE)
+        try:
+            threads.wait(Answer(), None)
+        except Refused as refusal:
+            told.append(str(refusal))
         done.give()
 
     threads.lane("a").run(ask)
-
     done.must_come()
+
+    assert "to wait here for one of them would be to wait for itself" in told[0]
+    assert "Use the awaitable form, or call it from a tool" in told[0]
+
+
+def test_what_comes_after_the_close_is_run_all_the_same(threads: Loop) -> None:
+    """A tool that ends late says so; the thread for that ends again."""
+    lane = threads.lane("a")
+    rest(threads, lane)
+    threads.close()
+    after = threads.threads
+    late = Sign()
+    lane.run(late.give)
+    late.must_come()
+    for thread in threading.enumerate():
+        if thread.name == "runefold-loop":
+            thread.join(PATIENCE)
+
+    assert after == 0
+    assert threads.threads == 0
+
+
+def test_a_job_may_close_the_loop_that_runs_it(threads: Loop) -> None:
+    """It does not wait for itself."""
+    done = Sign()
+    threads.lane("a").run(in_turn(threads.close, done.give))
+
+    assert done.comes()
+
+
+# -- committing --------------------------------------------------------------------------------
+
+
+def test_a_round_is_committed_once_no_lane_has_anything_left(threads: Loop) -> None:
+    """All that follows from a message is in one commit, of all conversations; and then the next."""
+    told: list[str] = []
+    lane, other = threads.lane("a"), threads.lane("b")
+    done = Sign()
+    first = Committed(lambda: told.append("first"), lambda: told.append("hand over first"))
+    second = Committed(in_turn(lambda: told.append("second"), lambda: other.run(again)))
+    third = Committed(in_turn(lambda: told.append("third"), done.give))
+
+    def begin() -> None:
+        threads.commit_soon(first)
+        lane.run(in_turn(lambda: told.append("decided"), lambda: threads.commit_soon(first)))
+        lane.run(lambda: threads.commit_soon(second))
+
+    def again() -> None:
+        told.append("behind it")
+        threads.commit_soon(third)
+
+    lane.run(begin)
+    done.must_come()
+
+    assert told == ["decided", "hand over first", "first", "second", "behind it", "third"]
+
+
+def test_a_round_comes_to_its_end_though_messages_do_not(threads: Loop) -> None:
+    """What was decided is committed after so many jobs."""
+    lane = threads.lane("a")
+    done, count = Sign(), [0]
+
+    def again() -> None:
+        count[0] += 1
+        if not done.is_there():
+            lane.run(again)
+
+    def begin() -> None:
+        threads.commit_soon(Committed(done.give))
+        again()
+
+    lane.run(begin)
+    done.must_come()
+    rest(threads, lane)
+
+    assert BURST <= count[0] <= BURST + 1
+
+
+@pytest.mark.parametrize("raises", [("hand_over",), ("committed",), ("hand_over", "committed")])
+def test_a_member_that_fails_does_not_concern_the_others(raises: Sequence[str]) -> None:
+    """The error is raised behind them all."""
+    commits = GroupCommit()
+    told: list[str] = []
+    committed, hand_over = (
+        raising(ValueError(name)) if name in raises else list for name in ("committed", "hand_over")
+    )
+    commits.join(Committed(committed, hand_over))
+    commits.join(Committed(lambda: told.append("on disk"), lambda: told.append("handed over")))
+    with pytest.raises(ValueError, match=raises[0]):
+        commits.commit()
+
+    assert told == ["handed over", "on disk"]
+    assert not commits.is_due
 
 
 # -- work --------------------------------------------------------------------------------------
@@ -275,7 +249,7 @@ def test_whoever_waits_on_a_lent_thread_lets_others_run_what_they_began(
 def test_work_pauses_on_the_clock_it_was_given() -> None:
     """Until the time that it gave; on threads it waits for that clock and for nothing else."""
     clock = NoticingClock()
-    scheduler = ThreadScheduler(clock)
+    scheduler = Loop(clock)
     begun = clock.now()
     seen: list[int] = []
     done = Sign()
@@ -302,7 +276,7 @@ def test_work_pauses_on_the_clock_it_was_given() -> None:
 def test_work_that_is_woken_goes_on_at_once() -> None:
     """It leaves no alarm behind, and takes no more pauses."""
     clock = NoticingClock()
-    scheduler = ThreadScheduler(clock)
+    scheduler = Loop(clock)
     done = Sign()
 
     def steps() -> Iterator[int | None]:
@@ -323,7 +297,7 @@ def test_work_that_is_woken_goes_on_at_once() -> None:
 def test_a_wake_before_the_pause_is_not_lost() -> None:
     """Work that is woken while it takes a step does not pause after it."""
     clock = NoticingClock()
-    scheduler = ThreadScheduler(clock)
+    scheduler = Loop(clock)
     begun, go_on, done = Sign(), Sign(), Sign()
 
     def steps() -> Iterator[int | None]:
@@ -346,7 +320,7 @@ def test_a_wake_before_the_pause_is_not_lost() -> None:
 
 def test_too_much_work_is_refused_until_some_is_done(caplog: pytest.LogCaptureFixture) -> None:
     """What ends makes room, also if it ends by raising, and the operator is told which it was."""
-    scheduler = ThreadScheduler(SystemClock(), work=1)
+    scheduler = Loop(SystemClock(), work=1)
     go_on, started = Sign(), Sign()
     workers: list[threading.Thread] = []
 
@@ -370,9 +344,66 @@ def test_too_much_work_is_refused_until_some_is_done(caplog: pytest.LogCaptureFi
     scheduler.work("third", iter([]))
 
 
-def test_two_schedulers_have_threads_of_their_own(threads: ThreadScheduler) -> None:
+def test_work_that_does_not_block_is_done_on_the_loops_own_thread(threads: Loop) -> None:
+    """It pauses, is woken, and says at its end what came of it, without a thread of its own."""
+    lane = threads.lane("a")
+    seen: list[int] = []
+    begun, done = Sign(), Sign()
+    clock = SystemClock()
+
+    def steps() -> Steps:
+        seen.append(threading.get_ident())
+        yield None
+        yield clock.now() + SECOND // 100
+        seen.append(threading.get_ident())
+        begun.give()
+        yield clock.now() + 3_600 * SECOND
+        yield clock.now() + 3_600 * SECOND
+        return in_turn(lambda: seen.append(threading.get_ident()), done.give)
+
+    job = threads.work("w", steps(), blocks=False)
+    begun.must_come()
+    lane.run(job.wake)
+    done.must_come()
+
+    assert len(seen) == 3
+    assert len(set(seen)) == 1
+    assert threads.threads == 1
+
+
+def test_work_on_the_loop_lets_others_have_their_turn(threads: Loop) -> None:
+    """Work without end does not hold up a lane."""
+    stop = Sign()
+
+    def steps() -> Iterator[int | None]:
+        while not stop.is_there():
+            yield None
+
+    threads.work("w", steps(), blocks=False)
+    threads.lane("a").run(stop.give)
+
+    assert stop.comes()
+
+
+def test_work_on_the_loop_that_raises_ends_and_nothing_else(
+    threads: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The operator is told which it was."""
+
+    def steps() -> Iterator[int | None]:
+        yield None
+        raise SystemExit
+
+    with caplog.at_level(logging.ERROR, "runefold"):
+        threads.work("w", steps(), blocks=False)
+        rest(threads, threads.lane("a"))
+
+    assert [record.__dict__.get("work") for record in caplog.records] == ["w"]
+
+
+def test_two_schedulers_have_threads_of_their_own(threads: Loop) -> None:
     """Whatever one is busy with, or closed, does not touch the other."""
-    other = ThreadScheduler(SystemClock())
+    other = Loop(SystemClock())
     rest(threads, threads.lane("a"))
     alone = other.threads
     other.close()
