@@ -12,9 +12,9 @@ from actors.catalogue import KINDS
 from actors.scheduling.manual_scheduler import ManualLane, ManualScheduler
 from actors.session.runes import InputAccepted, Suspended
 from actors.tool.runes import Result
-from runefold.testing.simulation.conductor import Conductor
 from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.simulation import Simulation
+from runefold.testing.simulation.simulation_scheduler import SimulationScheduler
 from runefold.testing.simulation.world.disk import Disk
 from runelog.errors import LogFailed, LogFull
 from runelog.rune import kind_of
@@ -105,7 +105,7 @@ class Counted(Simulation):
         self.seen["a snapshot that is gone"] += len(before) > len(after)
 
     def _stall(self) -> None:
-        before, busy = self.clock.now(), bool(self.conductor._line)
+        before, busy = self.clock.now(), bool(self.scheduler._line)
         super()._stall()
         rang = busy and self.clock.now() > before
         self.seen["an alarm that rings before others take a step"] += rang
@@ -177,7 +177,7 @@ def test_messages_appends_fragments_and_tools_overtake_each_other(
     def watched(self: ManualScheduler) -> bool:
         line = [*self._line]
         done = step(self)
-        if isinstance(self, Conductor):
+        if isinstance(self, SimulationScheduler):
             left = set(map(id, self._line))
             gone = [number for number, who in enumerate(line) if id(who) not in left]
             for number in gone[:1]:

@@ -47,7 +47,7 @@ class Phases(Simulation):
         """Note a rune, and the phase that it led to."""
         super().committed(envelope)
         self.seen.add(envelope.kind)
-        fold = self.truths.folds.get((envelope.conversation, envelope.owner))
+        fold = self.checker.folds.get((envelope.conversation, envelope.owner))
         if fold is not None and fold.kind in self.app.kinds:
             self.seen.add(f"{fold.kind.name}: {fold.state.phase}")
 

@@ -15,7 +15,7 @@ FIRST: Final = (*range(0, 120, EACH),)
 
 @pytest.mark.parametrize("first", FIRST, ids=lambda first: f"from {first}")
 def test_nothing_is_wrong_with_a_seed(first: int) -> None:
-    """Worlds, mishaps and orders of events that seeds draw break no rule and come to an end.
+    """Worlds, faults and orders of events that seeds draw break no rule and come to an end.
 
     `python -m runefold.testing.simulation --seed SEED` tells the story of one that does not.
     """

@@ -20,11 +20,11 @@ from runefold.testing.crash.running.baseline import Recording
 from runefold.testing.crash.running.disk_images import APART
 from runefold.testing.crash.running.fork_server import (
     Attempt,
+    Images,
+    MakeImages,
     Record,
     Recorded,
     Setup,
-    Shoot,
-    Shots,
     Tried,
 )
 from runefold.testing.crash.running.work_directory import workplace
@@ -282,9 +282,9 @@ class _Run:
         if self._options.in_process or self._options.warm != "snapshot" or len(wanted) < FEW:
             return {}
         found: dict[Aim, str] = {}
-        runs = [Shoot(tuple(aim for aim in wanted if aim.kind in apart)) for apart in APART]
+        runs = [MakeImages(tuple(aim for aim in wanted if aim.kind in apart)) for apart in APART]
         for _, answer in workers.all([run for run in runs if run.stops]):
-            assert isinstance(answer, Shots)
+            assert isinstance(answer, Images)
             found |= {shot.aim: shot.path for shot in answer.shots}
         return found
 

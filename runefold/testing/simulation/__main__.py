@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from runefold.testing.simulation.batch import Pace, Tally, play_all
+from runefold.testing.simulation.batch import SimulationRate, Tally, play_all
 from runefold.testing.simulation.plan import description
 from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.plan.plans import decode, encode
@@ -99,7 +99,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _many(options: argparse.Namespace, *, shrink: bool) -> int:
-    pace, tally, count, app = Pace(), Tally(), options.seeds, options.app
+    pace, tally, count, app = SimulationRate(), Tally(), options.seeds, options.app
     for tally in play_all(options.first, count, options.jobs, app):
         _progress(tally, count, pace)
     sys.stderr.write("\n")
@@ -121,7 +121,7 @@ def _many(options: argparse.Namespace, *, shrink: bool) -> int:
     return 1
 
 
-def _progress(tally: Tally, count: int, pace: Pace) -> None:
+def _progress(tally: Tally, count: int, pace: SimulationRate) -> None:
     """Show how far it is: as a bar that moves, or as a line now and then."""
     done = tally.seeds * BAR // max(count, 1)
     bar = "#" * done + "." * (BAR - done)

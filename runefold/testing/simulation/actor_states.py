@@ -29,7 +29,7 @@ class Poison:
         raise Injected(msg)
 
 
-class Believer(Protocol):
+class FoldedEntity(Protocol):
     """Somebody who knows the state of an entity, as of some version of its stream."""
 
     state: Any
@@ -61,7 +61,7 @@ def contexts(runtime: Runtime) -> Iterator[tuple[str, ConversationContext]]:
             yield name, running.ctx
 
 
-def believers(ctx: ConversationContext) -> Iterator[tuple[str, Believer]]:
+def folded_entities(ctx: ConversationContext) -> Iterator[tuple[str, FoldedEntity]]:
     """Yield everybody in a conversation who stands for an entity, with an actor or without one.
 
     Called after every step, hence nothing is copied here: nobody takes one meanwhile.

@@ -74,7 +74,7 @@ def play_all(first: int, count: int, jobs: int | None = None, app: str = "") -> 
             yield tally
 
 
-class Pace:
+class SimulationRate:
     """How fast it goes."""
 
     def __init__(self) -> None:

@@ -19,13 +19,13 @@ from runefold.testing.simulation import actor_states
 from runefold.testing.simulation.checks.ending import Ending
 from runefold.testing.simulation.checks.ground_truth import GroundTruth, Wrong
 from runefold.testing.simulation.checks.log_capture import LogCapture
-from runefold.testing.simulation.checks.log_checker import Truths
+from runefold.testing.simulation.checks.log_checker import LogChecker
 from runefold.testing.simulation.choices import Choices
-from runefold.testing.simulation.conductor import Conductor, SimClock
 from runefold.testing.simulation.plan import description
 from runefold.testing.simulation.plan.plans import Plan
+from runefold.testing.simulation.simulation_scheduler import SimClock, SimulationScheduler
 from runefold.testing.simulation.world.disk import Disk
-from runefold.testing.simulation.world.faults import Mishaps
+from runefold.testing.simulation.world.faults import FaultInjector
 from runefold.testing.simulation.world.machines import AppModel, AppTool, app_named
 from runefold.testing.simulation.world.models import KEY, Model
 from runefold.testing.simulation.world.tools import MODEL, Hang, tools
@@ -96,10 +96,10 @@ class Simulation:
         self.kinds = KINDS.plus(self.app.kinds, RESERVED)
         """Those of the runtime, the app's among them."""
         self.truth = GroundTruth()
-        self.truths = Truths(self.truth, self.kinds)
+        self.checker = LogChecker(self.truth, self.kinds)
         self.auditor = Auditor(self.kinds)
         self.clock = SimClock(BEGIN, self)
-        self.conductor = Conductor(self.clock, self.choices, self)
+        self.scheduler = SimulationScheduler(self.clock, self.choices, self)
         self.disk = Disk(self, self.kinds.codec)
         self.runtime: Runtime
         self.views: Path | None = None
@@ -111,7 +111,7 @@ class Simulation:
         self.set_back = 0
         """By how many seconds the clock was set back, all in all."""
         self.users = Users(self)
-        self.mishaps = Mishaps(self)
+        self.faults = FaultInjector(self)
         self.story: list[str] = []
         self._tell = tell
         self._chance = SeededChance(plan.seed)
@@ -174,12 +174,12 @@ class Simulation:
         """Go on a little; tell whether there was anything to do, up to a time."""
         if self.disk.has_failed and not self.disk.is_cut:
             for _ in range(LAST_STEPS):
-                self.conductor.step()
+                self.scheduler.step()
             self.disk.is_cut = True
         if self.disk.is_cut or self.reopens:
             self._open()
             return True
-        if self.conductor.step() or self.is_over():
+        if self.scheduler.step() or self.is_over():
             return True
         when = self.clock.next_alarm
         if when is None or (until is not None and when > until):
@@ -198,7 +198,7 @@ class Simulation:
             self.truth.done.clear()
             # No process comes back in the very moment in which the one before it went.
             self.clock = SimClock(self.clock.now() + 1, self)
-            self.conductor = Conductor(self.clock, self.choices, self)
+            self.scheduler = SimulationScheduler(self.clock, self.choices, self)
             self._last_act = 0
             self._opening = True
             self.tell("the runtime is opened")
@@ -245,7 +245,7 @@ class Simulation:
             redact=[KEY],
             clock=self.clock,
             chance=self._chance,
-            scheduler=self.conductor,
+            scheduler=self.scheduler,
             idle_after=max(self.world.idle_after, 1),
             views=views,
             snapshot_every=every if every > 0 else SNAPSHOT_EVERY,
@@ -264,7 +264,7 @@ class Simulation:
     def calm(self) -> None:
         """Let nothing go wrong any more."""
         self._calm = True
-        self.mishaps.calm()
+        self.faults.calm()
 
     def is_waking(self) -> bool:
         """Tell whether somebody at the edge waits for a conversation to wake."""
@@ -274,7 +274,7 @@ class Simulation:
         """Have something happen if it is time."""
         if self._acts and not self.is_over():
             act = self._acts[0]
-            if self.conductor.steps - self._last_act >= act.after and self._may(act):
+            if self.scheduler.steps - self._last_act >= act.after and self._may(act):
                 self._do()
         if self.world.stalls > 0 and not self._calm:
             self._stall()
@@ -290,16 +290,16 @@ class Simulation:
     def _may(self, act: Act) -> bool:
         """Tell whether something can be done just now."""
         if act.kind == "reopen":
-            return self.conductor.depth <= 1 and not self._acting and not self._opening
+            return self.scheduler.depth <= 1 and not self._acting and not self._opening
         if self.users.can(act.kind) or act.kind == "doze":
             return self._acting < NESTED and not self.is_waking() and not self.disk.has_failed
         return not (self._opening and act.kind in {"crash", "kill"})
 
     def _do(self) -> None:
         act = self._acts.popleft()
-        self._last_act = self.conductor.steps
+        self._last_act = self.scheduler.steps
         self._acting += 1
-        doer = self.users if self.users.can(act.kind) else self.mishaps
+        doer = self.users if self.users.can(act.kind) else self.faults
         try:
             done = doer.do(act)
         except PowerCut:
@@ -310,7 +310,7 @@ class Simulation:
                 self.truth.complain("no crash", f"whoever did {act.kind} was told {error!r}")
         finally:
             self._acting -= 1
-            self._last_act = self.conductor.steps
+            self._last_act = self.scheduler.steps
         self.tell(done)
 
     def at_rest(self) -> bool:
@@ -334,14 +334,14 @@ class Simulation:
 
     def look(self, *, still: bool) -> None:
         """Compare what actors believe with what the log has."""
-        failures = self.conductor.failures
+        failures = self.scheduler.failures
         if failures:
             self._complain_of(failures)
         if self._opening or self.is_over() or self.disk.has_failed:
             return
-        folds = self.truths.folds
+        folds = self.checker.folds
         for name, ctx in actor_states.contexts(self.runtime):
-            for entity, live in actor_states.believers(ctx):
+            for entity, live in actor_states.folded_entities(ctx):
                 fold = folds.get((name, entity))
                 if fold is None or (live.state is fold.seen and live.version == fold.version):
                     # States do not change, they are replaced: this one was compared before.
@@ -359,7 +359,7 @@ class Simulation:
         self,
         ctx: ConversationContext,
         entity: str,
-        live: actor_states.Believer,
+        live: actor_states.FoldedEntity,
         fold: Fold,
         *,
         still: bool,
@@ -386,7 +386,7 @@ class Simulation:
 
     def soon(self, commit: Callable[[], None]) -> None:
         """Have what was appended committed in a moment."""
-        self.conductor.soon("disk", commit, lazily=self.world.lazy_disk)
+        self.scheduler.soon("disk", commit, lazily=self.world.lazy_disk)
 
     def pass_time(self) -> None:
         """Have everything on disk that takes but a moment to get there."""
@@ -400,17 +400,17 @@ class Simulation:
         if self._tell:
             self.tell(description.rune(envelope))
         try:
-            self.truths.take(envelope)
+            self.checker.take(envelope)
         except Exception as error:  # noqa: BLE001 -- whatever a law makes of a rune
             self.truth.complain("folds", f"{envelope.kind} of {envelope.owner}: {error!r}")
         for problem in self.auditor.take(envelope) if self._strict else ():
             self.truth.complain(problem.invariant, f"{problem.where}: {problem.message}")
         if not self._opening:
-            self.mishaps.written(envelope)
+            self.faults.written(envelope)
 
-    def mishap(self, when: str) -> None:
+    def cut_power_if_planned(self, when: str) -> None:
         """Have the power fail in a tool, if that is the plan."""
-        self.mishaps.effect(when)
+        self.faults.effect(when)
 
     def tell(self, line: str) -> None:
         """Add a line to the story."""

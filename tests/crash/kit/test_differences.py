@@ -10,12 +10,12 @@ import pytest
 from actors.catalogue import KINDS
 from runefold.testing.crash.verdict.comparison import compared, differences
 from runefold.testing.crash.verdict.outcome import (
+    AgentHistory,
     Call,
-    Came,
-    End,
+    ConversationOutcome,
+    EntityOutcome,
     LogOutcome,
-    Shown,
-    Talk,
+    TurnEnd,
     outcome_of,
 )
 from runelog.rune import SYSTEM
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 PAID: Final = Call("pay", '{"cents":5}', "success")
 SAID: Final = [("user", "pay"), ("assistant", "Paid."), ("user", "more"), ("assistant", "On")]
-ENDS: Final = {"m1": End("completed", "Paid."), "m2": End("interrupted", "On", "enough")}
+ENDS: Final = {"m1": TurnEnd("completed", "Paid."), "m2": TurnEnd("interrupted", "On", "enough")}
 
 
-BOT: Final = Shown("bot", SAID, ["m1", "m2"], ["pay", "more"])
-TALK: Final = Talk(
+BOT: Final = AgentHistory("bot", SAID, ["m1", "m2"], ["pay", "more"])
+TALK: Final = ConversationOutcome(
     messages=["m1", "m2"],
     ends=ENDS,
     histories=[BOT],
@@ -42,8 +42,8 @@ TALK: Final = Talk(
     shaken=[],
 )
 CAME: Final = {
-    "order": [Came('"new"', "m1"), Came('"paid"')],
-    "session": [Came('"idle"')],
+    "order": [EntityOutcome('"new"', "m1"), EntityOutcome('"paid"')],
+    "session": [EntityOutcome('"idle"')],
 }
 """What the entities of each kind came to."""
 WANT: Final = LogOutcome({"a": TALK}, {"a": CAME}, [], 0)
@@ -72,7 +72,7 @@ def called(**changes: Any) -> LogOutcome:  # noqa: ANN401 -- the fields of a cal
 CASES: Final[Mapping[str, tuple[LogOutcome, list[str]]]] = {
     "nothing": (WANT, []),
     "an end is missing": (with_(ends={"m1": ENDS["m1"]}), ["a ends"]),
-    "an end is one too many": (with_(ends={**ENDS, "m3": End("completed")}), ["a ends"]),
+    "an end is one too many": (with_(ends={**ENDS, "m3": TurnEnd("completed")}), ["a ends"]),
     "another kind of end": (ended("m1", kind="error"), ["a end of m1"]),
     "another reason": (ended("m2", reason="no more"), ["a end of m2"]),
     "another text": (ended("m1", text="Sold."), ["a text of m1"]),
@@ -119,7 +119,7 @@ def test_one_thing_that_is_another_is_named(case: str) -> None:
     assert [finding.verdict for finding in differences(WANT, got)] == ["state"] * len(where)
 
 
-def came(kind: str, *several: Came) -> LogOutcome:
+def came(kind: str, *several: EntityOutcome) -> LogOutcome:
     """Return the same run, in which the entities of one kind came to something else."""
     return msgspec.structs.replace(WANT, entities={"a": {**CAME, kind: [*several]}})
 
@@ -128,14 +128,14 @@ NEW, PAID_UP = CAME["order"]
 OUTCOMES: Final[Mapping[str, tuple[LogOutcome, list[str]]]] = {
     "the same": (came("order", NEW, PAID_UP), []),
     "in another order": (came("order", PAID_UP, NEW), []),
-    "another one": (came("session", Came('"closed"')), ["session"]),
+    "another one": (came("session", EntityOutcome('"closed"')), ["session"]),
     "one too many": (came("order", NEW, PAID_UP, PAID_UP), ["order"]),
     "one less": (came("order", NEW), ["order"]),
     "none": (came("order"), ["order"]),
-    "a kind more": (came("errand", Came('"out"')), ["errand"]),
-    "one that is unknown": (came("order", NEW, Came('"lost"', sure=False)), []),
+    "a kind more": (came("errand", EntityOutcome('"out"')), ["errand"]),
+    "one that is unknown": (came("order", NEW, EntityOutcome('"lost"', sure=False)), []),
     "beside one that is unknown": (
-        came("order", Came('"old"', "m1"), Came('"lost"', sure=False)),
+        came("order", EntityOutcome('"old"', "m1"), EntityOutcome('"lost"', sure=False)),
         ["order"],
     ),
 }

@@ -16,7 +16,13 @@ from runefold.testing.crash.verdict.comparison import (
     differences,
     varied,
 )
-from runefold.testing.crash.verdict.outcome import Call, End, LogOutcome, Shown, Talk
+from runefold.testing.crash.verdict.outcome import (
+    AgentHistory,
+    Call,
+    ConversationOutcome,
+    LogOutcome,
+    TurnEnd,
+)
 from tests.crash.kit import drifting
 from tests.crash.kit.test_sweep import effect_points, swept, told
 
@@ -85,12 +91,12 @@ def test_what_varies_by_itself_is_all_that_is_not_compared() -> None:
     assert "missing: pay" in finding.message
 
 
-def talk(message: str, tool: str, text: str = "Done.", **changes: Any) -> Talk:  # noqa: ANN401 -- its fields
+def talk(message: str, tool: str, text: str = "Done.", **changes: Any) -> ConversationOutcome:  # noqa: ANN401 -- its fields
     """Return a conversation of one turn."""
-    found = Talk(
+    found = ConversationOutcome(
         messages=[message],
-        ends={message: End("completed", text)},
-        histories=[Shown("bot", [("user", "go"), ("assistant", text)], [message], ["go"])],
+        ends={message: TurnEnd("completed", text)},
+        histories=[AgentHistory("bot", [("user", "go"), ("assistant", text)], [message], ["go"])],
         calls={message: [Call(tool, "{}", "success")]},
         spent=1,
         doubts=0,
@@ -155,16 +161,16 @@ def test_calls_before_something_unknown_are_compared() -> None:
     assert found(sure, Call("pay", "{1}", "unknown"), spent=2) == ["a calls of x"]
 
 
-def _only(talk_: Talk) -> LogOutcome:
+def _only(talk_: ConversationOutcome) -> LogOutcome:
     return LogOutcome({"a": talk_}, {}, [], 0)
 
 
-def stopped(text: str, then: str, before: str = "Hi.") -> Talk:
+def stopped(text: str, then: str, before: str = "Hi.") -> ConversationOutcome:
     """Return a conversation of three turns, of which the second was stopped."""
     ends = {
-        "m1": End("completed", before),
-        "m2": End("interrupted", text),
-        "m3": End("completed", then),
+        "m1": TurnEnd("completed", before),
+        "m2": TurnEnd("interrupted", text),
+        "m3": TurnEnd("completed", then),
     }
     words = [
         ("user", "1"),
@@ -172,7 +178,9 @@ def stopped(text: str, then: str, before: str = "Hi.") -> Talk:
         ("user", "2"),
         *([("assistant", text)] * bool(text)),
     ]
-    history = Shown("bot", [*words, ("user", "3"), ("assistant", then)], [*ends], ["1", "2", "3"])
+    history = AgentHistory(
+        "bot", [*words, ("user", "3"), ("assistant", then)], [*ends], ["1", "2", "3"]
+    )
     return talk("m1", "", messages=[*ends], ends=ends, histories=[history], calls={}, spent=0)
 
 
@@ -187,7 +195,9 @@ def stopped(text: str, then: str, before: str = "Hi.") -> Talk:
         (stopped("One", "Oh.", "Hey."), ["a text of m1", "a history of bot"]),
     ],
 )
-def test_a_turn_that_was_stopped_may_have_said_less(got: Talk, where: list[str]) -> None:
+def test_a_turn_that_was_stopped_may_have_said_less(
+    got: ConversationOutcome, where: list[str]
+) -> None:
     """And if it has, what its agent said later may be something else; before it, nothing may."""
     want = stopped("One, two", "Well.")
 
@@ -201,7 +211,7 @@ UNHEARD = f"cancelled: enough; {MAY_HAPPEN}"
 def called_off(*results: str) -> LogOutcome:
     """Return a conversation in which a model is told how some calls came out."""
     words = [("user", "go"), *(("tool", text) for text in results), ("assistant", "Done.")]
-    return _only(talk("x", "pay", histories=[Shown("bot", words, ["x"], ["go"])]))
+    return _only(talk("x", "pay", histories=[AgentHistory("bot", words, ["x"], ["go"])]))
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class FollowedLog(FragileLog):
             left = None if wait is None else since / SECOND + wait - clock.now() / SECOND
             if wait == 0:
                 return
-            if not self.scheduler.wait(_News(self, conversation, cursor), left):
+            if not self.scheduler.wait(_MoreRunes(self, conversation, cursor), left):
                 self._check_power()
                 if wait is None:
                     msg = "whoever follows the log waits in vain: nothing more happens by itself"
@@ -73,7 +73,7 @@ class FollowedLog(FragileLog):
                 return
 
 
-class _News:
+class _MoreRunes:
     """Something behind a cursor, to wait for."""
 
     def __init__(self, log: FollowedLog, conversation: str | None, cursor: int) -> None:

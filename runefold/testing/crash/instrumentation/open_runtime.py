@@ -168,7 +168,7 @@ class Kill:
         self._signal = number
 
     def __call__(self, kind: str, log: Log) -> None:
-        """Strike."""
+        """Injection."""
         if kind in FAULTS:
             self._faults.of_log(kind, log)
             return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runefold.testing.crash.instrumentation.watch import Watch
 
 
-class _Ear(logging.Handler):
+class _ErrorHandler(logging.Handler):
     """Passes on every error that operators are told of."""
 
     def __init__(self, watch: Watch) -> None:
@@ -27,11 +27,11 @@ class _Ear(logging.Handler):
 
 
 @contextlib.contextmanager
-def overheard(watch: Watch) -> Iterator[None]:
+def report_errors_to(watch: Watch) -> Iterator[None]:
     """Have a watch told of every error, while the block runs."""
-    logger, ear = logging.getLogger(LOGGER), _Ear(watch)
-    logger.addHandler(ear)
+    logger, handler = logging.getLogger(LOGGER), _ErrorHandler(watch)
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        logger.removeHandler(ear)
+        logger.removeHandler(handler)

@@ -50,7 +50,7 @@ _TRACED: Final = 12
 """So many lines of where an error came from are kept."""
 
 
-class Strike(Protocol):
+class Injection(Protocol):
     """What is done when the moment has come."""
 
     def __call__(self, kind: str, log: Log) -> None:
@@ -59,7 +59,7 @@ class Strike(Protocol):
 
 
 @dataclass(frozen=True)
-class Passing:
+class PendingCommit:
     """A commit on its way."""
 
     number: int
@@ -83,7 +83,7 @@ class Watch:
         life: int,
         journal: Journal,
         aim: Aim | None = None,
-        strike: Strike = _quiet,
+        strike: Injection = _quiet,
         stops: Sequence[Aim] = (),
         *,
         messages: bool = False,
@@ -105,9 +105,9 @@ class Watch:
         self._names = Names(KINDS)
         self._actors = Names(KINDS)
         """Of actors: they begin before their births are handed to the log."""
-        self._begun: dict[tuple[str, str], tuple[Passing, int]] = {}
+        self._begun: dict[tuple[str, str], tuple[PendingCommit, int]] = {}
         self._last: dict[str, int] = {}
-        self._pending: dict[str, list[Passing]] = {}
+        self._pending: dict[str, list[PendingCommit]] = {}
         """The commits of each conversation that nobody waited for yet."""
         self._acknowledged: dict[str, int] = {}
         self.log: Log
@@ -128,7 +128,7 @@ class Watch:
 
     def before(
         self, log: Log, conversation: str, changes: Sequence[Change], *, durable: bool
-    ) -> Passing:
+    ) -> PendingCommit:
         """See an append come; strike if it must not get through."""
         if durable:
             # It takes with it what was appended before and is not on disk yet.
@@ -139,7 +139,7 @@ class Watch:
             names = self._names
             marks = [(mark, self._occurs(mark)) for mark in names.marks(conversation, changes)]
             marks += [(mark, REST) for mark in names.over(conversation, changes)]
-            passing = Passing(
+            passing = PendingCommit(
                 self._count,
                 tuple(marks),
                 conversation,
@@ -157,7 +157,7 @@ class Watch:
         occurrence = self._seen[mark] = self._seen.get(mark, 0) + 1
         return occurrence
 
-    def after(self, log: Log, passing: Passing, appended: Appended, *, durable: bool) -> None:
+    def after(self, log: Log, passing: PendingCommit, appended: Appended, *, durable: bool) -> None:
         """See an append made; strike if nothing must follow from it."""
         with self._lock:
             last = self._last.get(passing.conversation, 0)
@@ -193,7 +193,7 @@ class Watch:
         return upto
 
     def _strike_pending(self, names: Sequence[str], log: Log) -> None:
-        """Strike if what nobody waited for yet must not get to disk."""
+        """Injection if what nobody waited for yet must not get to disk."""
         with self._lock:
             passing = [each for name in names for each in self._pending.get(name, [])]
         for each in passing:
@@ -274,17 +274,17 @@ class Watch:
 
     # -- striking -----------------------------------------------------------------------------
 
-    def _is_aim(self, passing: Passing, which: int) -> bool:
+    def _is_aim(self, passing: PendingCommit, which: int) -> bool:
         return self.aim is not None and self._is_at(self.aim, passing, which)
 
     @staticmethod
-    def _is_at(aim: Aim, passing: Passing, which: int) -> bool:
+    def _is_at(aim: Aim, passing: PendingCommit, which: int) -> bool:
         if aim.kind in OF_EFFECTS and aim.mark:
             return passing.effects[which - 1].mark == aim.mark
         return aim.which == which and aim.is_at(passing.marks, passing.number)
 
     def _strike_at(
-        self, kinds: set[str] | frozenset[str], passing: Passing, which: int, log: Log
+        self, kinds: set[str] | frozenset[str], passing: PendingCommit, which: int, log: Log
     ) -> None:
         if self.aim is not None:
             if self.aim.kind in kinds and not self.was_hit and self._is_aim(passing, which):
@@ -299,7 +299,7 @@ class Watch:
                 self.journal.note(Hit(self.life, passing.number, at, stop.kind, which, number))
                 self._strike(stop.kind, log)
 
-    def _hit(self, passing: Passing, conversation: str = "", entity: str = "") -> None:
+    def _hit(self, passing: PendingCommit, conversation: str = "", entity: str = "") -> None:
         aim = self.aim
         assert aim is not None
         self.was_hit = True

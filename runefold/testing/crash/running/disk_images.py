@@ -32,14 +32,14 @@ _PART: Final = 4
 _PROCESSES: Final = Path("/proc")
 
 
-class Shot(msgspec.Struct, frozen=True):
+class DiskImage(msgspec.Struct, frozen=True):
     """A copy of what a kill at this moment would have left."""
 
     aim: Aim
     path: str
 
 
-def shoot(scene: Scene, stops: Sequence[Aim]) -> list[Shot]:
+def shoot(scene: Scene, stops: Sequence[Aim]) -> list[DiskImage]:
     """Run the app once, halting it at each of some moments; copy its directory each time.
 
     A process that stands still has left on disk exactly what it would leave if it were killed,
@@ -51,14 +51,14 @@ def shoot(scene: Scene, stops: Sequence[Aim]) -> list[Shot]:
         order = Order(root=str(root), life=1, stops=tuple(stops), judged=False, patience=patience)
         child = forked(scene.app, order)
         room = shutil.disk_usage(scene.work).free // _PART
-        shots: list[Shot] = []
+        shots: list[DiskImage] = []
         try:
             while _halted(child, time.monotonic() + scene.patience):
                 hit = _last_hit(root)
                 if room > 0 and not _has_children(child.pid):
                     place = scene.work / f"shot-{os.getpid()}-{time.monotonic_ns()}"
                     room -= copy_directory.copy(root, place)
-                    shots.append(Shot(stops[hit.stop], str(place)))
+                    shots.append(DiskImage(stops[hit.stop], str(place)))
                 os.kill(child.pid, signal.SIGCONT)
             return shots if _finished(child) else []
         finally:

@@ -21,7 +21,7 @@ from runefold.testing.crash.app import CrashApp, Source
 from runefold.testing.crash.plan.points import Aim, Point, Verdict
 from runefold.testing.crash.running import baseline, disk_images, stacks, trial
 from runefold.testing.crash.running.baseline import Recording
-from runefold.testing.crash.running.disk_images import Shot
+from runefold.testing.crash.running.disk_images import DiskImage
 from runefold.testing.crash.running.in_process import InProcessScene
 from runefold.testing.crash.running.trial import Result, Scene
 from runefold.testing.crash.verdict.judge import Finding
@@ -51,7 +51,7 @@ class Record(msgspec.Struct, frozen=True, tag="record"):
     """Run the app undisturbed."""
 
 
-class Shoot(msgspec.Struct, frozen=True, tag="shoot"):
+class MakeImages(msgspec.Struct, frozen=True, tag="shoot"):
     """Copy its directory at each of some moments."""
 
     stops: tuple[Aim, ...]
@@ -66,13 +66,13 @@ class Attempt(msgspec.Struct, frozen=True, tag="attempt"):
     """A copy of what the first hit left."""
 
 
-Task: TypeAlias = Record | Shoot | Attempt
+Task: TypeAlias = Record | MakeImages | Attempt
 
 
-class Shots(msgspec.Struct, frozen=True, tag="shots"):
+class Images(msgspec.Struct, frozen=True, tag="shots"):
     """The copies that were made."""
 
-    shots: list[Shot]
+    shots: list[DiskImage]
 
 
 class Broken(msgspec.Struct, frozen=True, tag="broken"):
@@ -93,7 +93,7 @@ class Tried(msgspec.Struct, frozen=True, tag="tried"):
     result: Result
 
 
-Answer: TypeAlias = Recorded | Shots | Tried | Broken
+Answer: TypeAlias = Recorded | Images | Tried | Broken
 
 _tasks = msgspec.json.Decoder(Task)
 _answers = msgspec.json.Decoder(Answer)
@@ -157,8 +157,8 @@ def _done(setup: Setup, app: CrashApp, task: Task) -> Answer:
             return Recorded(baseline.record(scene))
         case Attempt(point, aims, warm):
             return Tried(trial.attempt(scene, point, aims, Path(warm) if warm else None))
-        case Shoot(stops):
-            return Shots(disk_images.shoot(scene, stops))
+        case MakeImages(stops):
+            return Images(disk_images.shoot(scene, stops))
 
 
 def lost(task: Task | None, last_words: str) -> Answer:

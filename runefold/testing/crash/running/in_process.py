@@ -20,7 +20,7 @@ from runefold import open_hook
 from runefold.testing.crash.instrumentation.journal import Execution, Memory, Wrong
 from runefold.testing.crash.instrumentation.logs import InProcessLog
 from runefold.testing.crash.instrumentation.open_runtime import InstrumentedManual, dressed, noting
-from runefold.testing.crash.instrumentation.operator_errors import overheard
+from runefold.testing.crash.instrumentation.operator_errors import report_errors_to
 from runefold.testing.crash.instrumentation.tools_and_models import Ledger
 from runefold.testing.crash.instrumentation.watch import Watch
 from runefold.testing.crash.plan.faults import Faults
@@ -184,7 +184,7 @@ class InProcessScene:
     ) -> tuple[list[Finding], outcome.LogOutcome | None]:
         """Play to the end with nobody in the way; what ends it early is the app's own."""
         try:
-            with overheard(stage.watch):
+            with report_errors_to(stage.watch):
                 return self._finish(stage, root, want)
         except CUT_OFF as error:
             return [run_once.raised(error)], None
@@ -235,7 +235,7 @@ class InProcessScene:
     ) -> tuple[bool, list[Finding]]:
         """Live one life; tell whether it was cut off, and what is wrong."""
         try:
-            with overheard(stage.watch):
+            with report_errors_to(stage.watch):
                 return False, self._finish(stage, root, want, point, strict=strict)[0]
         except CUT_OFF as error:
             if stage.log.is_cut or stage.log.failed is not None:

@@ -24,7 +24,7 @@ from runefold.testing.crash.instrumentation.clock import SkewedClock
 from runefold.testing.crash.instrumentation.journal import Journal, Wrong
 from runefold.testing.crash.instrumentation.logs import DiskLog
 from runefold.testing.crash.instrumentation.open_runtime import DiskRig, Kill
-from runefold.testing.crash.instrumentation.operator_errors import overheard
+from runefold.testing.crash.instrumentation.operator_errors import report_errors_to
 from runefold.testing.crash.instrumentation.watch import Watch
 from runefold.testing.crash.plan.faults import UNTOLD, Faults
 from runefold.testing.crash.plan.points import BY_MESSAGE, FAULTS, MOMENTS, Aim, parse
@@ -112,7 +112,7 @@ def live(app: CrashApp, order: Order) -> Report:
         mock.patch.object(leader, "FLUSH_AFTER", _HELD_BACK).start()
     begun = time.monotonic()
     try:
-        with overheard(watch):
+        with report_errors_to(watch):
             report = _lived(app, order, rig, watch)
     except Exception as error:  # noqa: BLE001 -- whatever an app's code does is a verdict
         if watch.was_hit and has_failed(watch.log):

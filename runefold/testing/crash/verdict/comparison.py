@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from runefold.testing.crash.plan.points import Verdict
-    from runefold.testing.crash.verdict.outcome import Call, Came, End, Shown, Talk
+    from runefold.testing.crash.verdict.outcome import (
+        AgentHistory,
+        Call,
+        ConversationOutcome,
+        EntityOutcome,
+        TurnEnd,
+    )
 
 _T = TypeVar("_T")
 _Told: TypeAlias = tuple[str, str]
@@ -162,8 +168,8 @@ def compared(want: LogOutcome, got: LogOutcome) -> Iterator[Difference]:
 
 def _came_differently(
     conversation: str,
-    want: Mapping[str, Sequence[Came]],
-    got: Mapping[str, Sequence[Came]],
+    want: Mapping[str, Sequence[EntityOutcome]],
+    got: Mapping[str, Sequence[EntityOutcome]],
     free: Collection[str],
 ) -> Iterator[Difference]:
     """Yield the kinds whose entities came to something else, as their own `outcome` tells.
@@ -188,7 +194,7 @@ def _came_differently(
             yield Difference(f"{conversation} outcome of {kind}", what, "outcome")
 
 
-def _ended_differently(want: Talk, got: Talk) -> Iterator[Difference]:
+def _ended_differently(want: ConversationOutcome, got: ConversationOutcome) -> Iterator[Difference]:
     free = _free(want, got)
     if got.ends.keys() != want.ends.keys():
         told = f"messages that came to an end: {sorted(got.ends)}, not {sorted(want.ends)}"
@@ -208,11 +214,11 @@ def _ended_differently(want: Talk, got: Talk) -> Iterator[Difference]:
     yield from _shown_differently(want, got)
 
 
-def _count(talk: Talk) -> int:
+def _count(talk: ConversationOutcome) -> int:
     return sum(map(len, talk.calls.values()))
 
 
-def _free(want: Talk, got: Talk) -> set[str]:
+def _free(want: ConversationOutcome, got: ConversationOutcome) -> set[str]:
     """Return the messages whose turns may have said something else.
 
     They follow from something unknown; or from a turn that was stopped, and had said less by then.
@@ -225,24 +231,26 @@ def _free(want: Talk, got: Talk) -> set[str]:
     return free
 
 
-def _cut_shorter(want: Talk, got: Talk) -> set[str]:
+def _cut_shorter(want: ConversationOutcome, got: ConversationOutcome) -> set[str]:
     """Return the messages whose turns were stopped, and had said something else by then."""
     return {each for each in got.ends if _was_cut_shorter(want, got, each)}
 
 
-def _was_cut_shorter(want: Talk, got: Talk, message: str) -> bool:
+def _was_cut_shorter(want: ConversationOutcome, got: ConversationOutcome, message: str) -> bool:
     old, new = want.ends.get(message), got.ends.get(message)
     if old is None or new is None or old.kind != "interrupted" or new.kind != "interrupted":
         return False
     return old.text != new.text
 
 
-def _says_the_same(want: End, got: End) -> bool:
+def _says_the_same(want: TurnEnd, got: TurnEnd) -> bool:
     less = got.kind == "interrupted" and want.text.startswith(got.text)
     return got.text == want.text or less
 
 
-def _called_differently(want: Talk, got: Talk, free: set[str]) -> Iterator[Difference]:
+def _called_differently(
+    want: ConversationOutcome, got: ConversationOutcome, free: set[str]
+) -> Iterator[Difference]:
     for message in sorted({*want.calls, *got.calls}):
         old, new = want.calls.get(message, []), got.calls.get(message, [])
         if message in free:
@@ -282,7 +290,7 @@ def _in_words(call: tuple[str, str, str]) -> str:
     return f"{tool} {arguments} ({status or 'without a result'})"
 
 
-def _shown_differently(want: Talk, got: Talk) -> Iterator[Difference]:
+def _shown_differently(want: ConversationOutcome, got: ConversationOutcome) -> Iterator[Difference]:
     roles = sorted({shown.role for shown in (*want.histories, *got.histories)})
     for role in roles:
         ours = [shown for shown in got.histories if shown.role == role]
@@ -322,11 +330,11 @@ def _both_called_off(want: _Told, got: _Told) -> bool:
     return False
 
 
-def _messages(shown: Shown) -> object:
+def _messages(shown: AgentHistory) -> object:
     return shown.messages
 
 
-def _upto(want: Talk, got: Talk, shown: Shown) -> int | None:
+def _upto(want: ConversationOutcome, got: ConversationOutcome, shown: AgentHistory) -> int | None:
     """Return how many messages must be the same; None if all."""
     cuts = [shown.ends_at(each) for each in shown.turns if _was_cut_shorter(want, got, each)]
     found = [at for at in (shown.sure, *cuts) if at is not None]

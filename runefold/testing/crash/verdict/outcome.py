@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope, Rune
 
 
-class End(msgspec.Struct, frozen=True):
+class TurnEnd(msgspec.Struct, frozen=True):
     """How the turn of a message ended."""
 
     kind: str
@@ -56,7 +56,7 @@ class Call(msgspec.Struct, frozen=True):
     """Whether it was asked for before anything was unknown to whoever asked."""
 
 
-class Shown(msgspec.Struct, frozen=True):
+class AgentHistory(msgspec.Struct, frozen=True):
     """What the model of one agent is shown."""
 
     role: str
@@ -77,14 +77,14 @@ class Shown(msgspec.Struct, frozen=True):
         return end - 1 if said else end
 
 
-class Talk(msgspec.Struct, frozen=True):
+class ConversationOutcome(msgspec.Struct, frozen=True):
     """What one conversation came to."""
 
     messages: list[str]
     """Those that were accepted, in order."""
-    ends: dict[str, End]
+    ends: dict[str, TurnEnd]
     """By message; of messages that agents sent each other, by a number."""
-    histories: list[Shown]
+    histories: list[AgentHistory]
     calls: dict[str, list[Call]]
     """By the message whose turn asked for them."""
     spent: int
@@ -101,7 +101,7 @@ class Talk(msgspec.Struct, frozen=True):
     """Whether one of those decided who speaks from then on."""
 
 
-class Came(msgspec.Struct, frozen=True, order=True):
+class EntityOutcome(msgspec.Struct, frozen=True, order=True):
     """What one entity came to."""
 
     outcome: str
@@ -115,9 +115,9 @@ class Came(msgspec.Struct, frozen=True, order=True):
 class LogOutcome(msgspec.Struct, frozen=True):
     """What a log came to."""
 
-    talks: dict[str, Talk]
+    talks: dict[str, ConversationOutcome]
     """In the order in which they began."""
-    entities: dict[str, dict[str, list[Came]]]
+    entities: dict[str, dict[str, list[EntityOutcome]]]
     """What the entities of each kind came to, by conversation and the name of the kind."""
     problems: list[str]
     """Invariants that do not hold."""
@@ -130,8 +130,8 @@ class LogOutcome(msgspec.Struct, frozen=True):
 
 def outcome_of(log: Log, kinds: Kinds = KINDS) -> LogOutcome:
     """Return what a log of these kinds came to. Everything must be at rest and on disk."""
-    talks: dict[str, tuple[int, Talk]] = {}
-    entities: dict[str, dict[str, list[Came]]] = {}
+    talks: dict[str, tuple[int, ConversationOutcome]] = {}
+    entities: dict[str, dict[str, list[EntityOutcome]]] = {}
     problems: list[str] = []
     runes = 0
     for name in conversations(log):
@@ -164,7 +164,7 @@ def folded(log: Log, conversation: str) -> State:
 
 def _entities(
     envelopes: list[Envelope], kinds: Kinds, taint: Taint, names: _Messages
-) -> dict[str, list[Came]]:
+) -> dict[str, list[EntityOutcome]]:
     """Return what each entity came to, by the name of its kind; those without an outcome left out.
 
     They are in no order: which of several is the first depends on time.
@@ -179,7 +179,7 @@ def _entities(
             if entity in folds:
                 kind, state = folds[entity]
                 folds[entity] = kind, kind.lifecycle.apply(state, rune)
-    found: dict[str, list[Came]] = {}
+    found: dict[str, list[EntityOutcome]] = {}
     for entity, (kind, state) in folds.items():
         outcome = kind.outcome(state)
         if outcome is not None:
@@ -189,11 +189,15 @@ def _entities(
             shared = kind.single and not kind.is_root and taint.is_doubtful
             sure = not shared and taint.is_sure(entity) and taint.is_sure(turn)
             sure = sure or kind.is_root
-            found.setdefault(kind.name, []).append(Came(without_ids(outcome), message, sure))
+            found.setdefault(kind.name, []).append(
+                EntityOutcome(without_ids(outcome), message, sure)
+            )
     return {name: sorted(several) for name, several in sorted(found.items())}
 
 
-def _talk(log: Log, name: str, envelopes: list[Envelope], taint: Taint, names: _Messages) -> Talk:
+def _talk(
+    log: Log, name: str, envelopes: list[Envelope], taint: Taint, names: _Messages
+) -> ConversationOutcome:
     state = folded(log, name)
     budget, _, _ = replay(log, name, ledger.LIFECYCLE, entity="budget")
     root = ledger.find(budget, "session")
@@ -203,7 +207,7 @@ def _talk(log: Log, name: str, envelopes: list[Envelope], taint: Taint, names: _
     histories = [(each, History.read(log, name, each.agent_id, len(envelopes))) for each in people]
     shown = [_shown(each.role, each.agent_id, history, taint, names) for each, history in histories]
     results = {rune.call_id: rune.status for rune in payloads if isinstance(rune, tools.Result)}
-    return Talk(
+    return ConversationOutcome(
         messages=[
             names.of(rune.message_id)
             for rune in payloads
@@ -244,7 +248,7 @@ def _calls(
     return found
 
 
-def _shown(role: str, agent: str, history: History, taint: Taint, names: _Messages) -> Shown:
+def _shown(role: str, agent: str, history: History, taint: Taint, names: _Messages) -> AgentHistory:
     """Return what is shown, but for ids."""
     messages: list[tuple[str, str]] = []
     turns = taint.turns.get(agent, [])
@@ -260,7 +264,7 @@ def _shown(role: str, agent: str, history: History, taint: Taint, names: _Messag
                     sure = len(messages)
                 begun += 1
             messages.append((who, nameless(message.text)))
-    return Shown(
+    return AgentHistory(
         role,
         messages,
         [names.of(taint.messages[turn]) for turn in turns],
@@ -269,23 +273,23 @@ def _shown(role: str, agent: str, history: History, taint: Taint, names: _Messag
     )
 
 
-def _ends(envelopes: list[Envelope], names: _Messages) -> dict[str, End]:
+def _ends(envelopes: list[Envelope], names: _Messages) -> dict[str, TurnEnd]:
     messages: dict[str, str] = {}
-    found: dict[str, End] = {}
+    found: dict[str, TurnEnd] = {}
     for envelope in envelopes:
         owner = envelope.owner
         match envelope.payload:
             case turns.Started(turn_id=turn, message_id=message):
                 messages[turn] = names.of(message)
             case turns.Completed(final_output=text):
-                found[messages.get(owner, owner)] = End("completed", nameless(text))
+                found[messages.get(owner, owner)] = TurnEnd("completed", nameless(text))
             case turns.Interrupted(reason=reason, partial_output=text):
-                end = End("interrupted", nameless(text), nameless(reason))
+                end = TurnEnd("interrupted", nameless(text), nameless(reason))
                 found[messages.get(owner, owner)] = end
             case turns.Error(error_type=reason, partial_output=text):
-                found[messages.get(owner, owner)] = End("error", nameless(text), reason)
+                found[messages.get(owner, owner)] = TurnEnd("error", nameless(text), reason)
             case sessions.InputRefused(message_id=message, reason=reason):
-                found[names.of(message)] = End("refused", "", nameless(reason))
+                found[names.of(message)] = TurnEnd("refused", "", nameless(reason))
             case _:
                 pass
     return found

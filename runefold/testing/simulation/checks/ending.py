@@ -101,7 +101,7 @@ class Ending:
             sim.look(still=False)
 
     def _sessions(self) -> Iterator[tuple[str, State]]:
-        for (name, entity), fold in sorted(self._sim.truths.folds.items()):
+        for (name, entity), fold in sorted(self._sim.checker.folds.items()):
             if entity == "session":
                 yield name, fold.state
 
@@ -133,7 +133,7 @@ class Ending:
             self._complain("comes to its end", line)
         for name, _ in self._sessions():
             self._check_index(name)
-        if (SYSTEM, self._sim.kinds.root(SYSTEM).prefix) in self._sim.truths.folds:
+        if (SYSTEM, self._sim.kinds.root(SYSTEM).prefix) in self._sim.checker.folds:
             self._check_index(SYSTEM)
 
     def _send_again(self, name: str, message: str) -> None:
@@ -176,7 +176,7 @@ class Ending:
         """Answer everything that waits for a human in a conversation."""
         sim = self._sim
         for each in sim.users.asked(name):
-            call = sim.truths.call(name, each.call_id)
+            call = sim.checker.call(name, each.call_id)
             verdict = "give_up" if call is not None and call.started else "approve"
             self._try(
                 lambda each=each, verdict=verdict: sim.users.say(  # type: ignore[misc]  # as above
@@ -191,8 +191,8 @@ class Ending:
             left = [*state.running, *state.waiting, *state.approvals]
             if left:
                 yield f"{name} still has {_shown(left)}"
-        for key in self._sim.truths.accepted:
-            if key not in self._sim.truths.ends:
+        for key in self._sim.checker.accepted:
+            if key not in self._sim.checker.ends:
                 yield f"{key[1]} of {key[0]} was accepted and never came to its end"
         for (name, entity), fold in self._machines():
             # One that has nothing due waits for a command of its users.
@@ -202,13 +202,13 @@ class Ending:
     def _machines(self) -> Iterator[tuple[tuple[str, str], Fold]]:
         """Yield the app's entities that have not come to their end."""
         own = {kind.name for kind in self._sim.app.kinds}
-        for key, fold in sorted(self._sim.truths.folds.items(), key=lambda each: each[0]):
+        for key, fold in sorted(self._sim.checker.folds.items(), key=lambda each: each[0]):
             if fold.kind.name in own and fold.kind.is_open(fold.state):
                 yield key, fold
 
     def _check_index(self, name: str) -> None:
         """Compare what the index says of a conversation at rest with what its runes say."""
-        ought = open_work(self._sim.truths, name)
+        ought = open_work(self._sim.checker, name)
         index = {work.entity: work.deadline for work in self._sim.disk.open_work(name)}
         root = self._sim.kinds.root(name).prefix
         if root not in index:
@@ -222,7 +222,7 @@ class Ending:
     def _told(self) -> None:
         """Ask for everything once more: an app is told what the log has."""
         users = self._sim.users
-        for name, message in [*self._sim.truths.accepted]:
+        for name, message in [*self._sim.checker.accepted]:
             if (name, message) in users.sent:
                 self._try(lambda: users.wait(name, message, PATIENCE))  # noqa: B023 -- called at once
 
@@ -254,7 +254,7 @@ class Ending:
 
     def _from_scratch(self) -> None:
         """Go over the whole log once more: what was looked at rune by rune is all there is."""
-        disk, folds = self._sim.disk, self._sim.truths.folds
+        disk, folds = self._sim.disk, self._sim.checker.folds
         runes = [each for each in disk.read_all() if not isinstance(each, Gap)]
         for problem in violations(runes, at_rest=True, kinds=self._sim.kinds):
             self._complain(problem.invariant, f"{problem.where}: {problem.message}")

@@ -46,7 +46,7 @@ class Fold:
         """What whoever stands for it was last seen to believe, and rightly so."""
 
 
-class Truths:
+class LogChecker:
     """Folds what is on disk, rune by rune, and holds it against what happened outside."""
 
     def __init__(self, truth: GroundTruth, kinds: Kinds) -> None:
@@ -256,10 +256,10 @@ class Truths:
             self._truth.complain("never lost", told)
 
 
-def open_work(truths: Truths, conversation: str) -> dict[str, int | None]:
+def open_work(checker: LogChecker, conversation: str) -> dict[str, int | None]:
     """Return what the index ought to say of a conversation: who has work left, until when."""
     found: dict[str, int | None] = {}
-    for (name, entity), fold in truths.folds.items():
+    for (name, entity), fold in checker.folds.items():
         if name == conversation and fold.kind.is_open(fold.state):
             found[entity] = fold.kind.deadline(fold.state)
     return found

@@ -103,12 +103,12 @@ THEMES: Final[tuple[tuple[ActKind, ...], ...]] = (
 def draw(seed: int, app: str = "") -> Plan:
     """Draw a plan; with an app, named as `package.module:name`, one that plays its machines."""
     plan = _draw(seed)
-    return _Dice(f"app of {seed}").with_app(plan, app) if app else plan
+    return _PlanRandom(f"app of {seed}").with_app(plan, app) if app else plan
 
 
 def _draw(seed: int) -> Plan:
-    dice, more = _Dice(f"plan of {seed}"), _Dice(f"more of {seed}")
-    world = _Dice(f"grace of {seed}").graced(dice.world())
+    dice, more = _PlanRandom(f"plan of {seed}"), _PlanRandom(f"more of {seed}")
+    world = _PlanRandom(f"grace of {seed}").graced(dice.world())
     acts = dice.acts(world)
     disorder = dice.choice((0, 5, 20, 60, 100, 100))
     return Plan(
@@ -123,7 +123,7 @@ def _draw(seed: int) -> Plan:
     )
 
 
-class _Dice(Random):
+class _PlanRandom(Random):
     """Draws the parts of a plan."""
 
     _gaps: Sequence[int]

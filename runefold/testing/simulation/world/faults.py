@@ -12,8 +12,8 @@ from runelog.rune import SYSTEM, kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runefold.testing.simulation.conductor import SimClock
     from runefold.testing.simulation.plan.plans import Act
+    from runefold.testing.simulation.simulation_scheduler import SimClock
     from runelog.rune import Envelope
 
 
@@ -41,8 +41,8 @@ OF_APPS: Final = (
 """More of them, where an app's machines are played."""
 
 
-class Place(SimulationContext, Protocol):
-    """What mishaps need of the world they happen in."""
+class FaultContext(SimulationContext, Protocol):
+    """What faults need of the world they happen in."""
 
     clock: SimClock
     reopens: bool
@@ -51,12 +51,12 @@ class Place(SimulationContext, Protocol):
     """By how many seconds the clock was set back, all in all."""
 
 
-class Mishaps:
+class FaultInjector:
     """Everything that can go wrong and is not an answer of a model or a tool."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, context: FaultContext) -> None:
         """Begin with nothing wrong."""
-        self._place = place
+        self._context = context
         self._cut_in_tool: tuple[int, str] | None = None
         self._at_rune: dict[str, str] = {}
         """What strikes as soon as a rune of some kind is on disk."""
@@ -89,13 +89,13 @@ class Mishaps:
     # -- power --------------------------------------------------------------------------------
 
     def _cut(self, _act: Act) -> str:
-        disk = self._place.disk
+        disk = self._context.disk
         lost = "nothing is lost" if disk.is_settled else "what is not on disk is lost"
         disk.is_cut = True
         return f"POWER CUT: {lost}"
 
     def _cut_at_append(self, act: Act) -> str:
-        disk = self._place.disk
+        disk = self._context.disk
         disk.cut_in = 1 + act.what % 12
         disk.cut_after = act.how % 2 == 1
         when = "just after" if disk.cut_after else "just before"
@@ -118,7 +118,7 @@ class Mishaps:
 
     def _moment(self, act: Act) -> str:
         """Return one of the runes at which something goes wrong, an app's among them."""
-        own = [kind_of(rune) for kind in self._place.app.kinds for rune in kind.runes]
+        own = [kind_of(rune) for kind in self._context.app.kinds for rune in kind.runes]
         moments = (*MOMENTS, *own, *OF_APPS) if own else MOMENTS
         return moments[act.what % len(moments)]
 
@@ -126,7 +126,7 @@ class Mishaps:
         """Have something go wrong now that a rune is on disk, if that is the plan."""
         match self._at_rune.pop(envelope.kind, ""):
             case "cut":
-                self._place.disk.is_cut = True
+                self._context.disk.is_cut = True
             case "crash":
                 for one in self._owner(envelope):
                     one.shell.tell(actor_states.Poison())
@@ -135,7 +135,7 @@ class Mishaps:
                     one.shell.ref.kill()
 
     def _owner(self, envelope: Envelope) -> list[actor_states.Live]:
-        alive = actor_states.living(self._place.runtime, envelope.conversation)
+        alive = actor_states.living(self._context.runtime, envelope.conversation)
         return [one for one in alive if one.entity == envelope.owner]
 
     def effect(self, when: str) -> None:
@@ -145,28 +145,28 @@ class Mishaps:
         left = self._cut_in_tool[0] - 1
         self._cut_in_tool = (left, when) if left else None
         if not left:
-            self._place.disk.is_cut = True
+            self._context.disk.is_cut = True
             raise PowerCut
 
     # -- the disk -----------------------------------------------------------------------------
 
     def _no_room(self, act: Act) -> str:
-        self._place.disk.no_room_for = 1 + act.what % 10
+        self._context.disk.no_room_for = 1 + act.what % 10
         return f"the disk has no room for the next {1 + act.what % 10} appends"
 
     def _turn_away(self, _act: Act) -> str:
-        self._place.disk.turns_away = True
+        self._context.disk.turns_away = True
         return "the next commit will find no room for what was taken already"
 
     def _fail_sync(self, act: Act) -> str:
-        disk = self._place.disk
+        disk = self._context.disk
         disk.fails, disk.fails_late = True, act.how % 2 == 1
         return "the next commit fails, " + ("and is there" if disk.fails_late else "and is not")
 
     # -- actors and clocks --------------------------------------------------------------------
 
     def _overload(self, act: Act) -> str:
-        self._place.conductor.refuses = 1 + act.what % 3
+        self._context.scheduler.refuses = 1 + act.what % 3
         return f"there is no thread for the next {1 + act.what % 3} streams or tools"
 
     def _crash(self, act: Act) -> str:
@@ -186,39 +186,39 @@ class Mishaps:
         return f"{one.entity} of {one.conversation} is killed"
 
     def _alive(self, act: Act) -> list[actor_states.Live]:
-        of_system = self._place.app.kinds and act.how % 2
-        name = SYSTEM if of_system else name_of(self._place, act)
-        return [*actor_states.living(self._place.runtime, name)]
+        of_system = self._context.app.kinds and act.how % 2
+        name = SYSTEM if of_system else name_of(self._context, act)
+        return [*actor_states.living(self._context.runtime, name)]
 
     def _jump(self, act: Act) -> str:
         seconds = (1, 30, 400, 4_000, 100_000)[act.what % 5]
         if act.how % 2:
-            self._place.clock.set_back(seconds)
-            self._place.set_back += seconds
+            self._context.clock.set_back(seconds)
+            self._context.set_back += seconds
             return f"the clock is set back by {seconds} s"
-        self._place.clock.advance(seconds)
+        self._context.clock.advance(seconds)
         return f"the clock jumps ahead by {seconds} s"
 
     def _doze(self, act: Act) -> str:
         seconds = (1, 10, 70, 3_700)[act.what % 4]
-        self._place.conductor.doze(seconds)
+        self._context.scheduler.doze(seconds)
         return f"{seconds} s pass"
 
     # -- the app ------------------------------------------------------------------------------
 
     def _forget(self, act: Act) -> str:
-        self._place.forgotten = act.what if self._place.world.tools else None
+        self._context.forgotten = act.what if self._context.world.tools else None
         return "the app will be opened without one of its tools"
 
     def _reopen(self, act: Act) -> str:
-        self._place.reopens = True
-        self._place.runtime.close(drain=act.how % 2 == 1, timeout=10)
+        self._context.reopens = True
+        self._context.runtime.close(drain=act.how % 2 == 1, timeout=10)
         return "the runtime is closed" + (" when its turns have ended" if act.how % 2 else "")
 
     def calm(self) -> None:
         """Let nothing go wrong any more."""
         self._cut_in_tool = None
         self._at_rune.clear()
-        self._place.forgotten = None
-        self._place.disk.calm()
-        self._place.conductor.refuses = 0
+        self._context.forgotten = None
+        self._context.disk.calm()
+        self._context.scheduler.refuses = 0

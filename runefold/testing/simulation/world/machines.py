@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from actors.tool.outcome import Outcome
     from actors.tool.spec import Tool, ToolSpec
     from runefold.testing.simulation.plan.plans import Act, Round
-    from runefold.testing.simulation.world.tools import Stagehand
+    from runefold.testing.simulation.world.tools import ToolContext
     from runefold.testing.simulation.world.users import Users
 
 TEXTS: Final = ("bread", "a", "two words", SYSTEM)
@@ -73,7 +73,7 @@ def app_named(reference: str) -> App:
 class AppTool(PlannedTool):
     """A tool of an app: called as the app declares it, and as reliable as the plan says."""
 
-    def __init__(self, number: int, tool: Tool, hand: Stagehand) -> None:
+    def __init__(self, number: int, tool: Tool, hand: ToolContext) -> None:
         """Stand in for a tool of the app."""
         plans = hand.world.app_tools or (ToolPlan(),)
         super().__init__(number, plans[number % len(plans)], hand)
@@ -102,13 +102,13 @@ class AppModel(Model):
     """A model that machines ask: it answers with the plan's next word, whatever it is asked."""
 
     def _word(self, request: Request) -> int:
-        words = max(len(self._around.world.words), 1)
+        words = max(len(self._context.world.words), 1)
         key = f"{request.conversation}/{request.call_id}"
         return sum(key.encode()) % words
 
     def _script(self, word: int, request: Request) -> Round | None:
         del request
-        words = self._around.world.words
+        words = self._context.world.words
         rounds = words[word].rounds if word < len(words) else ()
         return rounds[0] if rounds else None
 
@@ -180,7 +180,7 @@ class MachineUsers:
             self.unsure.pop((conversation, entity), None)
             raise
         self.unsure.pop((conversation, entity), None)
-        if (conversation, entity) not in self._sim.truths.folds:
+        if (conversation, entity) not in self._sim.checker.folds:
             told = f"the app was told that {entity} of {conversation} has begun; it is not on disk"
             self._sim.truth.complain("never lost", told)
         return f"begins {entity} of {conversation}: {command}"
@@ -209,7 +209,7 @@ class MachineUsers:
         command = Approve("ada") if yes else Deny("ada", "better not")
         self._sim.runtime.do(conversation, command, asker)
         for each in asked:
-            fold = self._sim.truths.folds[conversation, each.approval_id]
+            fold = self._sim.checker.folds[conversation, each.approval_id]
             if not fold.state.approver and fold.state.phase.value == "awaiting_human":
                 told = f"a human was told that the answer to {asker} counts; it is not on disk"
                 self._sim.truth.complain("never lost", told)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from actors.model.provider import Event, Request
     from runefold.testing.simulation.checks.ground_truth import GroundTruth
-    from runefold.testing.simulation.checks.log_checker import Truths
+    from runefold.testing.simulation.checks.log_checker import LogChecker
     from runefold.testing.simulation.plan.plans import Line, Round, Trouble, World
     from runefold.testing.simulation.world.disk import Disk
 
@@ -27,12 +27,12 @@ FOR_EVER: Final = 10_000_000
 """Seconds that nobody waits for."""
 
 
-class Around(Protocol):
+class ModelContext(Protocol):
     """What models and tools know of the world they are in."""
 
     world: World
     truth: GroundTruth
-    truths: Truths
+    checker: LogChecker
     disk: Disk
 
     def is_calm(self) -> bool:
@@ -53,26 +53,26 @@ def says(number: int) -> str:
 class Model:
     """Answers what the plan says to the last word that a user said."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, context: ModelContext) -> None:
         """Belong to a world."""
-        self._around = around
+        self._context = context
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Yield the answer as it comes."""
-        around = self._around
+        context = self._context
         call = request.call_id
         key = (request.conversation, call)
-        around.truths.model_asked(around.disk, request, call)
-        around.truth.said[key] = raw = ""
+        context.checker.model_asked(context.disk, request, call)
+        context.truth.said[key] = raw = ""
         for event in self._answer(request):
             if isinstance(event, Text):
                 # A fragment may end in the middle of a secret.
                 raw += event.text
-                around.truth.said[key] = raw.replace(KEY, MARK)
+                context.truth.said[key] = raw.replace(KEY, MARK)
             elif isinstance(event, Used):
-                around.truth.used[key] = event.input_tokens + event.output_tokens
+                context.truth.used[key] = event.input_tokens + event.output_tokens
             elif isinstance(event, Done):
-                around.truth.finished.add(key)
+                context.truth.finished.add(key)
             yield event
 
     def _answer(self, request: Request) -> Iterator[Event]:
@@ -102,12 +102,12 @@ class Model:
 
     def _script(self, word: int, request: Request) -> Round | None:
         """Return the plan's answer in this round; None if it has nothing more to say."""
-        words = self._around.world.words
+        words = self._context.world.words
         rounds = words[word].rounds if word < len(words) else ()
         return rounds[request.round] if request.round < len(rounds) else None
 
     def _trouble(self, script: Round, attempt: int) -> tuple[Trouble | None, int]:
-        if self._around.is_calm() or attempt >= len(script.troubles):
+        if self._context.is_calm() or attempt >= len(script.troubles):
             return None, 0
         return script.troubles[attempt]
 
@@ -127,11 +127,11 @@ class Model:
             case "unknown_tool":
                 yield ToolCall("no_such_tool", "{}")
             case "bad_arguments":
-                name = tool_name(line.n % max(len(self._around.world.tools), 1))
+                name = tool_name(line.n % max(len(self._context.world.tools), 1))
                 yield ToolCall(name, '{"n": "many", ' * (line.n % 2) + "}")
 
     def _call(self, number: int, word: int, request: Request) -> ToolCall:
-        tools = self._around.world.tools
+        tools = self._context.world.tools
         if not tools:
             return ToolCall("no_such_tool", "{}")
         at = number % len(tools)
@@ -141,7 +141,7 @@ class Model:
                 # Always a later word, so that agents do not ask each other for ever.
                 arguments = {"question": says(word + 1 + number % 2)}
             case "hand_over":
-                state = self._around.truths.session(request.conversation)
+                state = self._context.checker.session(request.conversation)
                 members = () if state is None else state.members
                 to = members[number % len(members)].agent_id if members else "nobody"
                 arguments = {"to": to}
@@ -150,7 +150,7 @@ class Model:
         return ToolCall(tool_name(at), json.dumps(arguments))
 
 
-class BadDay(Exception):
+class PlannedFailure(Exception):
     """What a provider raises that has a bad day."""
 
 
@@ -164,7 +164,7 @@ def _trouble(kind: Trouble) -> Iterator[Any]:
             yield Failure("bad_request", "400: not like this")
         case "raises":
             msg = "no connection"
-            raise BadDay(msg)
+            raise PlannedFailure(msg)
         case "cut_off":
             pass
         case "garbage":

@@ -10,7 +10,7 @@ from actors.tool.context import progress, stop_if_cancelled
 from actors.tool.outcome import Happened
 from runefold.agents import AgentTool, HandOver
 from runefold.spec import AgentSpec, Budget
-from runefold.testing.simulation.world.models import KEY, MARK, TELLING, Around, tool_name
+from runefold.testing.simulation.world.models import KEY, MARK, TELLING, ModelContext, tool_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from actors.tool.context import Call
     from actors.tool.outcome import Outcome
     from actors.tool.spec import Tool, ToolSpec
-    from runefold.testing.simulation.conductor import Conductor
     from runefold.testing.simulation.plan.plans import AgentPlan, RunKind, ToolPlan, World
+    from runefold.testing.simulation.simulation_scheduler import SimulationScheduler
 
 MODEL: Final = "model"
 SLOWLY: Final = 12
 """How many steps others take while a slow tool runs, before its effect and after it."""
 
 
-class Stagehand(Around, Protocol):
+class ToolContext(ModelContext, Protocol):
     """What tools need of the world they are in."""
 
-    conductor: Conductor
+    scheduler: SimulationScheduler
 
-    def mishap(self, when: str) -> None:
+    def cut_power_if_planned(self, when: str) -> None:
         """Have the power fail here if that is the plan."""
         ...
 
@@ -43,10 +43,10 @@ class Hang(BaseException):
 class PlannedTool:
     """A tool of the plan. It is a function, as most tools are."""
 
-    def __init__(self, number: int, plan: ToolPlan, hand: Stagehand) -> None:
+    def __init__(self, number: int, plan: ToolPlan, context: ToolContext) -> None:
         """Make it."""
         self._plan = plan
-        self._hand = hand
+        self._context = context
         self._name = tool_name(number)
         self._kind: RunKind = "fine"
         """How the run goes that is about to begin."""
@@ -89,59 +89,59 @@ class PlannedTool:
         """Run it, or never come back."""
         kind = self._next()
         self._kind = kind
-        self._hand.truths.tool_runs(call.conversation, call.call_id)
-        with self._hand.truths.at_work(call, safe=bool(self.spec.parallel_safe)):
+        self._context.checker.tool_runs(call.conversation, call.call_id)
+        with self._context.checker.at_work(call, safe=bool(self.spec.parallel_safe)):
             outcome = self._tool.run(call)
         if kind in {"hangs", "hangs_after"} and outcome.status == "error":
             raise Hang
         if outcome.status == "success":
-            self._hand.truth.returned.setdefault(call.call_id, []).append(
+            self._context.truth.returned.setdefault(call.call_id, []).append(
                 str(outcome.output).replace(KEY, MARK)
             )
-            self._hand.truth.done.add(call.call_id)
+            self._context.truth.done.add(call.call_id)
         return outcome
 
     def _next(self) -> RunKind:
-        count = self._hand.truth.runs[self._name]
-        self._hand.truth.runs[self._name] += 1
+        count = self._context.truth.runs[self._name]
+        self._context.truth.runs[self._name] += 1
         runs = self._plan.runs
-        return "fine" if self._hand.is_calm() or not runs else runs[count % len(runs)]
+        return "fine" if self._context.is_calm() or not runs else runs[count % len(runs)]
 
     def _do(self, n: int, call_id: str) -> str:
         """Do something."""
-        kind, conductor = self._kind, self._hand.conductor
+        kind, scheduler = self._kind, self._context.scheduler
         if kind == "slow":
-            conductor.linger(SLOWLY)
+            scheduler.linger(SLOWLY)
             if not self._plan.deaf:
                 stop_if_cancelled()
         elif kind == "late":
-            conductor.pause(self._plan.timeout + 1)
+            scheduler.pause(self._plan.timeout + 1)
         elif kind == "talks":
             progress("beginning")
             progress("nearly there")
         if kind in {"raises", "hangs"}:
             msg = "it does not work"
             raise ValueError(msg)
-        self._hand.mishap("before")
+        self._context.cut_power_if_planned("before")
         harmless = self._plan.kind in {"look", "keyed"}
-        self._hand.truths.took_effect(call_id, repeatable=harmless)
-        self._hand.mishap("after")
+        self._context.checker.took_effect(call_id, repeatable=harmless)
+        self._context.cut_power_if_planned("after")
         if kind == "slow":
-            conductor.linger(SLOWLY)
+            scheduler.linger(SLOWLY)
         if kind in {"raises_after", "hangs_after"}:
             msg = "it did work, and then it did not"
             raise ValueError(msg)
         return f"{n} done with {KEY}" if n == TELLING else f"{n} done"
 
     def _probe(self, call_id: str, _arguments: Mapping[str, Any]) -> Happened | None:
-        if not self._hand.truth.effects[call_id]:
+        if not self._context.truth.effects[call_id]:
             return None
         output = "it has happened"
-        self._hand.truth.returned.setdefault(call_id, []).append(output)
+        self._context.truth.returned.setdefault(call_id, []).append(output)
         return Happened(output)
 
 
-def tools(world: World, hand: Stagehand, without: int | None = None) -> list[Tool]:
+def tools(world: World, context: ToolContext, without: int | None = None) -> list[Tool]:
     """Make the tools of a world, all but one if that was forgotten."""
     found: list[Tool] = []
     for number, plan in enumerate(world.tools):
@@ -154,7 +154,7 @@ def tools(world: World, hand: Stagehand, without: int | None = None) -> list[Too
         elif plan.kind == "hand_over":
             found.append(HandOver(name))
         else:
-            found.append(PlannedTool(number, plan, hand))
+            found.append(PlannedTool(number, plan, context))
     return found
 
 

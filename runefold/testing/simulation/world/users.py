@@ -12,7 +12,7 @@ from actors.tool.lifecycle import Phase as CallPhase
 from actors.tool.public_commands import Answer, Approve, Deny
 from runefold.testing.simulation.world.machines import App, MachineUsers
 from runefold.testing.simulation.world.models import says
-from runefold.testing.simulation.world.tools import Stagehand, agent, budget
+from runefold.testing.simulation.world.tools import ToolContext, agent, budget
 from runelog.errors import Refused, RunefoldError, UnknownConversation
 from runelog.rune import SYSTEM
 
@@ -34,7 +34,7 @@ LITTLE: Final = 5.0
 VERDICTS: Final = ("give_up", "rerun", "happened")
 
 
-class SimulationContext(Stagehand, Protocol):
+class SimulationContext(ToolContext, Protocol):
     """What users need of the world they are in."""
 
     runtime: Runtime
@@ -120,7 +120,7 @@ class Users:
 
     def state(self, name: str) -> State | None:
         """Return what is on disk of a session."""
-        return self._sim.truths.session(name)
+        return self._sim.checker.session(name)
 
     def _agent(self, name: str, number: int) -> str:
         """Return the id of one of the agents there are; nothing for whoever is in front."""
@@ -147,14 +147,14 @@ class Users:
         key = (session.id, message)
         self.sent[key] = word
         self.unsure[key] = None
-        self._sim.truths.requests.sends(*key, Sent(word, to, mode))
+        self._sim.checker.requests.sends(*key, Sent(word, to, mode))
         try:
             session.send(word, message_id=message, to=to, mode=mode)  # type: ignore[arg-type]  # one of two
         except Refused:
             self.unsure.pop(key, None)
             raise
         self.unsure.pop(key, None)
-        self._sim.truths.promised(*key)
+        self._sim.checker.promised(*key)
         return f"{message}: {word!r} to {to or 'whoever is in front'} of {session.id} ({mode})"
 
     def _resend(self, act: Act) -> str:
@@ -174,13 +174,13 @@ class Users:
         """Wait for the end of a message's turn, and hold what is told against the log."""
         session = self.session(name)
         # Whoever sends it again is given the same turn.
-        self._sim.truths.requests.sends(name, message, Sent(self.sent[name, message], "", "queue"))
+        self._sim.checker.requests.sends(name, message, Sent(self.sent[name, message], "", "queue"))
         turn = session.send(self.sent[name, message], message_id=message)
         try:
             status = turn.result(seconds).status
         except Unanswered:
             return f"{message} is still open"
-        self._sim.truths.reported(name, message, _RUNES[status])
+        self._sim.checker.reported(name, message, _RUNES[status])
         return f"{message} is {status}"
 
     def _interrupt(self, act: Act) -> str:
@@ -256,7 +256,7 @@ class Users:
     def asked(self, conversation: str) -> Sequence[Pending]:
         """Return what waits for a human in a conversation."""
         root = self._sim.kinds.root(conversation).prefix
-        fold = self._sim.truths.folds.get((conversation, root))
+        fold = self._sim.checker.folds.get((conversation, root))
         return () if fold is None else fold.state.approvals
 
     def _asked(self, act: Act) -> tuple[str, str] | None:
@@ -288,7 +288,7 @@ class Users:
         """Say something about a call that waits for a human, who does not lie."""
         truth = self._sim.truth
         self._answered.append((name, call_id))
-        if self._sim.truths.call(name, call_id) is None:
+        if self._sim.checker.call(name, call_id) is None:
             return self.machines.say(name, call_id, verdict)
         if verdict == "happened" and not truth.effects[call_id]:
             verdict = "give_up"
@@ -299,7 +299,7 @@ class Users:
         else:
             self._answer_about(name, call_id, verdict)
         self._check(name, call_id)
-        self._sim.truths.requests.counts(name, call_id, verdict)
+        self._sim.checker.requests.counts(name, call_id, verdict)
         return f"{verdict}s {call_id} of {name}"
 
     def _answer_about(self, name: str, call_id: str, verdict: str) -> None:
@@ -321,7 +321,7 @@ class Users:
 
     def _check(self, name: str, call_id: str) -> None:
         """Hold it against the log that a human was told that the answer counts."""
-        call = self._sim.truths.call(name, call_id)
+        call = self._sim.checker.call(name, call_id)
         if call is None or (call.phase is CallPhase.AWAITING_APPROVAL and call.answered is None):
             told = f"a human was told that the answer about {call_id} counts; it is not on disk"
             self._sim.truth.complain("never lost", told)

@@ -25,7 +25,7 @@ MOST_TOOLS: Final = 32
 """How many tools run at once at most. Each may wait within the one before it, on one stack."""
 
 
-class Director(Protocol):
+class StepListener(Protocol):
     """Whoever has something happen between two steps."""
 
     def is_over(self) -> bool:
@@ -56,15 +56,15 @@ class Director(Protocol):
 class SimClock(ManualClock):
     """A clock that can be set, and lets the disk keep up when it moves on."""
 
-    def __init__(self, now: int, director: Director) -> None:
+    def __init__(self, now: int, listener: StepListener) -> None:
         """Begin at a time."""
         super().__init__(now)
-        self._director = director
+        self._listener = listener
 
     def move_to(self, until: int) -> None:
         """Move on to a time."""
         if until - self._now >= MOMENT:
-            self._director.pass_time()
+            self._listener.pass_time()
         super().move_to(until)
 
     def set_back(self, seconds: int) -> None:
@@ -72,17 +72,17 @@ class SimClock(ManualClock):
         self._now -= seconds * SECOND
 
 
-class Conductor(ManualScheduler):
+class SimulationScheduler(ManualScheduler):
     """Runs one step at a time, and has things happen in between.
 
     What an app does may be done while it waits for something else: whatever began later must then
     have been answered before that goes on. Tools that ask the runtime for something wait likewise.
     """
 
-    def __init__(self, clock: SimClock, choices: Choices, director: Director) -> None:
+    def __init__(self, clock: SimClock, choices: Choices, listener: StepListener) -> None:
         """Begin with nothing to do."""
-        super().__init__(clock, choices, director.is_over)
-        self._director = director
+        super().__init__(clock, choices, listener.is_over)
+        self._listener = listener
         self.refuses = 0
         """For how many streams and tools there is no thread."""
         self.depth = 0
@@ -94,10 +94,10 @@ class Conductor(ManualScheduler):
         """Let somebody take one step; tell whether there was any."""
         self.depth += 1
         try:
-            self._director.before_step()
+            self._listener.before_step()
             if not super().step():
-                return not self._director.is_over() and self._director.at_rest()
-            self._director.after_step()
+                return not self._listener.is_over() and self._listener.at_rest()
+            self._listener.after_step()
             return True
         finally:
             self.depth -= 1
@@ -123,7 +123,7 @@ class Conductor(ManualScheduler):
     def _paced(self, steps: Steps | Iterator[int | None]) -> Steps:
         # On threads it would wait for the start that is under way; here it would wait for itself.
         while True:
-            while self._director.is_waking():
+            while self._listener.is_waking():
                 yield self.clock.now() + A_WHILE
             try:
                 until = next(steps)
@@ -148,7 +148,7 @@ class Conductor(ManualScheduler):
         self.wait(_NEVER, seconds)
 
     def _go_on(self) -> None:
-        if self._director.is_over():
+        if self._listener.is_over():
             raise PowerCut
 
     def soon(self, name: str, call: Callable[[], None], *, lazily: bool) -> None:
