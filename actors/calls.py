@@ -22,6 +22,8 @@ from actors.model.provider import Message
 from actors.model.runes import AskedCall
 from actors.public_command import Command
 from actors.questions import AskHuman
+from actors.request import runes as requests
+from actors.tool import runes as tools
 
 
 class CallTool(msgspec.Struct, frozen=True):
@@ -39,7 +41,7 @@ class CallTool(msgspec.Struct, frozen=True):
 
     def call_id(self, conversation: str, entity: str) -> str:
         """Return the id of the call."""
-        return keyed("call", conversation, entity, self.key)
+        return keyed(tools.PREFIX, conversation, entity, self.key)
 
 
 class CallModel(msgspec.Struct, frozen=True):
@@ -122,7 +124,7 @@ class Request(msgspec.Struct, frozen=True):
 
     def request_id(self, conversation: str, entity: str) -> str:
         """Return the id of the request."""
-        return keyed("req", conversation, entity, self.key)
+        return keyed(requests.PREFIX, conversation, entity, self.key)
 
     def child_id(self, prefix: str, conversation: str, entity: str) -> str:
         """Return the id of the entity in the other conversation."""
@@ -137,7 +139,7 @@ class StopRequest(msgspec.Struct, frozen=True):
 
     def request_id(self, conversation: str, entity: str) -> str:
         """Return the id of the request."""
-        return keyed("req", conversation, entity, self.key)
+        return keyed(requests.PREFIX, conversation, entity, self.key)
 
 
 class Answered(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -42,11 +42,22 @@ class Clocked(Moved, frozen=True, kw_only=True):
     """When, in nanoseconds; put in by the shell."""
 
 
+ROOT: Final = "<root>"
+"""Among the observers of a rune: the root of its conversation, whichever kind that is. No id."""
+
+
 class Routing(msgspec.Struct, frozen=True, gc=False):
     """Where a rune belongs: the entity whose table it moves, and others whose folds need it."""
 
     owner: str
     observers: tuple[str, ...] = ()
+
+    def within(self, root: str) -> Routing:
+        """Return where it belongs in a conversation with this root."""
+        return Routing(
+            self.owner,
+            tuple(dict.fromkeys([root if each == ROOT else each for each in self.observers])),
+        )
 
 
 Stamp: TypeAlias = "Callable[[Lifecycle[Any, Any, Any, Any], Any, Rune], Rune]"

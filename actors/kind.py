@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from actors.children import Started
-from actors.entity import Routing
+from actors.entity import ROOT, Routing
 from actors.public_command import Commands
 from runelog.codec import Codec
 from runelog.errors import Refused
@@ -71,12 +71,6 @@ def _deadline(state: Any) -> int | None:  # noqa: ANN401 -- as above
 
 def _no_time(_state: Any) -> None:  # noqa: ANN401 -- as above
     """Have no time that could run short."""
-
-
-def _nothing_read(entity: str) -> object:
-    """Read no other entity."""
-    msg = f"nothing is known here of {entity}, which a law reads"
-    raise AssertionError(msg)
 
 
 def _none(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
@@ -188,7 +182,8 @@ class Kind:
     """Where a rune that an entity decided belongs, given its state before that rune.
 
     Only by its id, which is so from its birth on: what it has come to makes no difference. An
-    owner that is empty stands for the entity itself.
+    owner that is empty stands for the entity itself, and the observer `ROOT` for the root of the
+    conversation.
     """
     internal: frozenset[type] = frozenset()
     """Effects that are commands of the same law: decided at once, in the same append."""
@@ -314,7 +309,7 @@ class Kind:
         runes: Sequence[Rune],
         due: Sequence[Any] | None = None,
         stamp: Stamp | None = None,
-        read: Callable[[str], object] = _nothing_read,
+        read: Callable[[str], object] | None = None,
     ) -> tuple[Any, list[Placed], Sequence[Any]]:
         """Fold `runes`, then decide what is due internally, until nothing is.
 
@@ -361,6 +356,8 @@ class Kind:
             at = route(state, rune)
             if not at.owner:
                 at = Routing(me, at.observers)
+            if ROOT in at.observers and self.is_root:
+                at = at.within(me)
             if at.owner == me or me in at.observers:
                 if stamp is not None:
                     rune = stamp(lifecycle, state, rune)

@@ -38,10 +38,12 @@ from actors.model.tokens import length_of, length_of_message, tokens_of
 from actors.public_command import Order
 from actors.questions import AskHuman, Conclude
 from actors.request import runes as requests
+from actors.request.lifecycle import NAME as REQUEST
 from actors.shell.birth import birth, entry, to_be_born
 from actors.shell.shared_caches import SharedCache
 from actors.shell.transition_log import log_birth
 from actors.tool.judging import Judging
+from actors.tool.lifecycle import NAME as TOOL
 from actors.tool.planning import Caller, Planner
 from actors.tool.public_commands import Approve, Deny
 from actors.tool.spec import digest
@@ -133,7 +135,7 @@ class Machine(Judging):
                 self._request(effect, effect.request_id(*where))
             case StopRequest(reason=reason):
                 request_id = effect.request_id(*where)
-                self.ctx.children.ensure("request", request_id, self.me)
+                self.ctx.children.ensure(REQUEST, request_id, self.me)
                 self.ctx.tell(request_id, Cancel(reason, "system"))
             case _:
                 msg = f"{self.kind.name} has {type(effect).__name__} due, and no actor does that"
@@ -212,7 +214,7 @@ class Machine(Judging):
 
     def _stop_call(self, key: str) -> None:
         where = self.ctx.conversation, self.me
-        for kind, call in (("tool", CallTool(key, "")), ("model", CallModel(key, ""))):
+        for kind, call in ((TOOL, CallTool(key, "")), (model.NAME, CallModel(key, ""))):
             if self.ctx.exists(call_id := call.call_id(*where)):
                 self._ensure(kind, key, call_id)
 
@@ -253,7 +255,7 @@ class Machine(Judging):
 
     def _call(self, effect: CallTool, call_id: str) -> None:
         if self.ctx.exists(call_id):
-            self._ensure("tool", effect.key, call_id)
+            self._ensure(TOOL, effect.key, call_id)
         else:
             self.judge(effect, self._planner(), (self._asked(effect, call_id),))
 
@@ -275,7 +277,7 @@ class Machine(Judging):
             stops = self._stop_of(effect.key) is not None
             plans = tuple(replace(plan, hold=stops) for plan in plans)
             self.append([(Routing(call_id, (self.me,)), plan) for plan in plans])
-        self._ensure("tool", effect.key, call_id)
+        self._ensure(TOOL, effect.key, call_id)
 
     # -- models -------------------------------------------------------------------------------
 
@@ -289,7 +291,7 @@ class Machine(Judging):
             if end is not None:
                 log_birth(self.ctx, call_id)
         if end is None:
-            self._ensure("model", effect.key, call_id)
+            self._ensure(model.NAME, effect.key, call_id)
         else:
             self._tell(effect, call_id, end)
 
@@ -365,7 +367,7 @@ class Machine(Judging):
             }
             request = PendingRequest(provider, Sent(sending.messages), waits, facts)
             ctx.caches[PENDING_REQUESTS][call_id] = request
-        law = ctx.kinds["model"]
+        law = ctx.kinds[model.NAME]
         births: list[Placed] = []
         law.fold_and_route(
             call_id,
@@ -440,7 +442,7 @@ class Machine(Judging):
         if not ctx.exists(request_id):
             where = Routing(request_id, (self.me,))
             self.append([(where, rune) for rune in self._sent(effect, request_id)])
-        ctx.children.ensure("request", request_id, self.me)
+        ctx.children.ensure(REQUEST, request_id, self.me)
 
     def _sent(self, effect: Request, request_id: str) -> list[Rune]:
         """Return the birth of a request; with its answer, if no conversation can be asked."""
@@ -481,7 +483,6 @@ class Machine(Judging):
             reason=self.ctx.services.redactor.text(effect.reason),
             deadline=self.ctx.services.clock.now() + ANSWER_WITHIN if by is None else by,
             observed=True,
-            root=self.ctx.root.prefix,
         )
         runes = [asked, approvals.Awaiting(approval_id=approval_id)]
         state = approval.LIFECYCLE.apply(approval.State(), asked)

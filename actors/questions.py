@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.approval.runes import PREFIX
 from actors.entity import keyed
 
 
@@ -18,7 +19,7 @@ class AskHuman(msgspec.Struct, frozen=True):
 
     def approval_id(self, conversation: str, entity: str) -> str:
         """Return the id of the approval."""
-        return keyed("apr", conversation, entity, self.key)
+        return keyed(PREFIX, conversation, entity, self.key)
 
 
 class Conclude(msgspec.Struct, frozen=True):

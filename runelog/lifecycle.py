@@ -213,10 +213,11 @@ class Lifecycle(Generic[P, S, C, E]):
         """Return True if the entity has come to its end."""
         return not self.table[state.phase]  # type: ignore[index]  # a state's phase is a P, as checked
 
-    def decided(self, state: S, command: C, read: Callable[[str], object]) -> Sequence[Rune]:
+    def decided(self, state: S, command: C, read: Callable[[str], object] | None) -> Sequence[Rune]:
         """Return what `decide` answers; `read` returns the state of the entity that it reads."""
         if not self.reads:
             return self.decide(state, command)
+        assert read is not None, f"{self.name} reads {self.reads}"
         return self.decide(state, command, read(self.reads))  # type: ignore[call-arg]  # it takes it
 
     def apply(self, state: S, rune: Rune) -> S:

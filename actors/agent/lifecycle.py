@@ -34,8 +34,7 @@ from actors.budget import runes as budgets
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.children import EnsureChild
 from actors.common_commands import Abandon, Cancel
-from actors.entity import Actor, Routing
-from actors.session import runes as sessions
+from actors.entity import ROOT, Actor, Routing
 from actors.turn import runes as turns
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table, refusal
@@ -266,7 +265,7 @@ def route(state: State, rune: Rune) -> Routing:
 
     The parent agent does not observe it: its fold could not tell the child's end from its own.
     """
-    return Routing(state.agent_id, () if isinstance(rune, Equipped) else (sessions.NAME,))
+    return Routing(state.agent_id, () if isinstance(rune, Equipped) else (ROOT,))
 
 
 def is_open(state: State) -> bool:

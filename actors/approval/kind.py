@@ -33,7 +33,7 @@ KIND: Final = Kind(
     is_open=never_open,
     deadline=law.deadline,
     context=law.context,
-    prefix="apr",
+    prefix=runes.PREFIX,
     parents=("tool",),
     runes=(
         runes.Requested,

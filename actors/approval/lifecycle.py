@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, Never, TypeAlias, assert_never
 import msgspec
 
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
-from actors.entity import Routing
+from actors.entity import ROOT, Routing
 from actors.questions import Conclude
 from runelog.errors import Refused
 from runelog.lifecycle import Lifecycle, Table
@@ -158,7 +158,7 @@ def due(_state: State) -> list[Effect]:
 def route(state: State, rune: Rune) -> Routing:
     """Return where a rune of an approval belongs: the root lists what waits for a human."""
     asked = rune if isinstance(rune, Requested) else state.asked
-    observers = (asked.asker, asked.root) if asked.observed else (asked.root,)
+    observers = (asked.asker, ROOT) if asked.observed else (ROOT,)
     match rune:
         case (
             Requested(approval_id)

@@ -5,7 +5,12 @@ Every rune names its approval: an entity that observes several must be able to t
 
 from __future__ import annotations
 
+from typing import Final
+
 from actors.entity import Moved
+
+PREFIX: Final = "apr"
+"""What the ids of approvals begin with."""
 
 
 class Requested(Moved, frozen=True, tag="approval.requested"):
@@ -23,8 +28,6 @@ class Requested(Moved, frozen=True, tag="approval.requested"):
     """Whose model asked for the call."""
     observed: bool = False
     """Whether the asker observes the answer; a tool call decides it along with its own runes."""
-    root: str = "session"
-    """The root of the conversation, which lists what waits for a human."""
 
 
 class Awaiting(Moved, frozen=True, tag="approval.awaiting"):

@@ -34,7 +34,7 @@ from actors.budget.runes import (
     Warning,  # noqa: A004 -- named as its kind
     What,
 )
-from actors.entity import Routing
+from actors.entity import ROOT, Routing
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import Lifecycle, Table
 
@@ -312,10 +312,10 @@ def due(state: State) -> list[Warn]:
 
 
 def route(_state: State, rune: Rune) -> Routing:
-    """Return where a rune of the budget belongs: the session and the agent observe limits."""
+    """Return where a rune of the budget belongs: the root and the agent observe limits."""
     match rune:
         case Warning(scope) | Exhausted(scope) | Replenished(scope) | Closed(scope):
-            return Routing(NAME, tuple(dict.fromkeys(("session", scope))))
+            return Routing(NAME, (ROOT, scope))
         case _:
             return Routing(NAME)
 

@@ -21,6 +21,7 @@ from actors.model.runes import AskedCall, AssistantDelta
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.redactor import DEFAULT
 from actors.shell.shared_caches import SharedCache
+from actors.tool.runes import PREFIX
 from actors.units import SECOND
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 from runelog.errors import RunefoldError
@@ -241,7 +242,7 @@ class Stream:
             case Text(str(text)):
                 return self._say(text)
             case ToolCall(str(), str()):
-                self._calls.append(asked(self._chance.id("call"), event, self._redactor))
+                self._calls.append(asked(self._chance.id(PREFIX), event, self._redactor))
                 self._asked_length += len(event.name) + len(event.arguments)
                 if len(self._calls) >= MAX_CALLS:
                     return Finish(tuple(self._calls), self.usage, "too_many_calls")

@@ -35,7 +35,7 @@ def outcome(state: State) -> dict[str, Any] | None:
 
 KIND: Final = Kind(
     lifecycle=law.LIFECYCLE,
-    prefix="req",
+    prefix=runes.PREFIX,
     runes=(runes.Sent, runes.Withdrawn, runes.Answered),
     route=law.route,
     is_open=law.is_open,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from actors.entity import Moved
 from runelog.rune import Rune
 
+PREFIX: Final = "req"
+"""What the ids of requests begin with."""
 Status: TypeAlias = Literal["ended", "refused", "lost"]
 """How a request came out: what it began has ended; it was refused; nothing can be known of it."""
 

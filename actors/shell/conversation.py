@@ -11,7 +11,7 @@ a crash that loses the rune loses what followed from it too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from actors.errors import Dead
 from actors.process.ref import log_dead_letter
@@ -169,6 +169,8 @@ class ConversationContext(CommitMember):
         self.services = services
         """What an actor needs of the machine and of the app."""
         self.kinds = kinds
+        self.root: Final = kinds.root(conversation)
+        """The kind of the entity that the conversation begins with."""
         self.children: Children
         self.close: Callable[[], None] = _nothing
         """Stops all actors and starts no more; set by the conversation's supervisor."""
@@ -260,11 +262,6 @@ class ConversationContext(CommitMember):
     def read(self, entity: str) -> object:
         """Return the present state of an entity without an actor, for a law that reads it."""
         return self.passive(entity).state
-
-    @property
-    def root(self) -> Kind:
-        """The kind of the entity that the conversation begins with."""
-        return self.kinds.root(self.conversation)
 
     def exists(self, entity: str) -> bool:
         """Return True if an entity was born in this conversation, on disk or not yet."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from actors.children import Ended, Started
-from actors.entity import Clocked, Routing
+from actors.entity import ROOT, Clocked, Routing
 from actors.operator_log import is_info_enabled
 from actors.questions import AskHuman, Conclude
 from actors.shell.conversation import PassiveEntity, StartingState
@@ -116,6 +116,7 @@ class Decision:
         else:
             state, due = kind.fold_and_route(me, author.state, runes, placed, stamp), ()
         if also:
+            also = [(at.within(ctx.root.prefix), rune) for at, rune in also]
             for at, rune in also:
                 if me == at.owner or me in at.observers:
                     state = kind.lifecycle.apply(state, rune)
@@ -181,9 +182,11 @@ class Decision:
     def _lay_out(self, placed: Sequence[Placed]) -> None:
         """Add runes; fold them into the other entities that own or observe them."""
         parts, others, own, me = self._parts, self._others, self.own, self._me
+        root = self._ctx.root.prefix
         at, _, runes = parts[-1] if parts else _NOWHERE
-        for place, each in placed:
+        for routed, each in placed:
             rune = each
+            place = routed.within(root) if ROOT in routed.observers else routed
             owner = place.owner
             if owner != me:
                 rune = self._stamped(owner, rune)

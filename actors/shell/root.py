@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from actors.kind import Kind
     from actors.shell.conversation import ConversationContext
 
-REQUEST: Final = "request"
-"""The kind of entity that waits for a child in another conversation."""
 REPORT_AGAIN: Final = 5 * SECOND
 """How long to wait before another conversation is told again of an end that it has not recorded."""
 
@@ -223,7 +221,9 @@ class Root(Shell):
         end = self._child_end(effect.kind, effect.child)
         assert end is not None, effect
         self.ctx.sync()
-        told = Forward(REQUEST, asker.request_id, end)
+        waiting = self.ctx.kinds.of(asker.request_id)
+        assert waiting is not None, asker
+        told = Forward(waiting.name, asker.request_id, end)
         reply = Reply(lambda said: self.ref.notify(Echo(effect, said)))
         self.ctx.services.mail.send(asker.conversation, told, reply)
 

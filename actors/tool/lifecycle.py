@@ -29,10 +29,11 @@ from actors.approval import runes as approval
 from actors.budget import lifecycle as ledger
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
-from actors.entity import Routing
+from actors.entity import ROOT, Routing
 from actors.tool.runes import (
     APPROVAL_TIMEOUT,
     IN_DOUBT,
+    PREFIX,
     TIMEOUT,
     ApprovalRequested,
     Approved,
@@ -172,7 +173,7 @@ def approval_of(call_id: str, asked: int = 1) -> str:
     >>> approval_of("call_00112233445566aa"), approval_of("call_00112233445566aa", 2)
     ('apr_00112233445566aa', 'apr_00112233445566aa-2')
     """
-    first = "apr_" + call_id.removeprefix("call_")
+    first = f"{approval.PREFIX}_{call_id.removeprefix(f'{PREFIX}_')}"
     return first if asked == 1 else f"{first}-{asked}"
 
 
@@ -376,11 +377,6 @@ _ADVICE: Final = {
 }
 
 
-def _root(call: Called) -> str:
-    """Return the root of its conversation: a call that no agent asked for is charged to that."""
-    return "session" if call.agent_id else call.account
-
-
 def _begin(state: State, now: int, account: ledger.State) -> list[Rune]:
     """Do with a call what the rule says that it was born with."""
     call_id, rule = state.call.call_id, state.call.rule
@@ -438,7 +434,6 @@ def _ask(state: State, now: int, reason: str, trigger: str) -> list[Rune]:
             reason=reason,
             deadline=deadline,
             agent_id=call.agent_id,
-            root=_root(call),
             trigger=trigger,
         ),
         approval.Awaiting(approval_id=approval_id),
@@ -761,7 +756,7 @@ def route(state: State, rune: Rune) -> Routing:
         case Called():
             return Routing(rune.call_id, (rune.caller,))
         case Result(status="unknown"):
-            return Routing(call_id, (caller, ledger.NAME, _root(state.call)))
+            return Routing(call_id, (caller, ledger.NAME, ROOT))
         case Result():
             return Routing(call_id, (caller, ledger.NAME))
         case Started():
@@ -774,8 +769,7 @@ def route(state: State, rune: Rune) -> Routing:
         case Denied() | Progress() | Doubted() | Retried():
             return Routing(call_id)
         case _:
-            asked = replace(approvals.State().asked, root=_root(state.call))
-            return approvals.route(approvals.State(asked=asked), rune)
+            return approvals.route(approvals.State(), rune)
 
 
 def deadline(state: State) -> int | None:

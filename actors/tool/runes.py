@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,8 @@ SANDBOX = "sandbox"
 
 TIMEOUT = 120 * SECOND
 """How long a tool may take unless it says otherwise."""
+PREFIX: Final = "call"
+"""What the ids of calls begin with."""
 APPROVAL_TIMEOUT = 24 * 3600 * SECOND
 """How long a human has for an answer unless the tool says otherwise."""
 

@@ -11,12 +11,14 @@ from actors.agent.history import HISTORIES, RUNES, History
 from actors.common_commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.answers import calls_asked_for, forget, text_of
+from actors.model.lifecycle import NAME as MODEL
 from actors.model.lifecycle import TIMEOUT
 from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
 from actors.model.tokens import tokens_of
 from actors.shell.shell import NEAR
 from actors.shell.transition_log import log_birth
 from actors.tool.judging import Judging
+from actors.tool.lifecycle import NAME as TOOL
 from actors.tool.lifecycle import Go
 from actors.tool.planning import Caller
 from actors.turn.lifecycle import (
@@ -138,7 +140,7 @@ class TurnActor(Judging):
 
     def _cancel(self, wish: Cancel) -> bool:
         """Cancel what is under way; return True if anything was."""
-        kind = "model" if self.state.phase is Phase.STREAMING else "tool"
+        kind = MODEL if self.state.phase is Phase.STREAMING else TOOL
         for entity in (going := under_way(self.state)):
             # After a restart we may be asked to stop before they are there.
             self.ensure(kind, entity)

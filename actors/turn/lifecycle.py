@@ -31,7 +31,7 @@ from actors.budget import runes as budget
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.children import EnsureChild
 from actors.common_commands import Recover, TimeUp
-from actors.entity import Actor, Routing
+from actors.entity import ROOT, Actor, Routing
 from actors.model import runes as model
 from actors.model.call_ids import of_round
 from actors.model.lifecycle import NAME as MODEL
@@ -699,7 +699,7 @@ def route(state: State, rune: Rune) -> Routing:
     """Return where a rune that this law decides belongs, its own birth included."""
     match rune:
         case Started(turn_id, agent_id):
-            return Routing(turn_id, (agent_id, "session"))
+            return Routing(turn_id, (agent_id, ROOT))
         case model.Called(model_call_id=call) | model.Failed(model_call_id=call):
             return Routing(call, (state.turn_id, ledger.NAME))
         case tool.Called(call_id=call):
@@ -715,9 +715,9 @@ def route(state: State, rune: Rune) -> Routing:
         case HeldUp(turn_id, asked_in=asked_in) | WentOn(turn_id, asked_in=asked_in):
             return Routing(turn_id, (asked_in,))
         case ToolsFinished():
-            return Routing(state.turn_id, ("session",))
+            return Routing(state.turn_id, (ROOT,))
         case _:
-            return Routing(state.turn_id, (state.agent_id, "session"))
+            return Routing(state.turn_id, (state.agent_id, ROOT))
 
 
 def deadline(state: State) -> int | None:

@@ -18,17 +18,20 @@ if TYPE_CHECKING:
 LAW: Final = ("lifecycle", "state", "commands", "decide", "fold")
 """The modules that a law may be in."""
 KNOWS_AN_ID: Final = {
-    ("actors/model/stream.py", "call"): "what a model asks for has its id before it is a call",
     ("actors/session/queue.py", "turn"): "a session numbers the turns that it begins",
-    (
-        "actors/tool/lifecycle.py",
-        "apr",
-    ): "a call decides for its approval, and names it after itself",
     ("actors/tool/sandbox/isolation.py", "system"): "files of the operating system, no entity",
     ("actors/turn/lifecycle.py", "system"): "who stopped a turn: the user, the system, a time-out",
     ("runefold/agents.py", "agt"): "an expert is named after its call: asked again, it is the same",
 }
 """Who may spell out the prefix of another kind's ids, and why. What is not needed is an error."""
+KNOWS_A_NAME: Final = {
+    ("actors/agent/history.py", "tool"): "a role in what a model is told",
+    ("actors/public_command.py", "session"): "an option of every verb of the command line",
+    ("supervisors/tree.py", "session"): "what a supervisor calls the conversations that it keeps",
+}
+"""Who may spell out the name of another kind, and why. What is not needed is an error."""
+SAID_OTHERWISE: Final = frozenset({"system"})
+"""Names of kinds that are words of their own: `system` causes what no user and no clock does."""
 KNOWS_LAWS: Final = {
     "actors/machine.py": "whichever machine calls: its calls are paid for, its questions answered",
 }
@@ -76,6 +79,44 @@ def compared(tree: ast.Module) -> Iterator[str]:
         for each in inner:
             if isinstance(each, ast.Constant) and isinstance(each.value, str):
                 yield each.value
+
+
+def names(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts that may name a kind: not keys, slots, types or declared parents."""
+    apart: set[ast.AST] = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Dict(keys):
+                apart.update(key for key in keys if key is not None)
+            case (
+                ast.Subscript(ast.Name("Literal"), slice=inner)
+                | ast.Assign([ast.Name("__slots__")], inner)
+                | ast.keyword("parents", inner)
+            ):
+                apart.update(ast.walk(inner))
+            case _:
+                pass
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in apart:
+            yield node.value
+
+
+def test_no_kind_names_another() -> None:
+    """A law, a route, an audit or a shell that means another kind takes its name from that kind.
+
+    Whatever is the root of a conversation is `ROOT`: the same law serves under any of them.
+    """
+    homes = {name: home(kind) for kind in KINDS for name in (kind.name, kind.prefix)}
+    found = {
+        (name, each)
+        for path in sources("actors", "supervisors")
+        for each in names(parsed(path))
+        if each in set(homes) - SAID_OTHERWISE
+        and not (name := shown(path)).startswith(f"{homes[each]}/")
+    }
+
+    assert found - set(KNOWS_A_NAME) == set(), "import its NAME, or say why in KNOWS_A_NAME"
+    assert set(KNOWS_A_NAME) - found == set(), "no longer needed"
 
 
 def test_only_a_kinds_folder_knows_what_its_ids_look_like() -> None:

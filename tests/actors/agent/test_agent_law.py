@@ -26,7 +26,7 @@ from actors.budget import runes as budgets
 from actors.budget.runes import Amounts
 from actors.children import EnsureChild
 from actors.common_commands import Abandon, Cancel
-from actors.entity import Moved, Routing
+from actors.entity import ROOT, Moved, Routing
 from actors.turn import runes as turns
 from runefold.testing.spec import Given
 from runelog.errors import Refused
@@ -246,7 +246,7 @@ def test_the_session_hears_of_its_life_and_not_of_its_prompt() -> None:
     """Prompt material is nobody else's business; a parent would take an end for its own."""
     state = fold(LIFECYCLE, IDLE)
 
-    assert KIND.route(state, READY) == Routing(ME, ("session",))
+    assert KIND.route(state, READY) == Routing(ME, (ROOT,))
     assert KIND.route(state, SAMPLES[4]) == Routing(ME)
 
 

@@ -10,7 +10,7 @@ from actors.approval import runes as approvals
 from actors.approval.kind import KIND
 from actors.approval.lifecycle import LIFECYCLE, Answer, Phase, State
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
-from actors.entity import Routing
+from actors.entity import ROOT, Routing
 from actors.questions import Conclude
 from actors.tool.runes import Progress
 from runefold.testing.spec import Given
@@ -157,13 +157,13 @@ def test_its_asker_observes_it(rune: Rune) -> None:
     """A machine goes on by what became of its question; a tool call decides that itself."""
     state = Given(LIFECYCLE, *WAITS).state
 
-    assert KIND.route(state, rune) == Routing(ID, ("order_1", "session"))
+    assert KIND.route(state, rune) == Routing(ID, ("order_1", ROOT))
 
 
 @pytest.mark.parametrize("rune", [*REQUESTED, *SAMPLES], ids=kind_of)
 def test_the_session_hears_of_every_approval(rune: Rune) -> None:
     """A rune belongs to the approval that it names; the session lists what waits for a human."""
-    assert KIND.route(State(), rune) == Routing(ID, ("session",))
+    assert KIND.route(State(), rune) == Routing(ID, (ROOT,))
     assert KIND.births == (Requested,)
 
 

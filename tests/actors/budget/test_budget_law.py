@@ -13,7 +13,7 @@ from actors.budget import runes
 from actors.budget.kind import KIND
 from actors.budget.lifecycle import LIFECYCLE, Warn, check_amounts, check_limits
 from actors.budget.runes import WHATS, Amounts, Limits
-from actors.entity import Routing
+from actors.entity import ROOT, Routing
 from actors.model import runes as model
 from actors.tool import runes as tool
 from actors.turn.runes import TimeReserved, TimeSettled
@@ -319,8 +319,8 @@ def test_session_and_agent_hear_of_limits_and_of_nothing_else() -> None:
     warning = runes.Warning(scope="agt_a", what="cost", used=4, limit=5)
     raised = runes.Replenished(scope="session", amounts=tokens(1))
 
-    assert KIND.route(state, warning) == Routing("budget", ("session", "agt_a"))
-    assert KIND.route(state, raised) == Routing("budget", ("session",))
+    assert KIND.route(state, warning) == Routing("budget", (ROOT, "agt_a"))
+    assert KIND.route(state, raised) == Routing("budget", (ROOT, "session"))
     assert KIND.route(state, OPENED[0]) == Routing("budget")
     assert not KIND.is_open(state)
     assert LIFECYCLE.due(state) == []

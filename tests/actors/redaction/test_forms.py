@@ -244,6 +244,8 @@ def _steps(text: str, size: int = 5) -> int:
         count += 1
         return trace
 
+    # What is prepared once, such as an expression, is not counted, whichever test comes first.
+    streamed(DEFAULT, parts)
     before = sys.gettrace()
     sys.settrace(trace)
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors import children
+from actors import children, entity
 from actors.agent import runes as agents
 from actors.agent.runes import AgentConfig
 from actors.approval import runes as approvals
@@ -270,7 +270,7 @@ def test_what_a_session_decides_belongs_where_it_is_folded() -> None:
     assert KIND.route(state, OTHERS[2]) == Routing("session", (key,))
     assert KIND.route(state, started) == Routing("turn_1", (ROOT, "session", key))
     assert KIND.route(state, budgets.Opened(scope=ROOT)) == Routing("budget")
-    assert KIND.route(state, budgets.Closed(scope=ROOT)) == Routing("budget", ("session", ROOT))
+    assert KIND.route(state, budgets.Closed(scope=ROOT)) == Routing("budget", (entity.ROOT, ROOT))
 
 
 def test_approvals_are_listed_while_they_wait() -> None:

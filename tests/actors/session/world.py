@@ -82,7 +82,8 @@ class World:
         if not runes:
             return
         self.appends.append([rune for _, rune in runes])
-        for at, rune in runes:
+        for routed, rune in runes:
+            at = routed.within("session")
             self.log.append(rune)
             for name in (at.owner, *at.observers):
                 self.streams.setdefault(name, []).append(rune)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors.approval import runes as approval
-from actors.entity import Routing
+from actors.entity import ROOT, Routing
 from actors.tool.kind import KIND
 from actors.tool.lifecycle import (
     LIFECYCLE,
@@ -123,15 +123,11 @@ def test_every_rune_has_its_place() -> None:
 
     assert KIND.route(State(), called()) == Routing(ID, ("turn_1",))
     assert place(Result(call_id=ID, status="success")) == Routing(ID, ("turn_1", "budget"))
-    assert place(Result(call_id=ID, status="unknown")) == Routing(
-        ID, ("turn_1", "budget", "session")
-    )
+    assert place(Result(call_id=ID, status="unknown")) == Routing(ID, ("turn_1", "budget", ROOT))
     assert place(STARTED) == Routing(ID, ("budget",))
-    assert place(SPENT) == Routing("budget", ("session",))
-    assert place(msgspec.structs.replace(SPENT, scope=AGENT)) == Routing(
-        "budget", ("session", AGENT)
-    )
-    assert place(approval.Awaiting(approval_id=APR)) == Routing(APR, ("session",))
+    assert place(SPENT) == Routing("budget", (ROOT, "session"))
+    assert place(msgspec.structs.replace(SPENT, scope=AGENT)) == Routing("budget", (ROOT, AGENT))
+    assert place(approval.Awaiting(approval_id=APR)) == Routing(APR, (ROOT,))
     assert place(asked()) == place(APPROVED) == Routing(ID, ("turn_1",))
     for rune in (DENIED, DOUBTED, RETRIED, SAMPLES[4]):
         assert place(rune) == Routing(ID)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts
 from actors.children import EnsureChild
 from actors.common_commands import Recover, TimeUp
-from actors.entity import Routing
+from actors.entity import ROOT, Routing
 from actors.model import runes as model
 from actors.turn.kind import KIND
 from actors.turn.lifecycle import (
@@ -241,4 +241,4 @@ def test_a_turn_hears_of_its_own_time() -> None:
 
     assert KIND.route(state, aside()) == Routing(TURN, ("budget",))
     assert KIND.route(state, passed(1)) == Routing(TURN, ("budget",))
-    assert KIND.route(state, LATE) == Routing("budget", ("session", AGENT, TURN))
+    assert KIND.route(state, LATE) == Routing("budget", (ROOT, AGENT, TURN))

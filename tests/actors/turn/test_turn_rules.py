@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted, Limits
 from actors.children import EnsureChild
 from actors.common_commands import TimeUp
-from actors.entity import Actor, Routing
+from actors.entity import ROOT, Actor, Routing
 from actors.model import runes as model
 from actors.turn.delegation import GoOn, HoldUp
 from actors.turn.kind import KIND
@@ -127,7 +127,7 @@ def test_what_cannot_be_afforded_ends_the_turn() -> None:
     assert turn.having(born, end).due == [given_up(FIRST, "budget_exhausted", why)]
     places = [KIND.route(turn.state, each) for each in (born, spent, end)]
     assert [each.owner for each in places] == [FIRST, "budget", FIRST]
-    assert [each.observers[0] for each in places] == [TURN, "session", TURN]
+    assert [each.observers[0] for each in places] == [TURN, ROOT, TURN]
 
 
 def test_words_of_the_attempt_before_are_kept_if_the_next_cannot_be_afforded() -> None:
@@ -404,19 +404,19 @@ def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
     The turn hears of the calls that it gives birth to.
     """
     state = Given(LIFECYCLE, BORN).state
-    aloft = Routing(TURN, (AGENT, "session"))
+    aloft = Routing(TURN, (AGENT, ROOT))
 
     assert KIND.births == (type(BORN),)
     assert KIND.route(LIFECYCLE.initial, BORN) == aloft
     for end in (Completed(""), Interrupted(""), Error("")):
         assert KIND.route(state, end) == aloft
-    assert KIND.route(state, ToolsFinished(())) == Routing(TURN, ("session",))
+    assert KIND.route(state, ToolsFinished(())) == Routing(TURN, (ROOT,))
     assert KIND.route(state, ToolCallsReceived((), 0)) == Routing(TURN)
     assert KIND.route(state, called()) == Routing(FIRST, (TURN, "budget"))
     assert KIND.route(state, plan("a")) == Routing("a", (TURN,))
-    assert KIND.route(state, SPENT) == Routing("budget", ("session",))
+    assert KIND.route(state, SPENT) == Routing("budget", (ROOT, "session"))
     dear = Exhausted(scope=AGENT, what="cost", used=1, limit=1)
-    assert KIND.route(state, dear) == Routing("budget", ("session", AGENT))
+    assert KIND.route(state, dear) == Routing("budget", (ROOT, AGENT))
 
 
 def test_nothing_of_a_turn_is_ever_in_doubt_but_its_time() -> None:
