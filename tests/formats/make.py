@@ -50,7 +50,7 @@ MADE_BY: Final[Mapping[str, Callable[[], Log]]] = {
     "archived": lambda: staged(ALL["archived"]),
     "handed_over": lambda: staged(ALL["handed over"]),
     "denied": lambda: staged(ALL["denied"]),
-    "progress": lambda: staged(ALL["progress"]),
+    "progress": lambda: staged(ALL["progress"], cut_at=7),
     "held_up": held_up,
     "without_a_model": without_a_model,
     "errands": lambda: errands(cut_at=3),
