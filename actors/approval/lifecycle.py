@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, Never, TypeAlias, assert_never
 
 import msgspec
 
+from actors.approval.answers import Answered, Question, judge
 from actors.approval.runes import Aborted, Approved, Awaiting, Executed, Rejected, Requested
 from actors.entity import ROOT, Routing
 from actors.questions import Conclude
@@ -99,23 +100,26 @@ def decide(state: State, command: Command) -> list[Rune]:
             assert_never(command)
 
 
+_SAID: Final = {
+    Phase.APPROVED: "approve",
+    Phase.EXECUTED: "approve",
+    Phase.REJECTED: "deny",
+}
+
+
 def _answered(state: State, word: Answer) -> list[Rune]:
     approval_id = state.asked.approval_id
-    said = {
-        Phase.APPROVED: "approve",
-        Phase.EXECUTED: "approve",
-        Phase.REJECTED: "deny",
-    }.get(state.phase)
-    if state.approver and state.approver == word.approver and said in {word.verdict, None}:
+    # What came of one that was aborted since is not known any more: it was taken once.
+    said = _SAID.get(state.phase, word.verdict)
+    last = Answered(approval_id, state.approver, said) if state.approver else None
+    waits = state.phase is Phase.AWAITING_HUMAN
+    question = Question(approval_id, waits, state.asked.deadline, last)
+    why = judge(question, Answered(approval_id, word.approver, word.verdict), word.now)
+    if why is None:
         return []
-    if state.approver:
-        msg = f"approval {approval_id}: {state.approver} has answered already ({state.phase.value})"
-        raise Refused(msg)
-    if state.phase is not Phase.AWAITING_HUMAN:
-        msg = f"approval {approval_id} is {state.phase.value}: the answer comes too late"
-        raise Refused(msg)
-    if word.now >= state.asked.deadline:
-        msg = f"approval {approval_id} has lapsed: {state.asked.asker} goes on without it"
+    if why:
+        asker = state.asked.asker
+        msg = f"{approval_id} is {state.phase.value}: {why}; {asker} takes no answer to it any more"
         raise Refused(msg)
     if word.verdict == "approve":
         return [

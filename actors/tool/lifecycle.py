@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from actors.approval import lifecycle as approvals
 from actors.approval import runes as approval
+from actors.approval.answers import Answered, Question, judge
 from actors.budget import lifecycle as ledger
 from actors.budget.runes import BUDGET_EXHAUSTED, Amounts, Exhausted
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
@@ -127,14 +128,6 @@ _UNBORN: Final = Called(
     # Nothing is due before there is a call.
     hold=True,
 )
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """The last answer of a human about this call."""
-
-    approval_id: str
-    approver: str
-    verdict: str
 
 
 class State(msgspec.Struct, frozen=True):
@@ -587,9 +580,12 @@ def _answered(state: State, answer: Answer) -> list[Rune]:
     second or for another call is refused and changes nothing.
     """
     approval_id, approver, verdict = answer.approval_id, answer.approver, answer.verdict
-    if state.answered == Answered(approval_id, approver, meant(verdict)):
+    why = _why_not(state, answer)
+    if why is None:
         return []
-    _refuse_misplaced(state, answer)
+    if why:
+        msg = f"{state.call.call_id} is {state.phase.value}: {why}"
+        raise Refused(msg)
     if meant(verdict) == "deny":
         return _rejected(state, answer)
     agreed: list[Rune] = [
@@ -616,29 +612,20 @@ def meant(verdict: str) -> str:
     return "deny" if verdict == "give_up" else verdict
 
 
-def _refuse_misplaced(state: State, answer: Answer) -> None:
-    """Refuse what comes late, second or for another call, or does not answer the question."""
-    asked, way_out = answer.approval_id, _WAY_OUT.get(state.phase, _OVER)
-    last = state.answered
-    if not asked and not state.approval_id:
-        why = "it asked for no approval"
-    elif last is not None and last.approval_id == asked:
-        why = f"{last.approver} has answered approval {asked} already ({last.verdict})"
-    elif asked != state.approval_id:
-        why = f"it did not ask for approval {asked}"
-    elif state.phase is not Phase.AWAITING_APPROVAL:
-        why = f"the answer to approval {asked} comes too late"
-    elif state.deadline is not None and answer.now >= state.deadline:
-        why, way_out = f"approval {asked} has lapsed", _OVER
-    elif state.started and answer.verdict == "approve":
-        why = "it was started before a crash and may have happened"
+def _why_not(state: State, answer: Answer) -> str | None:
+    """Return why an answer does not count, and the way out; None if it was taken before."""
+    waits = state.phase is Phase.AWAITING_APPROVAL
+    question = Question(state.approval_id, waits, state.deadline, state.answered)
+    given = Answered(answer.approval_id, answer.approver, meant(answer.verdict))
+    why, way_out = judge(question, given, answer.now), _WAY_OUT.get(state.phase, _OVER)
+    if why:
+        return f"{why}; {_OVER if question.has_lapsed(answer.now) else way_out}"
+    if why is None or state.started is (answer.verdict not in {"approve", "deny"}):
+        return why
+    if answer.verdict == "approve":
         way_out = "answer that it is to rerun, that it happened, or give up (runefold answer)"
-    elif not state.started and answer.verdict not in {"approve", "deny"}:
-        why, way_out = "it was never started", "approve or deny it"
-    else:
-        return
-    msg = f"{state.call.call_id} is {state.phase.value}: {why}; {way_out}"
-    raise Refused(msg)
+        return f"it was started before a crash and may have happened; {way_out}"
+    return "" if answer.verdict == "deny" else "it was never started; approve or deny it"
 
 
 def _approved_by(state: State, answer: Answer, trigger: str) -> Approved:

@@ -119,15 +119,15 @@ def test_a_human_answers_once(
     assert approval.when(Answer(verdict, "ada", 99, reason)) == [rune]
     assert answered.state.phase is phase
     assert answered.when(Answer(verdict, "ada", 99, reason)) == []
-    with pytest.raises(Refused, match="ada has answered already"):
+    with pytest.raises(Refused, match=f"ada has answered approval {ID} already"):
         answered.when(Answer(other, "ada", 99))
-    with pytest.raises(Refused, match="ada has answered already"):
+    with pytest.raises(Refused, match=f"ada has answered approval {ID} already"):
         answered.when(Answer(verdict, "bob", 99))
 
 
 def test_an_answer_after_the_deadline_is_refused() -> None:
     """The asker has gone on by then, or is about to."""
-    with pytest.raises(Refused, match="has lapsed: order_1 goes on without it"):
+    with pytest.raises(Refused, match="has lapsed; order_1 takes no answer"):
         Given(LIFECYCLE, *WAITS).when(Answer("approve", "ada", 100))
 
 
@@ -135,7 +135,7 @@ def test_an_answer_to_a_question_that_was_withdrawn_is_refused() -> None:
     """Nothing would come of it."""
     gone = Given(LIFECYCLE, *WAITS, approvals.Aborted(approval_id=ID, reason="no longer wanted"))
 
-    with pytest.raises(Refused, match="is aborted: the answer comes too late"):
+    with pytest.raises(Refused, match=f"is aborted: the answer to approval {ID} comes too late"):
         gone.when(Answer("approve", "ada", 50))
 
 
