@@ -50,6 +50,8 @@ class Started(Rune, frozen=True, gc=False, tag="child.started"):
     """What the parent's law calls it."""
     on_pause: OnPause = "pause"
     on_fail: OnEnd = "cancel"
+    content: str = ""
+    """A hash of the command that it was begun with, by a user or another conversation."""
 
 
 class Ended(Rune, frozen=True, tag="child.ended"):

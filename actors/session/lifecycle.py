@@ -329,8 +329,10 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _hand_over(state, command)
         case Adopt():
             started = children.adopted(state.children, command)
-            if started:
-                _check_live(state, command)
+            if started and state.phase not in LIVE:
+                machine = command.started.machine
+                msg = f"session is {state.phase.value}: no {machine} begins in it any more"
+                raise Refused(msg)
             return started
         case NoteReport():
             return children.reported(state.children, command)

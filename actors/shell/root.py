@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from actors.children import (
-    Adopt,
     AskedFor,
     ChildEnd,
     ChildGone,
@@ -22,7 +21,7 @@ from actors.children import (
 )
 from actors.common_commands import Abandon, Cancel
 from actors.public_command import Forward, Order
-from actors.shell.birth import birth, entry, to_be_born
+from actors.shell.birth import adoption
 from actors.shell.mail import Reply, is_answer
 from actors.shell.shell import Shell
 from actors.units import SECOND
@@ -179,14 +178,8 @@ class Root(Shell):
 
     def _create_child(self, order: CreateChild) -> Refused | None:
         """Append the birth of a child with its entry in the table, or return the refusal."""
-        ctx = self.ctx
         try:
-            kind = to_be_born(ctx.kinds, order.kind, self.kind)
-            known = ctx.exists(order.child)
-            births = [] if known else birth(ctx, kind, order.child, order.command)
-            started = entry(kind, order.child, asker=order.asker)
-            adopt = Adopt(started, known=known, conversation_id=ctx.conversation)
-            return self.carry_out_with(adopt, births)
+            return self.carry_out_with(*adoption(self.ctx, self.kind, order))
         except Refused as refusal:
             return refusal
 

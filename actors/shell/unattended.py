@@ -8,8 +8,9 @@ from actors.shell.conversation import ConversationContext
 from actors.shell.decision import Decision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from actors.entity import Placed
     from actors.kind import Kind, Kinds
     from actors.shell.conversation import Services
     from runelog.log import Log
@@ -43,11 +44,16 @@ class Unattended:
         self.state: Any
         self.state, self.version, self.event, _ = ctx.replayed(kind, me)
 
-    def record(self, command: object, *, cascade: bool = True) -> None:
-        """Append what a command leads to; with `cascade`, what is then due internally as well."""
+    def record(
+        self, command: object, *, cascade: bool = True, births: Sequence[Placed] = ()
+    ) -> None:
+        """Append what a command leads to; with `cascade`, what is then due internally as well.
+
+        What is born with it is in the same append.
+        """
         ctx = self._ctx
         runes = ctx.decided(self.kind, self.state, command)
         if runes:
             # Not with the others' next commit: no lane is run here.
-            ctx.buffer.write(Decision(ctx, self, runes, cascade=cascade).changes)
+            ctx.buffer.write(Decision(ctx, self, runes, also=births, cascade=cascade).changes)
             ctx.sync()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -305,17 +306,20 @@ def test_the_command_line_knows_the_app(log: Path) -> None:
 
 @pytest.mark.usefixtures("named")
 def test_a_verb_of_an_app_shows_its_option(log: Path) -> None:
-    """Its help names `--app`; offline it is decided by the app's law; a birth needs a runtime."""
+    """Its help names `--app`; offline it is decided by the app's law, a birth as well."""
     told = run("order", "withdraw", *APP, "--help")
     done = run("order", "withdraw", log, DESK, PIANO, "--reason", "too late", "--app=app:build")
     late = run("order", "withdraw", log, DESK, "order_pen", *APP)
     born = run("order", "place", log, DESK, "pin", "100", *APP)
+    again = run("order", "place", log, DESK, "pin", "100", "--id", "order_pen", *APP)
     other = run("parcel", "ship", log, *APP)
 
     assert "--app" in told.stdout
     assert done.exit_code == 0
     assert "order is paid: it cannot take Withdraw now" in late.stderr
-    assert "place needs one: open the runtime" in born.stderr
+    assert born.exit_code == 0
+    assert re.match(r"placed order_[0-9a-f]{16}", born.stdout)
+    assert "order_pen is there already, and was begun with other content" in again.stderr
     assert "app:build has no kind of that name" in " ".join(other.stderr.replace("│", " ").split())
 
 

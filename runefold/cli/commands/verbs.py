@@ -62,7 +62,9 @@ class Call:
             told = answer if isinstance(answer, dict) else {"answer": answer}
             screen.json({"session": self.session, **whose, **told, "running": runs})
         else:
-            line = self.command.report(self.entity or self.session, answer, later=not runs)
+            begun = answer.get("entity", "") if isinstance(answer, dict) else ""
+            about = self.entity or begun or self.session
+            line = self.command.report(about, answer, later=not runs)
             done, _, rest = line.partition(" ")
             screen.line((done, "green"), f" {safe(rest)}")
         if not runs:
