@@ -195,6 +195,10 @@ class Machine(Judging):
     def _now(self) -> int:
         return self.ctx.services.clock.now()
 
+    def has_work(self, due: Sequence[Any]) -> bool:
+        """Act on every change while it asks humans: a question may not be asked any more."""
+        return bool(self._questions) or super().has_work(due)
+
     def act(self) -> None:
         """Do what is due; then settle the questions that are not asked any more."""
         super().act()
@@ -229,7 +233,7 @@ class Machine(Judging):
         """Do again what is under way about a call whose actor begins anew."""
         super().resend_to(entity)
         where, under_way = (self.ctx.conversation, self.me), self._under_way
-        calls = [each for each in under_way if isinstance(each, CallTool | CallModel)]
+        calls = (each for each in under_way if isinstance(each, CallTool | CallModel))
         keys = {call.key for call in calls if call.call_id(*where) == entity}
         if self.kind.keeps_children:
             keys |= {each.key for each in self.state.children if each.child == entity}
@@ -240,9 +244,7 @@ class Machine(Judging):
     def _planner(self, tools: Sequence[str] | None = None) -> Planner:
         """Return what judges and describes these tools; all that are registered if None."""
         planners, names = self.ctx.caches[PLANNERS], " ".join(tools or ())
-        if names not in planners:
-            planners[names] = Planner(self.ctx.services, tools)
-        return planners[names]
+        return planners.get(names) or planners.setdefault(names, Planner(self.ctx.services, tools))
 
     def on_stop(self) -> None:
         """Forget the words of model calls."""

@@ -81,7 +81,6 @@ class AgentActor(Shell):
         return super().on_receive(message)
 
     def _equip(self) -> None:
-        self.catch_up()
         toolset = self._toolset
         self.carry_out(Equip(toolset.hash, toolset.system, tuple(toolset.tools)))
 

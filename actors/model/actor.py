@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
@@ -42,6 +43,8 @@ class ModelActor(Shell):
         self._watch_alarm: Timer | None = None
         self._rest = ""
         """The last words, on their way into the log together with how it ended."""
+        self._fragments: deque[tuple[int, AssistantDelta]] = deque()
+        """What is in the log and not folded yet, with the event ids."""
 
     def runes_before(self) -> list[Rune]:
         """Have the last words go into the log with what follows them."""
@@ -124,12 +127,26 @@ class ModelActor(Shell):
 
         None is due because of it. The deadline of the first byte passes in vain.
         """
-        self._news.append((event_id, rune))
+        self._fragments.append((event_id, rune))
+
+    def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
+        """Fold the fragments that have come; then do as ever."""
+        self._fold_fragments()
+        return super().on_receive(message)
+
+    def _fold_fragments(self) -> None:
+        while self._fragments:
+            event_id, rune = self._fragments.popleft()
+            if event_id > self.event:
+                before, self.state = self.state, self.kind.lifecycle.apply(self.state, rune)
+                self.version += 1
+                self.event = event_id
+                self._believe(before, (rune,))
 
     def _end_stream(self) -> None:
         if self._stream is not None:
             rest = self._stream.close()
-            self.catch_up()
+            self._fold_fragments()
             self._rest += rest
         if self._job is not None:
             self._job.wake()

@@ -4,20 +4,21 @@ All of it is used on the thread that runs the lanes, one message at a time, so n
 locked; fragments of streams are the one exception. A decision is numbered and put into the write
 buffer at once. It is on disk later, behind a commit that all conversations share; external effects
 begin and callers are answered behind that.
-Other actors hear of a rune before it is on disk. That is safe: what they append goes behind it, so
-a crash that loses the rune loses what followed from it too.
+What it means to other entities is folded with it, before it is on disk. That is safe: what they
+append goes behind it, so a crash that loses the rune loses what followed from it too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.errors import Dead
 from actors.process.ref import log_dead_letter
 from actors.redaction.redactor import DEFAULT
 from actors.shell.admission import AdmissionGate
 from actors.shell.commit_member import CommitMember
+from actors.shell.entities import PassiveEntity, StartingState
 from actors.shell.mail import Mail
 from actors.shell.pausing import is_halted
 from actors.shell.shared_caches import SharedCaches
@@ -25,76 +26,15 @@ from actors.shell.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPo
 from actors.shell.write_buffer import WriteBuffer, head_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from actors.children import Child
     from actors.kind import Kind, Kinds
     from actors.ports import Chance, Clock, Lane, Scheduler
     from actors.redaction.redactor import Redactor
+    from actors.shell.entities import LiveActor, Newborn
     from runelog.log import Log
     from runelog.rune import Change, Rune
-
-
-class StartingState(NamedTuple):
-    """The state that an entity's actor starts with, from its birth or from the log."""
-
-    state: Any
-    version: int
-    """How many runes its stream holds."""
-    event_id: int
-    """The event id of the last of them."""
-    runes: tuple[Rune, ...] = ()
-    """The runes themselves, if the entity was just born in this process."""
-
-
-class LiveActor(Protocol):
-    """A live actor of the conversation, as the others see it."""
-
-    def hear(self, event_id: int, rune: Rune) -> None:
-        """Queue a rune that its entity observes, to be folded."""
-        ...
-
-    def catch_up(self) -> None:
-        """Fold the runes that are queued."""
-        ...
-
-    def tell(self, message: object, reply_to: Any = None) -> None:  # noqa: ANN401 -- pykka's
-        """Send it a message; `reply_to` gets the answer."""
-        ...
-
-    index_entry: tuple[bool, int | None] | None
-    """Its entry in the index: whether it has work left, and its deadline; None if unknown."""
-    replayed: bool
-    """Whether its state was read from the log: then it may replace an actor that ended."""
-    state: Any
-    version: int
-    """How many runes of its stream are in its state."""
-
-    @property
-    def kind(self) -> Kind:
-        """What kind of entity it is."""
-        ...
-
-    def wake(self) -> None:
-        """Make it check what is due."""
-        ...
-
-    def resend_to(self, entity: str) -> None:
-        """Do again what is under way about an entity whose actor begins anew."""
-        ...
-
-    @property
-    def waiting(self) -> int:
-        """How many messages it has not read."""
-        ...
-
-    def is_idle(self) -> bool:
-        """Return True if nothing is under way that would be lost if the actor stopped now."""
-        ...
-
-    def held_up(self) -> tuple[str, ...]:
-        """Return the entities that run for it and only wait for a human; they can be resumed."""
-        ...
 
 
 class Children(Protocol):
@@ -110,15 +50,6 @@ class _NoChildren:
 
     def ensure(self, kind: str, entity: str, agent: str) -> None:
         """Do nothing."""
-
-
-@dataclass
-class PassiveEntity:
-    """An entity without an actor of its own; the actor that decides for it folds its runes."""
-
-    kind: Kind
-    state: Any
-    version: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +107,7 @@ class ConversationContext(CommitMember):
         """Stops all actors and starts no more; set by the conversation's supervisor."""
         self._passive: dict[str, PassiveEntity] = {}
         self._members: dict[str, LiveActor] = {}
-        self._unstarted: dict[str, StartingState] = {}
+        self._unstarted: dict[str, Newborn] = {}
         self.awaited: set[str] = set()
         """Entities whose actors are being started."""
         self._undelivered: dict[str, list[tuple[object, Any]]] = {}
@@ -235,8 +166,8 @@ class ConversationContext(CommitMember):
         log_dead_letter(f"{self.conversation}/{entity}", message)
         return False
 
-    def take_unstarted(self, entity: str) -> StartingState | None:
-        """Return and forget the state of an entity that was born here and has no actor yet."""
+    def take_unstarted(self, entity: str) -> Newborn | None:
+        """Return and forget an entity that was born here and has no actor yet."""
         return self._unstarted.pop(entity, None)
 
     def passive(self, entity: str) -> PassiveEntity:
@@ -285,12 +216,9 @@ class ConversationContext(CommitMember):
         return is_halted(self, entity)
 
     def state_of(self, kind: Kind, entity: str) -> Any:  # noqa: ANN401 -- of whichever law
-        """Return the state of an entity with an actor, after all that it has heard of."""
+        """Return the present state of an entity with an actor, live or not."""
         member = self._members.get(entity)
-        if member is None:
-            return self.replayed(kind, entity).state
-        member.catch_up()
-        return member.state
+        return self.replayed(kind, entity).state if member is None else member.state
 
     def forget_index_entry(self, entity: str) -> None:
         """Have an entity's actor write its entry in the index anew with its next append."""
@@ -314,6 +242,10 @@ class ConversationContext(CommitMember):
         """Keep the state of an entity without an actor of its own."""
         self._passive[entity] = passive
 
+    def add_newborn(self, entity: str, newborn: Newborn) -> None:
+        """Keep the state of an entity until its actor starts."""
+        self._unstarted[entity] = newborn
+
     def drop_passive(self, entity: str) -> None:
         """Forget an entity that another actor decided for because its own actors kept crashing."""
         self._passive.pop(entity, None)
@@ -322,12 +254,20 @@ class ConversationContext(CommitMember):
         """Forget all passive entities, so that they are read from the log again."""
         self._passive.clear()
 
-    def find_passive(self, entity: str) -> PassiveEntity | None:
-        """Return the present state of a passive entity; None for an entity with an actor."""
-        passive = self._passive.get(entity)
-        if passive is None and entity not in self._members and self.kinds.passive(entity):
+    def find(self, entity: str) -> LiveActor | PassiveEntity | None:
+        """Return an entity as it is now, with an actor or without.
+
+        None for one whose actor has ended and not begun anew: the next one reads it from the log.
+        """
+        found = self._passive.get(entity)
+        if found is not None:
+            return found
+        member = self._members.get(entity)
+        if member is not None:
+            return member if member.exit is None else None
+        if self.kinds.passive(entity):
             return self.passive(entity)
-        return passive
+        return self._unstarted.get(entity)
 
     def replayed(self, kind: Kind, entity: str) -> StartingState:
         """Return an entity's state as the log has it."""
@@ -401,31 +341,6 @@ class ConversationContext(CommitMember):
             member.wake()
         # After that: an actor that fails leaves its running tools alone, one that stops ends them.
         self.lane.run(self.close)
-
-    def announce(
-        self, first: int, changes: Sequence[Change], births: Mapping[str, StartingState], by: str
-    ) -> None:
-        """Tell the actors of this conversation what they observe, in order; `by` knows already."""
-        if births:
-            self._unstarted.update(births)
-        members, unstarted = self._members, self._unstarted
-        event_id = first
-        for change in changes:
-            for rune in change.runes:
-                for entity in (change.entity, *change.observers):
-                    if entity in members:
-                        if entity != by:
-                            members[entity].hear(event_id, rune)
-                    elif entity in unstarted and entity not in births:
-                        self._fold_unstarted(entity, event_id, rune)
-                event_id += 1
-
-    def _fold_unstarted(self, entity: str, event_id: int, rune: Rune) -> None:
-        """Fold a rune into the state that an entity's actor, not started yet, will start with."""
-        found = self._unstarted[entity]
-        state = self.kinds.births[type(found.runes[0])].lifecycle.apply(found.state, rune)
-        runes = (*found.runes, rune)
-        self._unstarted[entity] = StartingState(state, found.version + 1, event_id, runes)
 
     def _entity_states(self) -> Iterator[EntityState]:
         """Yield the present state of every entity that is in memory."""

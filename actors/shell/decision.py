@@ -10,10 +10,10 @@ from actors.children import Ended, Started
 from actors.entity import ROOT, Clocked, Routing
 from actors.operator_log import is_info_enabled
 from actors.questions import AskHuman, Conclude
-from actors.shell.conversation import PassiveEntity, StartingState
+from actors.shell.entities import Newborn, PassiveEntity
 from actors.shell.stamping import stamp_of
 from actors.shell.transition_log import log_runes
-from runelog.rune import Change
+from runelog.rune import Change, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actors.entity import Placed
     from actors.kind import Kind
     from actors.shell.conversation import ConversationContext
+    from actors.shell.entities import LiveActor
     from runelog.rune import Rune
 
 
@@ -43,22 +44,44 @@ class Author(Protocol):
     """The last event it knows of, 0 if none: that led to the decision."""
 
 
+class CannotFold(Exception):
+    """An entity cannot take a rune that it observes: nothing was appended."""
+
+    def __init__(self, name: str, entity: LiveActor, rune: Rune, error: Exception) -> None:
+        """Name the entity and the rune."""
+        super().__init__(f"{name} cannot fold {kind_of(rune)}, so it was not appended: {error}")
+        self.entity = entity
+        self.error = error
+
+
 class _OtherEntity:
-    """A passive or a newborn entity, with what this decision makes of its state."""
+    """Another entity, with what this decision makes of its state."""
 
-    __slots__ = ("kind", "name", "passive", "runes", "state")
+    __slots__ = ("before", "kind", "known", "name", "runes", "state")
 
-    def __init__(self, name: str, kind: Kind, state: Any, passive: PassiveEntity | None) -> None:  # noqa: ANN401 -- any law's
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        state: Any,  # noqa: ANN401 -- any law's
+        known: LiveActor | PassiveEntity | None,
+    ) -> None:
         self.name = name
         self.kind = kind
-        self.state = state
-        self.passive = passive
-        """Its state before the decision; None for a newborn."""
+        self.before = self.state = state
+        self.known = known
+        """The entity as it was before the decision; None if it is born here."""
         self.runes: list[Rune] = []
 
-    def take(self, rune: Rune) -> None:
-        """Fold a rune."""
-        self.state = self.kind.lifecycle.apply(self.state, rune)
+    def fold(self, rune: Rune) -> None:
+        """Fold a rune, here only."""
+        try:
+            self.state = self.kind.lifecycle.apply(self.state, rune)
+        except Exception as error:
+            known = self.known
+            if known is None or isinstance(known, PassiveEntity):
+                raise
+            raise CannotFold(self.name, known, rune, error) from error
         self.runes.append(rune)
 
 
@@ -105,7 +128,7 @@ class Decision:
         self._me = me
         self._abandoned = abandoned
         self._others: dict[str, _OtherEntity | None] = {}
-        """Other entities that are written to; None for one whose own actor folds it."""
+        """Other entities that this means something to; None for one that is not in memory."""
         self._born: dict[str, Started] = {}
         """The entries in tables of children that this decision makes."""
         self.changes: list[Change] = []
@@ -138,6 +161,7 @@ class Decision:
         """Consecutive runes of one routing, and the version that the stream must have."""
         self._births: list[_OtherEntity] = []
         self._passive: list[_OtherEntity] = []
+        """Those without an actor, for whom this decision sees to what follows."""
         self._guards: list[Change] = []
         """Which versions the streams of passive entities must have that only observe."""
         self._endings: dict[str, Ended] = {}
@@ -204,12 +228,13 @@ class Decision:
             if owner == me:
                 own.append(rune)
             elif (other := others[owner]) is not None:
-                other.take(rune)
+                other.fold(rune)
             for entity in place.observers:
                 if entity == me:
                     own.append(rune)
-                elif (other := others.get(entity) or self._observing(entity)) is not None:
-                    other.take(rune)
+                    continue
+                if (other := others.get(entity) or self._observe(entity)) is not None:
+                    other.fold(rune)
         self.count += len(placed)
 
     def _stamped(self, owner: str, rune: Rune) -> Rune:
@@ -223,37 +248,40 @@ class Decision:
         assert stamp is not None, "its law is enforced"
         return stamp(kind.lifecycle, state, rune)
 
-    def _observing(self, entity: str) -> _OtherEntity | None:
-        """Look up an entity that observes a rune, and is not written to; None if it has an actor.
+    def _observe(self, entity: str) -> _OtherEntity | None:
+        """Look up an entity that observes a rune, and is not written to; None if not in memory.
 
-        What it is believed to be is what the append is decided by: its version is guarded as well.
+        What a passive one is believed to be is what the append is decided by: its version is
+        guarded as well.
         """
-        passive = self._ctx.find_passive(entity)
-        if passive is None:
+        known = self._ctx.find(entity)
+        if known is None:
             return None
-        if entity not in self._touched:
-            self._guards.append(Change(entity, passive.version, ()))
-        return self._take_in(entity, passive)
+        if type(known) is PassiveEntity and entity not in self._touched:
+            self._guards.append(Change(entity, known.version, ()))
+        return self._take_in(entity, known)
 
     def _read(self, entity: str) -> object:
         """Return the state of an entity that a law reads, with what this decision makes of it."""
         other = self._others.get(entity)
         return self._ctx.read(entity) if other is None else other.state
 
-    def _take_in(self, name: str, passive: PassiveEntity) -> _OtherEntity:
-        other = self._others[name] = _OtherEntity(name, passive.kind, passive.state, passive)
-        self._passive.append(other)
+    def _take_in(self, name: str, known: LiveActor | PassiveEntity) -> _OtherEntity:
+        other = self._others[name] = _OtherEntity(name, known.kind, known.state, known)
+        if type(known) is PassiveEntity:
+            self._passive.append(other)
         return other
 
     def _meet(self, owner: str, rune: Rune) -> int | None:
         """Look up an entity that is written to; return the version that its stream must have."""
-        passive = self._ctx.find_passive(owner)
-        if passive is not None:
-            self._take_in(owner, passive)
-            return None if owner in self._touched else passive.version
+        known = self._ctx.find(owner)
+        if known is not None:
+            self._take_in(owner, known)
+            expected = type(known) is PassiveEntity and owner not in self._touched
+            return known.version if expected else None
         kind = self._ctx.kinds.births.get(type(rune))
         if kind is None:
-            # Written for an entity whose own actor cannot: the log still counts its version.
+            # Its actor has ended and begins anew from the log, which counts its version.
             self._others[owner] = None
             return None
         other = self._others[owner] = _OtherEntity(owner, kind, kind.lifecycle.initial, None)
@@ -273,9 +301,7 @@ class Decision:
             stamp = stamp_of(self._ctx, kind, other.name, self._born)
             found = kind.fold_and_decide(other.name, other.state, (), due, stamp, self._read)
             self._lay_out(found[1])
-        passive = other.passive
-        before = kind.lifecycle.initial if passive is None else passive.state
-        self._settle(kind, other.name, before, other.state)
+        self._settle(kind, other.name, other.before, other.state)
 
     # -- what comes to an end -----------------------------------------------------------------
 
@@ -324,11 +350,10 @@ class Decision:
             if birth.kind.is_open(birth.state):
                 notes[birth.name] = (True, birth.kind.deadline(birth.state))
         for other in self._passive:
-            kind, state, passive = other.kind, other.state, other.passive
-            assert passive is not None
+            kind, state = other.kind, other.state
             if kind.is_open(state):
                 notes[other.name] = (True, kind.deadline(state))
-            elif kind.is_open(passive.state):
+            elif kind.is_open(other.before):
                 notes[other.name] = (False, None)
 
     def _note_clocks(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
@@ -359,7 +384,7 @@ class Decision:
             owner = place.owner
             if births:
                 agent, turn = context
-                if (other := others.get(owner)) is not None and other.passive is None:
+                if (other := others.get(owner)) is not None and other.known is None:
                     agent, turn = other.kind.context(other.state)
             is_open, by = notes.pop(owner, _UNSAID) if notes else _UNSAID
             changes.append(
@@ -395,30 +420,26 @@ class Decision:
 
     # -- afterwards ---------------------------------------------------------------------------
 
-    def believe(self, last: int) -> dict[str, StartingState]:
-        """Take over the states of passive entities; return those of newborn ones with actors."""
+    def believe(self, last: int) -> None:
+        """Take over what has become of the other entities, once the log has taken the append."""
         ctx, tells = self._ctx, is_info_enabled()
-        for other in self._passive:
-            passive = other.passive
-            assert passive is not None
-            if tells:
-                self._log_transitions(other, passive.state, last)
-            passive.state = other.state
-            passive.version += len(other.runes)
-        found: dict[str, StartingState] = {}
-        for birth in self._births:
-            runes = tuple(birth.runes)
-            if birth.kind.actor is None:
-                ctx.add_passive(birth.name, PassiveEntity(birth.kind, birth.state, len(runes)))
+        for other in self._births:
+            kind, name, runes = other.kind, other.name, other.runes
+            if kind.actor is None:
+                ctx.add_passive(name, PassiveEntity(kind, other.state, len(runes)))
                 if tells:
-                    self._log_transitions(birth, birth.kind.lifecycle.initial, last)
+                    self._log_transitions(other, last)
             else:
-                found[birth.name] = StartingState(birth.state, len(runes), last, runes)
-        return found
+                ctx.add_newborn(name, Newborn(kind, other.state, len(runes), last, runes))
+        for each in self._others.values():
+            if each is not None and (known := each.known) is not None and each.runes:
+                if tells and type(known) is PassiveEntity:
+                    self._log_transitions(each, last)
+                known.take(each.state, each.runes, last)
 
-    def _log_transitions(self, other: _OtherEntity, before: Any, last: int) -> None:  # noqa: ANN401 -- any law's
+    def _log_transitions(self, other: _OtherEntity, last: int) -> None:
         """Tell operators of an entity that has no actor; one with a single phase never moves."""
         if len(other.kind.lifecycle.table) == 1:
             return
         agent = other.kind.context(other.state)[0]
-        log_runes(self._ctx, other.kind, other.name, before.phase, other.runes, agent, last)
+        log_runes(self._ctx, other.kind, other.name, other.before.phase, other.runes, agent, last)

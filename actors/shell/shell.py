@@ -1,12 +1,13 @@
 """The one loop: replay, then understand -> decide -> fold -> append -> believe -> act.
 
+What a rune means to the entities that observe it is folded in the step that decides it.
+
 Every entity's actor is this shell around its law. It adds two things of its own: how a message is
 understood as a command, and how an effect is performed.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
@@ -16,14 +17,9 @@ from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.public_command import DecisionInput, Order
-from actors.shell.decision import MAX_TRIES, Decision, live_lock
+from actors.shell.decision import MAX_TRIES, CannotFold, Decision, live_lock
 from actors.shell.signals import WAKE, RetryEffect, Wake
-from actors.shell.transition_log import (
-    forget_logged,
-    log_replayed,
-    log_runes,
-    warn_time_short,
-)
+from actors.shell.transition_log import forget_logged, log_replayed, log_runes, warn_time_short
 from runelog.errors import Refused, WrongVersion
 
 if TYPE_CHECKING:
@@ -56,12 +52,11 @@ class Shell(Process):
         self.version = 0
         self.event = 0
         """The last event that was folded."""
-        self._news: deque[tuple[int, Rune]] = deque()
         self._under_way: set[msgspec.Struct] = set()
         self._known = 0
         """The last event that was appended here."""
         self._due: tuple[Any, Sequence[Any]] = (None, ())
-        """What is due in the last state that was asked; nothing internal is among it."""
+        """What is due in the last state that was asked."""
         self._until: tuple[Any, int | None] = (None, None)
         """The deadline of a state, the last that was asked."""
         self._timer: Timer | None = None
@@ -123,15 +118,14 @@ class Shell(Process):
         born = self.ctx.take_unstarted(self.me)
         self.replayed = born is None
         if born is None:
-            born = self.ctx.replayed(self.kind, self.me)
+            self.state, self.version, self.event = self.ctx.replayed(self.kind, self.me)
             self._in_doubt = True
-        self.state, self.version, self.event, runes = born
-        if self.replayed:
             # The last actor of an entity that is over has logged all of it.
             if not self.kind.lifecycle.is_over(self.state):
                 log_replayed(self.ctx, self.kind, self.me, self._agent, self.event)
         else:
-            self._believe(self.kind.lifecycle.initial, runes)
+            self.state, self.version, self.event = born.state, born.version, born.event_id
+            self._believe(self.kind.lifecycle.initial, born.runes)
             is_open = self.kind.is_open(self.state)
             self.index_entry = (is_open, self.kind.deadline(self.state) if is_open else None)
         self.ctx.join(self.me, self)
@@ -155,10 +149,34 @@ class Shell(Process):
 
     # -- hearing and being told ---------------------------------------------------------------
 
-    def hear(self, event_id: int, rune: Rune) -> None:
-        """Take notice of a rune that this entity observes; it is folded before anything else."""
-        self._news.append((event_id, rune))
-        self.wake()
+    def take(self, state: Any, runes: Sequence[Rune], last: int) -> None:  # noqa: ANN401 -- of whichever law
+        """Take over the state after runes of others; it is woken if there is something to do."""
+        before, self.state = self.state, state
+        self.version += len(runes)
+        self.event = last
+        try:
+            self._believe(before, runes)
+            self._due = (state, due := self.kind.lifecycle.due(state))
+            self._under_way.intersection_update(due)
+            has_work = self.has_work(due)
+        except Exception as error:  # noqa: BLE001 -- what goes wrong here is not the author's fault
+            self._crash(error)
+            return
+        if has_work:
+            self.wake()
+
+    def has_work(self, due: Sequence[Any]) -> bool:
+        """Return True if it has to act on its present state, in which so much is `due`."""
+        state, under_way = self.state, self._under_way
+        return (
+            not under_way.issuperset(due)
+            or self.kind.deadline(state) != self._alarm
+            or not self.kind.lifecycle.table[state.phase]
+        )
+
+    def cannot_fold(self, error: Exception) -> None:
+        """End, since it cannot take what it observes; its supervisor starts it anew."""
+        self._crash(error)
 
     def wake(self) -> None:
         """Queue one check of what is due, unless one is queued already."""
@@ -176,8 +194,6 @@ class Shell(Process):
             self._woken = False
         if self.ctx.buffer.failed is not None:
             self.ctx.check()
-        if self._news:
-            self.catch_up()
         if self._in_doubt:
             self._in_doubt = False
             self._settle_doubts()
@@ -213,20 +229,6 @@ class Shell(Process):
         else:
             give = super()._reply
             self.ctx.answer(lambda: give(reply_to, answer), reply_to.fail)
-
-    def catch_up(self) -> None:
-        """Fold what was heard, in order."""
-        news, apply, tells = self._news, self.kind.lifecycle.apply, is_info_enabled()
-        while news:
-            event_id, rune = news.popleft()
-            if event_id > self.event:
-                before = self.state
-                self.state = apply(before, rune)
-                self.version += 1
-                self.event = event_id
-                if tells:
-                    self._log_transitions(before, (rune,))
-                self.on_folded(rune)
 
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
         """Call `on_folded` for runes that were just folded, and log their transitions."""
@@ -329,16 +331,21 @@ class Shell(Process):
         what is decided for entities that cannot.
         """
         before, ctx = self.state, self.ctx
-        decision = Decision(ctx, self, runes, due, also, abandoned=abandoned)
-        changes = decision.changes
-        if not changes:
+        try:
+            decision = Decision(ctx, self, runes, due, also, abandoned=abandoned)
+        except CannotFold as failed:
+            failed.entity.cannot_fold(failed.error)
+            raise
+        if not decision.changes:
             return True
         own, index_entry = decision.own, decision.index_entry
         try:
             # A caller that waits for an answer is told if the log does not take it.
-            first = ctx.append(changes, at_once=self._is_asked)
+            first = ctx.append(decision.changes, at_once=self._is_asked)
         except WrongVersion:
-            self._refold()
+            # Another writer appended to one of the streams: read them from the log again.
+            self.state, self.version, self.event = ctx.replayed(self.kind, self.me)
+            ctx.forget_passive()
             return False
         self.state = after = decision.after
         self._due = decision.due
@@ -349,31 +356,24 @@ class Shell(Process):
         self.index_entry = index_entry
         if index_entry[0]:
             self._until = (after, index_entry[1])
-        births = decision.believe(last)
+        decision.believe(last)
         self._believe(before, own)
-        ctx.announce(first, changes, births, self.me)
         return True
-
-    def _refold(self) -> None:
-        """Read the state from the log again: another writer appended to one of the streams."""
-        self._news.clear()
-        self.state, self.version, self.event, _ = self.ctx.replayed(self.kind, self.me)
-        self.ctx.forget_passive()
 
     # -- acting -------------------------------------------------------------------------------
 
     def act(self) -> None:
         """Perform what is due and not under way; then see to the deadline, and to the end."""
-        under_way = self._under_way
+        under_way, internal = self._under_way, self.kind.internal
         self._awaits_commit = False
         for _ in range(MAX_TRIES):
             asked, due = self._due
             state = self.state
             if asked is not state:
                 due = self.kind.lifecycle.due(state)
-                if due and self._commits(due):
-                    continue
                 self._due = (state, due)
+            if due and internal and self._commits(due):
+                continue
             if under_way:
                 under_way.intersection_update(due)
             if not due or not self._begin(due):

@@ -42,7 +42,7 @@ class Unattended:
         self.kind = kind
         self.me = me
         self.state: Any
-        self.state, self.version, self.event, _ = ctx.replayed(kind, me)
+        self.state, self.version, self.event = ctx.replayed(kind, me)
 
     def record(
         self, command: object, *, cascade: bool = True, births: Sequence[Placed] = ()

@@ -279,6 +279,10 @@ class TurnActor(Judging):
         """Name the calls that ask an agent which waits for a human."""
         return tuple(call.call_id for call in self.state.calls if call.asked and not call.status)
 
+    def has_work(self, due: Sequence[Any]) -> bool:
+        """Act on every change while it is being stopped: nothing may be under way any more."""
+        return self._halting is not None or super().has_work(due)
+
     def act(self) -> None:
         """Do what is due; once it is over, forget the words of its model calls."""
         if self._halting is not None:

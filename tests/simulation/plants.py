@@ -73,20 +73,20 @@ def double_settle(patch: pytest.MonkeyPatch) -> None:
 
 def unobserved_charges(patch: pytest.MonkeyPatch) -> None:
     """Have the live budget observe nothing: it takes what is under way for free."""
-    patch.setattr(Decision, "_observing", lambda *_: None)
+    patch.setattr(Decision, "_observe", lambda *_: None)
 
 
 def dropped_news(patch: pytest.MonkeyPatch) -> None:
     """Have observers miss one rune in forty."""
-    hear, count = Shell.hear, 0
+    take, count = Shell.take, 0
 
-    def deaf(self: Shell, *news: Any) -> None:  # noqa: ANN401 -- as given
+    def forgetful(self: Shell, *news: Any) -> None:  # noqa: ANN401 -- as given
         nonlocal count
         count += 1
         if count % 40:
-            hear(self, *news)
+            take(self, *news)
 
-    _all(patch, "hear", deaf)
+    _all(patch, "take", forgetful)
 
 
 def approval_applied_twice(patch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def change_an_actor(simulation: Simulation) -> bool:
         lambda ctx: [
             (entity, shell)
             for entity, shell in ctx._members.items()
-            if not shell._news  # type: ignore[attr-defined]  # every member is a shell
+            if not getattr(shell, "_fragments", ())
         ],
     )
 

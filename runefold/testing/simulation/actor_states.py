@@ -71,9 +71,9 @@ def folded_entities(ctx: ConversationContext) -> Iterator[tuple[str, FoldedEntit
 
 
 def is_behind(ctx: ConversationContext, entity: str) -> bool:
-    """Tell whether an entity's actor has heard of something that it has not folded yet."""
+    """Tell whether an entity's actor has fragments in the log that it has not folded yet."""
     shell = ctx._members.get(entity)  # noqa: SLF001 -- as above
-    return shell is not None and bool(shell._news)  # type: ignore[attr-defined]  # noqa: SLF001 -- as above
+    return bool(getattr(shell, "_fragments", ()))
 
 
 class Waking:

@@ -7,23 +7,6 @@ from actors.shell.shell import Shell
 from tests.runefold.talks import NAME, talk
 
 
-def test_what_was_folded_is_not_folded_again() -> None:
-    """An actor that hears once more of what it knows believes what it believed, the last too."""
-    there = talk(["hi", "there"])
-    there.session.send("one").result(10)
-    running = there.stage.runtime._core.tree.running(NAME)
-    assert running is not None
-    session = running.ctx._members["session"]
-    before = session.state, session.version
-    for envelope in there.stage.log.stream(NAME, "session"):
-        session.hear(envelope.event_id, envelope.payload)
-        there.stage.run()
-
-    assert before == (session.state, session.version)
-    assert session.version == there.stage.log.version(NAME, "session")
-    assert there.session.send("two").result(10).output == "there"
-
-
 def test_a_pause_that_is_over_changes_nothing_on_the_thread_of_the_clock() -> None:
     """The timer only sends a message: what is under way is the lane's alone."""
     replies = iter(([fail("overloaded", retryable=True)], "hi"))
