@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope, Rune
     from tests.scenarios.app import Scenario
 
-SEEDS: Final = (*range(50), 120)
+SEEDS: Final = (*range(50), 72, 120)
 """These reach most of what there is; scenarios reach the rest."""
 CUT: Final = {"charges by key": 9, "charges": 9, "budget": 20, "expert": 15, "handed over": 12}
 """Scenarios that are also cut off, at these appends, and played again."""
