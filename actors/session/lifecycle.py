@@ -329,9 +329,9 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _hand_over(state, command)
         case Adopt():
             started = children.adopted(state.children, command)
-            if started and state.phase not in LIVE:
-                machine = command.started.machine
-                msg = f"session is {state.phase.value}: no {machine} begins in it any more"
+            if started and (state.phase not in LIVE or not state.conversation_id):
+                how = state.phase.value if state.conversation_id else "not there"
+                msg = f"session is {how}: no {command.started.machine} begins in it"
                 raise Refused(msg)
             return started
         case NoteReport():

@@ -153,7 +153,7 @@ def test_what_cannot_be_born_is_refused_offline_as_well(tmp_path: Path) -> None:
     on.runtime.session(DESK).close()
     writer = offline(on)
 
-    with pytest.raises(Refused, match="session is closed: no order begins in it any more"):
+    with pytest.raises(Refused, match="session is closed: no order begins in it"):
         writer.do(DESK, Place("pen", 2_50), PEN)
     with pytest.raises(Refused, match="order is born by session, not by system"):
         writer.do(SYSTEM, Place("pen", 2_50), PEN)
