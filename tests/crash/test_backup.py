@@ -201,9 +201,9 @@ def judge_each(root: Path, left: Files, cases: Sequence[Case]) -> None:
 
 
 @needs_tracer
-def test_no_power_cut_leaves_a_mixture(pool: ProcessPoolExecutor) -> None:
+def test_no_power_cut_leaves_a_mixture(warm: ProcessPoolExecutor) -> None:
     """In a sample of states, an acknowledged backup is there, and no other opens."""
-    _, wrong = pool.submit(cut_short, 60).result()
+    _, wrong = warm.submit(cut_short, 60).result()
 
     assert wrong == []
 

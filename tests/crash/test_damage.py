@@ -109,14 +109,14 @@ def test_small_pages_leave_nothing_out(pool: ProcessPoolExecutor) -> None:
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize("kind", FILES)
 def test_a_flipped_bit_is_never_taken_for_a_rune(
-    pool: ProcessPoolExecutor, kind: str, *, readonly: bool
+    warm: ProcessPoolExecutor, kind: str, *, readonly: bool
 ) -> None:
     """With one of a sample of bits flipped, whatever of the log can be read is right."""
     scene = Scene(kind, readonly=readonly)
-    size = pool.submit(size_of, scene).result()
+    size = warm.submit(size_of, scene).result()
     count = 12 if scene.walked else min(8 * size, 200)
 
-    assert tried(pool, scene, flips(size, count)) == []
+    assert tried(warm, scene, flips(size, count)) == []
 
 
 @pytest.mark.parametrize("kind", LARGE)
@@ -153,14 +153,14 @@ def test_a_number_that_became_anothers_is_found(pool: ProcessPoolExecutor, kind:
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_file_cut_short_is_never_taken_for_whole(pool: ProcessPoolExecutor, kind: str) -> None:
+def test_a_file_cut_short_is_never_taken_for_whole(warm: ProcessPoolExecutor, kind: str) -> None:
     """Cut at any 512 bytes, the manifest at any byte, whatever of the log can be read is right."""
     scene = Scene(kind)
-    size = pool.submit(size_of, scene).result()
+    size = warm.submit(size_of, scene).result()
     step = 512 if size > 4_096 else 23 if scene.walked else 1
     cuts = [Damage(length=length) for length in range(0, size, step)]
 
-    assert tried(pool, scene, cuts) == []
+    assert tried(warm, scene, cuts) == []
 
 
 # -- logs that were not closed ---------------------------------------------------------------------
@@ -174,23 +174,23 @@ def test_a_flipped_bit_in_an_unclean_log_is_found(pool: ProcessPoolExecutor) -> 
     assert tried(pool, scene, flips(size, 12)) == []
 
 
-def test_a_flipped_bit_of_the_index_in_an_unclean_log_is_found(pool: ProcessPoolExecutor) -> None:
+def test_a_flipped_bit_of_the_index_in_an_unclean_log_is_found(warm: ProcessPoolExecutor) -> None:
     """With a bit of the index flipped in a log that was not closed, what can be read is right."""
     scene = Scene("active", unclean=True)
-    chosen = some(pool.submit(table_bits, scene, UNSIGNED).result(), 40)
+    chosen = some(warm.submit(table_bits, scene, UNSIGNED).result(), 40)
 
-    assert tried(pool, scene, chosen) == []
+    assert tried(warm, scene, chosen) == []
 
 
 @pytest.mark.parametrize(("kind", "tables"), SIGNED)
 def test_what_no_rune_can_vouch_for_has_a_checksum(
-    pool: ProcessPoolExecutor, kind: str, tables: tuple[str, ...]
+    warm: ProcessPoolExecutor, kind: str, tables: tuple[str, ...]
 ) -> None:
     """A bit flipped in open work, in a head or anywhere in the catalog is found after a crash."""
     scene = Scene(kind, unclean=True)
-    chosen = some(pool.submit(table_bits, scene, tables).result(), 40)
+    chosen = some(warm.submit(table_bits, scene, tables).result(), 40)
 
-    assert tried(pool, scene, chosen) == []
+    assert tried(warm, scene, chosen) == []
 
 
 # -- sweeps ----------------------------------------------------------------------------------------

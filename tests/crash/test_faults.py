@@ -111,10 +111,10 @@ def test_a_disk_that_fails_anywhere_loses_nothing_acknowledged(
 @needs_tracer
 @pytest.mark.parametrize("name", KEEPING)
 def test_keeping_on_a_failing_disk_happens_or_does_not(
-    pool: ProcessPoolExecutor, name: str
+    warm: ProcessPoolExecutor, name: str
 ) -> None:
     """If a sync fails, archiving, restoring, erasing or taking in is done wholly or not at all."""
     story = KEEPING[name]
-    found = some_failing(pool, story, errno.EIO, CALLS["sync"], len(story) - 2)
+    found = some_failing(warm, story, errno.EIO, CALLS["sync"], len(story) - 2)
 
     assert judged(story, found) == []

@@ -51,9 +51,9 @@ def kills(pool: ProcessPoolExecutor, name: str, sample: int | None) -> list[str]
 
 @needs_tracer
 @pytest.mark.parametrize("name", KEEPING)
-def test_keeping_happens_or_does_not(pool: ProcessPoolExecutor, name: str) -> None:
+def test_keeping_happens_or_does_not(warm: ProcessPoolExecutor, name: str) -> None:
     """Killed at a sample of its changes, each operation is done wholly or not at all."""
-    assert kills(pool, name, 8) == []
+    assert kills(warm, name, 8) == []
 
 
 @needs_tracer

@@ -182,10 +182,10 @@ def sweep(pool: ProcessPoolExecutor, story: Story, found: Cuts, tell: Record) ->
     ],
 )
 def test_no_power_cut_loses_what_was_acknowledged(
-    pool: ProcessPoolExecutor, tales: Tales, name: str, count: int
+    warm: ProcessPoolExecutor, tales: Tales, name: str, count: int
 ) -> None:
     """In a sample of states, all that was acknowledged is there, and nothing by halves."""
-    assert open_all(pool, STORIES[name], spread(tales.cuts(name).cases, count)) == []
+    assert open_all(warm, STORIES[name], spread(tales.cuts(name).cases, count)) == []
 
 
 @needs_tracer
@@ -201,10 +201,10 @@ def test_no_power_cut_at_all_loses_what_was_acknowledged(
 
 @needs_tracer
 def test_a_power_cut_takes_at_most_the_last_commit_of_a_relaxed_log(
-    pool: ProcessPoolExecutor, tales: Tales
+    warm: ProcessPoolExecutor, tales: Tales
 ) -> None:
     """In a sample of states all is there but for the last commit, and nothing is damaged."""
-    assert open_all(pool, PATIENT, spread(tales.relaxed().cases, 60)) == []
+    assert open_all(warm, PATIENT, spread(tales.relaxed().cases, 60)) == []
 
 
 @needs_tracer

@@ -99,12 +99,12 @@ def count_changes() -> int:
 
 
 @needs_tracer
-def test_a_killed_repair_throws_nothing_away(pool: ProcessPoolExecutor) -> None:
+def test_a_killed_repair_throws_nothing_away(warm: ProcessPoolExecutor) -> None:
     """Killed at a sample of its changes, the last ones among them, a repair can be made again."""
-    count = pool.submit(count_changes).result()
+    count = warm.submit(count_changes).result()
     last = range(count - 9, count + 1)
     some = random.Random(SEED).sample(range(1, count - 9), 8)
-    wrong = pool.map(killed_at, [*some, *last])
+    wrong = warm.map(killed_at, [*some, *last])
 
     assert list(filter(None, wrong)) == []
 
