@@ -37,6 +37,7 @@ APP = CrashApp(bots.build, bots.scenario, check, "noted")
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher.current()  # before this process goes elsewhere
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(NOTED, "first")
 
