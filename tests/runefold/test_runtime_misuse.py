@@ -276,7 +276,7 @@ def test_what_has_not_ended_is_not_archived() -> None:
     there = talk(["hi"])
     runtime = there.stage.runtime
 
-    with pytest.raises(Refused, match=r"conv_a is active: close it .* with runtime\.session"):
+    with pytest.raises(Refused, match=r"conv_a is active: close it .* with `runtime\.session"):
         runtime.archive(NAME)
 
     assert there.session.send("hello").result(5).output == "hi"
