@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _OURS: Final = frozenset(
     {
         *("MANIFEST", "LOCK", "CLEAN", "CREATING", "control"),
@@ -204,6 +204,12 @@ def _decode(data: bytes, into: type[_T], path: Path) -> _T:
             "use a later version"
         )
         raise NewerFormat(msg)
+    if words == [b"runefold", b"1", b"%08x" % crc32(body)]:
+        msg = (
+            f"{path} has format 1, which was never released, and this version reads {FORMAT}: "
+            "export it with the version that wrote it, and import it into a new log"
+        )
+        raise Refused(msg)
     if words != [b"runefold", b"%d" % FORMAT, b"%08x" % crc32(body)]:
         msg = f"{path} is damaged: `runefold log repair` can rebuild it from the segments"
         raise Corrupt(msg)

@@ -446,6 +446,7 @@ class _Home:
         self.head = log_directory.lookup.head
         self.version = log_directory.lookup.version
         self.was_open = log_directory.lookup.was_open
+        self.unwritten = log_directory.segments.begin_writing
         self.next_segment = log_directory.next_segment
         self.announce = log_directory.reader.subscriptions.announce
         self.fail = log_directory.reader.subscriptions.fail

@@ -16,6 +16,7 @@ from runelog.errors import Corrupt, Gone, RunefoldError, UnknownConversation
 from runelog.files import TEMPORARY
 from runelog.index import frame, stamps
 from runelog.index.catalog import entries
+from runelog.index.follow import complete
 from runelog.index.records import NUMBER, PLACE, decode_head
 from runelog.lmdb.salvage import SalvageView
 from runelog.manifest import read_clean
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
+    from runelog.lmdb.tables import Tables
     from runelog.manifest import Manifest
     from runelog.reader.lookup import Lookup
     from runelog.rune import Envelope
@@ -164,12 +166,12 @@ def missing_elsewhere(path: Path, read: Read, erased: Collection[str]) -> str:
         with SalvageView.open(path) as view:
             if problems := view.check():
                 return f"it is damaged: {problems[0]}"
-            return _missing(view, read, erased)
+            return _missing(complete(view), read, erased)
     except (RunefoldError, FileNotFoundError, KeyError, *_NONSENSE) as error:
         return f"it cannot be compared with the log: {error}"
 
 
-def _missing(view: SalvageView, read: Read, erased: Collection[str]) -> str:
+def _missing(view: Tables, read: Read, erased: Collection[str]) -> str:
     """Compare each rune of a segment, byte for byte, with what the log has in its place."""
     names = {key: decode_head(key, value).id for key, value in entries(view, "heads")}
     kept: dict[str, Iterator[Envelope] | None] = {}

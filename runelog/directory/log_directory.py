@@ -444,8 +444,8 @@ class LogDirectory:
         rewrite.create(self.segments.path(new), new, self.birth(), self.owner.epoch).close()
         try:
             self.catch_up()
-            with env.view() as view:
-                self.lookup.catalog.merge(old.number, view, self.segments.dead)
+            with self.segments.take(old.number) as (_, tables):
+                self.lookup.catalog.merge(old.number, tables, self.segments.dead)
             done = rewrite.sealed(env, old, last)
             self.segments.verified.add((old.number, old.generation))
             now = self.segments.manifest

@@ -17,9 +17,10 @@ from runelog.files import TEMPORARY, sync_directory
 from runelog.index import frame, stamps
 from runelog.index.catalog import entries
 from runelog.index.records import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole, signed
+from runelog.index.unwritten import INDEXED, UnwrittenIndex, encode_indexed
 from runelog.lmdb.environment import Environment
 from runelog.manifest import SegmentInfo, Status
-from runelog.reader.lookup import last_time
+from runelog.reader.lookup import last_position, last_time
 from runelog.writer.commit_queue import PendingAppend, Touched, touch
 from runelog.writer.segment_writer import CachedConversation, write_appends
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from runelog.lmdb.tables import Tables
     from runelog.rune import State
     from runelog.stream.stream_blocks import Entry
+    from runelog.writer.segment_writer import EarlierSegments
 
 _BATCH: Final = 1_024
 _ITEM: Final = 256
@@ -113,7 +115,7 @@ def without(
             numbers[NUMBER.unpack(found)[0]] = reason
     env = _empty(path(new), new)
     try:
-        _fill(env, _puts(view, numbers))
+        _fill(env, _puts(view, numbers, last_position(view, old)))
         if old.status is Status.ACTIVE:
             # Time does not run backwards, although the last rune may be gone.
             new = msgspec.structs.replace(new, since=last_time(view, old))
@@ -176,8 +178,8 @@ def _put_all(env: Environment, puts: list[tuple[str, bytes, bytes]], size: int) 
             batch.put(table, key, value)
 
 
-def _puts(view: Tables, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield what the new generation holds, table by table and in order."""
+def _puts(view: Tables, drop: dict[int, State], last: int) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield what the new generation holds up to position `last`, table by table and in order."""
     yield from _runes(view, drop)
     for key, value in entries(view, "holes"):
         yield "holes", key, value
@@ -192,8 +194,9 @@ def _puts(view: Tables, drop: dict[int, State]) -> Iterator[tuple[str, bytes, by
     # Last: as long as a segment does not describe itself, it was never completed.
     yield "meta", stamps.ASIDE, signed(stamps.ASIDE, stamps.BUILDING)
     for key, value in entries(view, "meta"):
-        if key != stamps.ASIDE:
+        if key not in {stamps.ASIDE, INDEXED}:
             yield "meta", key, value
+    yield "meta", INDEXED, encode_indexed(last)
 
 
 def _runes(view: Tables, drop: dict[int, State]) -> Iterator[tuple[str, bytes, bytes]]:
@@ -252,6 +255,7 @@ def fill(
 ) -> int:
     """Write whole conversations into an empty segment from `first` on; return the last position."""
     position = first
+    unwritten = UnwrittenIndex()
     for conversation, found in conversations:
         cached = CachedConversation(conversation, None)
         pending: list[PendingAppend] = []
@@ -259,18 +263,25 @@ def fill(
             pending.append(_item(cached, run, position))
             position += len(run)
             if sum(len(item.bodies) for item in pending) >= _BATCH:
-                _commit(env, pending)
+                commit_all(env, _NoPast(), pending, unwritten)
                 pending = []
             if progress is not None:
                 progress(len(run))
-        _commit(env, pending)
+        commit_all(env, _NoPast(), pending, unwritten)
     return position - 1
 
 
-def _commit(env: Environment, items: list[PendingAppend]) -> None:
+def commit_all(
+    env: Environment, past: EarlierSegments, items: list[PendingAppend], unwritten: UnwrittenIndex
+) -> None:
+    """Write appends into a segment that is made aside, and all of its index with them."""
+    if not items:
+        return
     env.reserve(sum(item.cost for item in items))
     with env.batch() as batch:
-        write_appends(batch, _NoPast(), items)
+        changed = write_appends(batch, past, items, unwritten)
+        unwritten.write(batch, changed)
+    unwritten.written(changed.until, changed.end)
 
 
 def _runs(found: Iterable[Entry]) -> Iterator[list[Entry]]:

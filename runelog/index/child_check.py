@@ -15,6 +15,7 @@ import msgspec
 
 from runelog.errors import Corrupt, RunefoldError, printable
 from runelog.index import frame
+from runelog.index.follow import complete
 from runelog.index.index_check import IndexCheck
 from runelog.index.records import checked
 from runelog.lmdb.environment import Environment
@@ -120,7 +121,8 @@ def _check_entries(view: Tables, table: str, *, signed: bool) -> None:
                 raise Corrupt(msg) from error
 
 
-def _check_runes(view: Tables) -> None:
+def _check_runes(tables: Tables) -> None:
+    view = complete(tables)
     conversations = {
         number: (name := key.decode(errors="backslashreplace"), frame.seed_of(name))
         for key, number in _entries(view, "names")

@@ -8,7 +8,11 @@ compares; the runes' own then tell which of them is damaged, and which is not.
 
     u32 checksum of all that follows
     u32 conversation number in this segment | u64 first event id | i64 time | u16 count
-    count x (u32 length, u32 checksum) | the bodies, one after the other
+    u32 length of the notes | count x (u32 length, u32 checksum)
+    the bodies, one after the other | the notes
+
+The notes of an append's first frame say what the index must have of it and its runes do not tell;
+see `notes`.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ LARGE_TARGET: Final = 1_980
 LARGE: Final = 8_192
 MAX_RUNES: Final = 0xFFFF
 
-_HEADER = struct.Struct("<IIQqH")
+_HEADER = struct.Struct("<IIQqHI")
 _ENTRY = struct.Struct("<II")
 _BASE = struct.Struct("<QqI")
 POSITION = struct.Struct(">Q")
@@ -103,7 +107,13 @@ def _by_size(bodies: Sequence[bytes], share: float, target: int) -> Iterator[Seq
 
 
 def pack(
-    number: int, seed: int, position: int, first: int, time: int, bodies: Sequence[bytes]
+    number: int,
+    seed: int,
+    position: int,
+    first: int,
+    time: int,
+    bodies: Sequence[bytes],
+    notes: bytes = b"",
 ) -> bytes:
     """Lay out one frame."""
     base = seed ^ crc32(_BASE.pack(position, time, first >> 32))
@@ -116,14 +126,15 @@ def pack(
         note(crc32(body, base ^ event_id))
         event_id += 1
     count = event_id - first
-    rest = _layout(count)(number, first, time, count, *table) + b"".join(bodies)
+    head = _layout(count)(number, first, time, count, len(notes), *table)
+    rest = head + b"".join(bodies) + notes
     return crc32(rest, seed ^ position ^ position >> 32).to_bytes(4, "little") + rest
 
 
 @lru_cache(maxsize=128)
 def _layout(count: int) -> Callable[..., bytes]:
     """Return what packs a frame up to its bodies, without its checksum."""
-    return struct.Struct(f"<IQqH{2 * count}I").pack
+    return struct.Struct(f"<IQqHI{2 * count}I").pack
 
 
 def count(data: bytes) -> int:
@@ -139,8 +150,28 @@ def header(data: bytes) -> tuple[int, int, int, int, int]:
     if len(data) < _HEADER.size:
         msg = "a frame is cut short"
         raise Corrupt(msg)
-    _, number, first, time, runes = _HEADER.unpack_from(data)
-    return number, first, time, runes, len(data) - _HEADER.size - _ENTRY.size * runes
+    _, number, first, time, runes, noted = _HEADER.unpack_from(data)
+    return number, first, time, runes, len(data) - _HEADER.size - _ENTRY.size * runes - noted
+
+
+def content(data: bytes) -> bytes:
+    """Return the bodies of a frame that is sound, in one piece."""
+    *_, runes, noted = _HEADER.unpack_from(data)
+    return data[_HEADER.size + _ENTRY.size * runes : len(data) - noted]
+
+
+def notes(data: bytes) -> bytes:
+    """Return the notes of a frame, which have a checksum of their own."""
+    noted = _HEADER.unpack_from(data)[-1]
+    return data[len(data) - noted :] if noted else b""
+
+
+def fills(data: bytes) -> bool:
+    """Return True if a frame is as long as its header and the lengths of its runes say."""
+    *_, runes, noted = _HEADER.unpack_from(data)
+    start = _HEADER.size + _ENTRY.size * runes
+    lengths = (length for length, _ in _ENTRY.iter_unpack(data[_HEADER.size : start]))
+    return bool(runes > 0 and start <= len(data) and start + sum(lengths) + noted == len(data))
 
 
 def number(data: bytes) -> int:
@@ -161,9 +192,10 @@ def time_of(data: bytes) -> int:
 def check(data: bytes, conversation: str, seed: int, position: int) -> Block:
     """Return what a frame holds; raise `Corrupt`, naming a rune, if it is damaged."""
     if len(data) > _HEADER.size:
-        checksum, number, first, time, runes = _HEADER.unpack_from(data)
+        checksum, number, first, time, runes, noted = _HEADER.unpack_from(data)
         if crc32(data[4:], (seed ^ position ^ position >> 32) & _MASK) == checksum:
-            return number, first, time, runes, data[_HEADER.size + 8 * runes :]
+            start = _HEADER.size + 8 * runes
+            return number, first, time, runes, data[start : len(data) - noted]
     parts = salvage(data, conversation, seed, position)
     event_id = parts.first + (parts.bodies.index(None) if None in parts.bodies else 0)
     msg = f"rune {event_id} of {conversation} does not match its checksum"
@@ -181,10 +213,11 @@ def sound(
     for key, data in entries:
         (position,) = place(key)
         if len(data) > size:
-            checksum, number, first, time, runes = header(data)
+            checksum, number, first, time, runes, noted = header(data)
             # Here too, zlib takes the lower 32 bits by itself.
             if crc32(data[4:], seed ^ position ^ position >> 32) == checksum:
-                yield position, number, first, time, runes, data[size + 8 * runes :]
+                content = data[size + 8 * runes : -noted] if noted else data[size + 8 * runes :]
+                yield position, number, first, time, runes, content
                 continue
         yield (position, *check(data, conversation, seed, position))
 
@@ -216,7 +249,7 @@ def salvage(data: bytes, conversation: str, seed: int, position: int) -> Salvage
     if size < _HEADER.size:
         msg = f"a frame of {conversation} is cut short"
         raise Corrupt(msg, conversation=conversation)
-    _, number, first, time, count = _HEADER.unpack_from(data)
+    _, number, first, time, count, noted = _HEADER.unpack_from(data)
     start = _HEADER.size + 8 * count
     if count == 0 or start > size:
         msg = f"the frame of {conversation} from event {first} has a damaged header"
@@ -230,7 +263,7 @@ def salvage(data: bytes, conversation: str, seed: int, position: int) -> Salvage
         bodies.append(body if sound else None)
         start += length
         event_id += 1
-    if start != size and None not in bodies:
+    if start + noted != size and None not in bodies:
         msg = f"the frame of {conversation} from event {first} has bytes left over"
         raise Corrupt(msg, conversation=conversation, event_id=first)
     return Salvaged(number, first, time, bodies)
@@ -244,7 +277,7 @@ def clues(data: bytes, position: int) -> Iterator[tuple[bytes, int, int]]:
     size = len(data)
     if size < _HEADER.size:
         return
-    whole, _, first, time, count = _HEADER.unpack_from(data)
+    whole, _, first, time, count, _ = _HEADER.unpack_from(data)
     yield data[4:], whole, (position ^ position >> 32) & _MASK
     start = _HEADER.size + 8 * count
     if start > size:

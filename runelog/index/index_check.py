@@ -12,13 +12,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-import msgspec
-
-from runelog.encodable import UNREADABLE
 from runelog.errors import Corrupt
 from runelog.index import frame
 from runelog.index.catalog import entries
 from runelog.index.records import NUMBER, PLACE, decode_head, runs_in, stream_prefix
+from runelog.index.seers import seers
 from runelog.rune import State
 
 if TYPE_CHECKING:
@@ -28,16 +26,6 @@ if TYPE_CHECKING:
     from runelog.lmdb.tables import Tables
 
 _STRETCH: Final = struct.Struct("<qq")
-
-
-class _Seen(msgspec.Struct, array_like=True, gc=False):
-    """Of a rune's envelope, who sees it."""
-
-    owner: str
-    observers: tuple[str, ...]
-
-
-_seen = msgspec.msgpack.Decoder(list[_Seen]).decode
 
 
 class _Trail:
@@ -110,20 +98,11 @@ class IndexCheck:
 
     def read(self, position: int, data: bytes) -> None:
         """Take notice of who sees the runes of a sound frame."""
-        number, _, _, count, size = frame.header(data)
+        number, _, _, count, _ = frame.header(data)
         self._trail(NUMBER.pack(number)).add(position, count)
-        try:
-            found = _seen(b"\xdc" + count.to_bytes(2, "big") + data[-size:])
-        except UNREADABLE as error:
-            msg = f"the runes at position {position} cannot be decoded: {error}"
-            raise Corrupt(msg) from error
-        # Mostly all of them have the same: then that is looked up once.
-        start, owner, observers = 0, found[0].owner, found[0].observers
-        for at, one in enumerate(found):
-            if one.owner != owner or one.observers != observers:
-                self._seen_by(number, owner, observers, position + start, at - start)
-                start, owner, observers = at, one.owner, one.observers
-        self._seen_by(number, owner, observers, position + start, count - start)
+        for each in seers(position, count, frame.content(data)):
+            at = position + each.start
+            self._seen_by(number, each.owner, each.observers, at, each.stop - each.start)
 
     def _seen_by(
         self, number: int, owner: str, observers: tuple[str, ...], position: int, count: int

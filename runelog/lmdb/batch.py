@@ -49,6 +49,11 @@ class Batch:
             found: tuple[bytes, bytes] | None = cursor.item() if there else None
             return found
 
+    def last(self, table: str) -> bytes | None:
+        """Return the greatest key, None if there is none."""
+        with self._txn.cursor(self._tables[table]) as cursor:
+            return bytes(cursor.key()) if cursor.last() else None
+
     def scan(
         self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
@@ -80,12 +85,12 @@ class Batch:
                     there = cursor.last()
                 else:
                     there = cursor.key() == start or cursor.prev()
-                while there:
-                    entry = cursor.item()
+                if not there:
+                    continue
+                for entry in cursor.iternext():
                     if entry[0] >= stop:
                         break
                     yield entry
-                    there = cursor.next()
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         """Write an entry, in place of one with the same key if there is one."""

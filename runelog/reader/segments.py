@@ -20,9 +20,13 @@ from runelog import manifest
 from runelog.errors import Closed, Corrupt, Fault, LogFailed, Refused
 from runelog.files import Pinned
 from runelog.index import frame
+from runelog.index.follow import follow
 from runelog.index.index_check import contradiction
+from runelog.index.laid_over import LaidOver
 from runelog.index.records import NUMBER, decode_head
+from runelog.index.unwritten import UnwrittenIndex
 from runelog.lmdb import space
+from runelog.lmdb.batch import Batch
 from runelog.lmdb.environment import Environment
 from runelog.lmdb.salvage import SalvageView
 from runelog.manifest import Status
@@ -53,6 +57,12 @@ class Segment:
         self.salvage = salvage
         self.users = 0
         self._ids: dict[int, tuple[str, int]] = {}
+        self._lock = threading.Lock()
+        self._commit = -1
+        """The commit that `_unwritten` is of."""
+        self._unwritten = UnwrittenIndex()
+        self._written: UnwrittenIndex | None = None
+        """What the writer of this process has of the same."""
 
     @property
     def damaged(self) -> bool:
@@ -69,6 +79,39 @@ class Segment:
             raise Corrupt(msg)
         return contextlib.nullcontext(self.salvage)
 
+    def complete(self, view: Tables) -> Tables:
+        """Return what `view` gave with all of the index, of which some may follow in the file."""
+        if isinstance(view, Batch):
+            unwritten = self._unwritten_in(view)
+        elif self.info.status is Status.ACTIVE:
+            unwritten = self._salvaged
+        else:
+            return view  # it was written before the segment was sealed
+        return view if unwritten.is_empty else LaidOver(view, unwritten)
+
+    def _unwritten_in(self, view: Batch) -> UnwrittenIndex:
+        with self._lock:
+            if view.commit != self._commit:
+                written = self._written
+                if written is not None and written.holds(view):
+                    self._unwritten = written.copy()
+                else:
+                    self._unwritten = follow(view)
+                self._commit = view.commit
+            return self._unwritten
+
+    @functools.cached_property
+    def _salvaged(self) -> UnwrittenIndex:
+        assert self.salvage is not None
+        return follow(self.salvage, damaged=True)
+
+    def begin_writing(self) -> UnwrittenIndex:
+        """Return what is not in the tables of the index, for the writer to add to."""
+        assert self.env is not None
+        with self.env.view() as view:
+            self._written = follow(view)
+            return self._written
+
     @functools.cached_property
     def _doubt(self) -> str:
         """Return why entries that a damaged file lacks may have been there."""
@@ -76,7 +119,12 @@ class Segment:
         if self.salvage.stale:
             return "its last commit may be out of reach"
         # Only the active segment is asked what there is: of a sealed one, the catalog knows.
-        return contradiction(self.salvage) if self.info.status is Status.ACTIVE else ""
+        if self.info.status is not Status.ACTIVE:
+            return ""
+        try:
+            return contradiction(self.complete(self.salvage))
+        except Corrupt as error:
+            return f"it is not certain whose its last runes are: {error}"
 
     def number_of(self, view: Tables, conversation: str) -> int | None:
         """Return a conversation's number in this segment, None if it holds nothing of it."""
@@ -224,7 +272,7 @@ class Segments:
             segment.users += 1
         try:
             with segment.view() as view:
-                yield segment, view
+                yield segment, segment.complete(view)
         except (struct.error, UnicodeDecodeError, IndexError) as error:
             # Keys and values have no checksums of their own: one of them is not what it should be.
             msg = f"{segment.info.name} is damaged: {error}"
@@ -244,6 +292,11 @@ class Segments:
                 # A writer in another process may just have put a new generation in its place.
                 if not (self.readonly and self.refresh()):
                     raise
+
+    def begin_writing(self) -> UnwrittenIndex:
+        """Return what is not in the tables of the active segment's index, for its writer."""
+        with self.take(self.manifest.active.number) as (segment, _):
+            return segment.begin_writing()
 
     def is_damaged(self, number: int) -> bool:
         """Return True if a segment can only be read with care, opened and checked if need be."""

@@ -15,6 +15,7 @@ from runelog.directory import garbage
 from runelog.errors import Corrupt, RunefoldError
 from runelog.index import frame, stamps
 from runelog.index.catalog import MERGED, decode_span, entries
+from runelog.index.follow import complete, follow
 from runelog.index.index_check import IndexCheck
 from runelog.index.records import NUMBER, PLACE, Head, checked, decode_head
 from runelog.lmdb import space
@@ -26,6 +27,8 @@ from runelog.rune import State, is_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
+
+    from runelog.lmdb.tables import Tables
 
 _NONSENSE: Final = (struct.error, UnicodeDecodeError, IndexError, KeyError)
 """What becomes of reading keys and values that are not what was written."""
@@ -188,6 +191,11 @@ def _told(view: SalvageView, number: int) -> SegmentInfo:
     if problems := view.check():
         raise Corrupt(problems[0])
     info = from_json(SegmentInfo)(view.get("meta", b"segment") or b"")
+    return _checked(info, complete(view), number)
+
+
+def _checked(info: SegmentInfo, view: Tables, number: int) -> SegmentInfo:
+    """Return what a segment says of itself if its runes and its index say nothing else."""
     heads = {key: decode_head(key, value) for key, value in entries(view, "heads")}
     for table in ("holes", "work"):
         for key, value in entries(view, table):
@@ -235,7 +243,7 @@ def expected_events(directory: Path, found: Manifest, damaged: set[int]) -> Expe
         path = directory / "segments" / info.name
         if path.exists():
             with SalvageView.open(path) as view:
-                for head in _heads(view):
+                for head in heads_of(view):
                     if head.state is State.LIVE:
                         later[head.id] = head.since - 1
                         expected.names.add(head.id)
@@ -284,7 +292,12 @@ def _is_span(key: bytes, stored: bytes) -> bool:
     return len(stored) == 16 and key[-9:-8] == b"\0" and is_id(key[:-9].decode("ascii", "replace"))
 
 
-def _heads(view: SalvageView) -> Iterator[Head]:
+def heads_of(view: SalvageView) -> Iterator[Head]:
+    """Yield the heads of conversations that a segment, damaged or not, can tell."""
+    with contextlib.suppress(Corrupt, *_NONSENSE):
+        over = follow(view, damaged=True)
+        for key, value in over.tables["heads"].items():
+            yield decode_head(key, value or b"")
     for key, value in view.salvage("heads"):
         if len(key) == 4:
             with contextlib.suppress(Corrupt):

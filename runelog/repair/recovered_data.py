@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import itertools
+import struct
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from runelog.errors import Corrupt
 from runelog.index import frame
+from runelog.index.follow import follow
+from runelog.index.notes import decode_notes
 from runelog.index.records import NUMBER, PLACE, Hole, decode_head, decode_hole, decode_work
+from runelog.index.unwritten import indexed
 from runelog.repair.frame_owner import names_of
 from runelog.rune import State, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from runelog.index.notes import Notes
     from runelog.index.records import Head
     from runelog.lmdb.salvage import SalvageView
     from runelog.manifest import SegmentInfo
@@ -50,22 +56,18 @@ class RecoveredData:
         self.work: dict[tuple[str, bytes], tuple[bool, int | None]] = {}
         self.heads: dict[int, Head] = {}
         self._names: dict[int, str] = {}
-        self.knows_ends = view.complete("heads") and not view.stale
+        self.knows_ends = view.complete("heads") and view.complete("runes") and not view.stale
         """Whether it tells where each conversation ends, so that all that is lost is missed."""
         # What is found on a page that nothing leads to may be of another table: its shape must fit.
         self._take_names(view)
         self._take_runes(view, conversations)
         self.knows_holes = self._take_holes(view)
         """Whether all that was taken out of the segment before is known."""
-        for key, stored in view.salvage("work"):
-            name = self._names.get(NUMBER.unpack(key[:4])[0]) if len(key) > NUMBER.size else None
-            if name is not None and is_id(_text(key[4:])):
-                with contextlib.suppress(Corrupt):
-                    self.work[name, key[4:]] = decode_work(key, stored)
+        self._take_work(view)
         self.notes = list(view.problems)
 
     def _take_names(self, view: SalvageView) -> None:
-        for key, value in view.salvage("heads"):
+        for key, value in itertools.chain(view.salvage("heads"), self._following(view)):
             if len(key) == NUMBER.size:
                 try:
                     head = decode_head(key, value)
@@ -80,6 +82,52 @@ class RecoveredData:
         for key, value in view.salvage("names"):
             if len(value) == NUMBER.size and is_id(_text(key)):
                 self._names.setdefault(NUMBER.unpack(value)[0], _text(key))
+        for _, data, notes in self._noted(view):
+            if notes.opening is not None and is_id(notes.opening.id):
+                self._names.setdefault(frame.number(data), notes.opening.id)
+
+    def _following(self, view: SalvageView) -> list[tuple[bytes, bytes]]:
+        """Return the heads that frames tell and the table does not have yet."""
+        try:
+            heads = follow(view, damaged=True).tables["heads"]
+        except (Corrupt, struct.error, UnicodeDecodeError, IndexError):
+            self.knows_ends = False
+            return []
+        return [(key, value) for key, value in heads.items() if value is not None]
+
+    def _noted(self, view: SalvageView) -> Iterator[tuple[int, bytes, Notes]]:
+        """Yield the frames that have notes, each with its position."""
+        for key, data in view.salvage("runes"):
+            with contextlib.suppress(Corrupt, struct.error):
+                position = PLACE.unpack(key)[0]
+                if stored := frame.notes(data):
+                    yield position, data, decode_notes(position, stored)
+
+    def _take_work(self, view: SalvageView) -> None:
+        """Take what entities have left to do, as the table tells it and the notes behind that."""
+        for key, stored in view.salvage("work"):
+            name = self._names.get(NUMBER.unpack(key[:4])[0]) if len(key) > NUMBER.size else None
+            if name is not None and is_id(_text(key[4:])):
+                with contextlib.suppress(Corrupt):
+                    self.work[name, key[4:]] = decode_work(key, stored)
+        try:
+            since = indexed(view) or 0
+        except Corrupt:
+            since = None
+        known = {*self.work}
+        for position, data, notes in self._noted(view):
+            name = self._names.get(frame.number(data))
+            if name is None or position <= (since or 0):
+                continue
+            for entity, said in notes.work:
+                whose = (name, entity.encode())
+                if since is None and whose in known:
+                    continue  # the table may have what was said later
+                if said is None:
+                    self.work.pop(whose, None)
+                else:
+                    deadline = None if isinstance(said, bool) else said
+                    self.work[whose] = (said is not False, deadline)
 
     def _take_holes(self, view: SalvageView) -> bool:
         """Take what is told of runes taken out before; return whether that is all there was."""
@@ -107,7 +155,8 @@ class RecoveredData:
                 name = self._names.get(frame.number(data))
                 if name is None or not self._take_frame(position, data, name):
                     frames[frame.number(data)].append((position, data))
-        for number, name in names_of(frames, conversations).items():
+        known = {*conversations, *self._names.values()}
+        for number, name in names_of(frames, known).items():
             self._names.setdefault(number, name)
             for position, data in frames[number]:
                 self._take_frame(position, data, name)

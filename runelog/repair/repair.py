@@ -30,6 +30,7 @@ from runelog.files import make_directory, sync_directory
 from runelog.index.catalog import TABLES as CATALOG_TABLES
 from runelog.index.catalog import Catalog
 from runelog.index.check_in_child import check_file
+from runelog.index.follow import complete
 from runelog.index.records import (
     LAST_NUMBER,
     NUMBER,
@@ -39,6 +40,7 @@ from runelog.index.records import (
     encode_hole,
     encode_work,
 )
+from runelog.index.unwritten import UnwrittenIndex
 from runelog.lmdb import environment, space
 from runelog.lmdb.salvage import SalvageView
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo, Status
@@ -49,7 +51,7 @@ from runelog.repair.repair_archives import lost_body, repair_archives, repair_bl
 from runelog.rune import LOST, State
 from runelog.stream.archive import Archives
 from runelog.writer.commit_queue import PendingAppend, Touched, touch
-from runelog.writer.segment_writer import CachedConversation, write_appends
+from runelog.writer.segment_writer import CachedConversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -262,7 +264,8 @@ class _Repair:
             self._path(info), map_size=info.map_size, readonly=not active, lock=active
         )
         try:
-            with env.view() as view:
+            with env.view() as found:
+                view = complete(found)
                 self._dropped += heads_in(view, State.ARCHIVED).values()
                 if active:
                     self._active = heads_in(view)
@@ -375,12 +378,13 @@ class _Repair:
     ) -> None:
         cache: dict[str, CachedConversation] = {}
         items: list[PendingAppend] = []
+        unwritten, past = UnwrittenIndex(), _Before(catalog)
         for run in _runs(runes):
             items.append(self._item(cache, catalog, run))
             if len(items) >= 256:
-                _commit(env, catalog, items)
+                rewrite.commit_all(env, past, items, unwritten)
                 items = []
-        _commit(env, catalog, items)
+        rewrite.commit_all(env, past, items, unwritten)
         env.reserve(64 * len(holes) + 64 * len(recovered.work) + (1 << 20))
         with env.batch() as batch:
             _put_holes(batch, holes, recovered)
@@ -446,14 +450,6 @@ def _runs(runes: list[RecoveredRune]) -> Iterator[list[RecoveredRune]]:
         run.append(rune)
     if run:
         yield run
-
-
-def _commit(env: Environment, catalog: Catalog, items: list[PendingAppend]) -> None:
-    if not items:
-        return
-    env.reserve(sum(item.cost for item in items))
-    with env.batch() as batch:
-        write_appends(batch, _Before(catalog), items)
 
 
 def _put_holes(batch: Batch, holes: list[Hole], recovered: RecoveredData) -> None:

@@ -54,7 +54,7 @@ class Writer(Leader):
                 self._check_lost(conversation)
             cached = self._cache.take(conversation)
             self._check_versions(cached, changes)
-            self._reserve(self._queue.cost + item.cost)
+            self._reserve(self._queue.cost + item.cost + self._index.owed)
             try:
                 self._enter(item, cached)
                 if durable:
@@ -123,7 +123,7 @@ class Writer(Leader):
             cost = self._queue.cost + item.cost
             crowded = self._used + cost > limit
             # The file grows only between commits, see _reserve.
-            short = self._leading and self._env.lacks(cost)
+            short = self._leading and self._env.lacks(cost + self._index.owed)
             if not full and not crowded and not short and not self._holds:
                 return
             if self._leading or self._holds:

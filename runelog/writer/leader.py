@@ -18,17 +18,22 @@ from runelog.index.records import NUMBER, PLACE
 from runelog.lmdb.environment import MapFull
 from runelog.writer.append_cache import AppendCache, Index
 from runelog.writer.commit_queue import CommitQueue, LazyCondition
-from runelog.writer.segment_writer import write_appends
+from runelog.writer.index_writer import IndexWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runelog.index.unwritten import UnwrittenIndex
     from runelog.lmdb.environment import Batch, Environment
     from runelog.writer.commit_queue import PendingAppend
     from runelog.writer.segment_writer import ActiveSegment
 
     class Home(Index, Protocol):
         """What the writer needs of the log it writes for."""
+
+        def unwritten(self) -> UnwrittenIndex:
+            """Return what the tables of the active segment's index do not hold, to add to it."""
+            ...
 
         def next_segment(self, need: int) -> Environment:
             """Seal the active segment and begin one with room for `need` bytes."""
@@ -60,11 +65,11 @@ class Leader:
     def __init__(self, home: Home, armed: ActiveSegment) -> None:
         """Go on writing where `armed` says the log ends."""
         self._home = home
-        self._env = armed.env
         self._epoch = NUMBER.pack(armed.epoch)
         self._next = armed.position + 1
         self._time = armed.time
         self._used = armed.env.used
+        self._go_on_in(armed.env)
         self._lock = threading.Lock()
         self._idle = LazyCondition(self._lock)
         self._stale = threading.Condition(self._lock)
@@ -145,7 +150,8 @@ class Leader:
         with self._lock:
             self._holds += 1  # for the reason given in _alone
         try:
-            self._env = self._home.next_segment(need)
+            self._write_index()
+            self._go_on_in(self._home.next_segment(need))
         finally:
             with self._lock:
                 self._holds -= 1
@@ -192,12 +198,14 @@ class Leader:
 
     def _undo(self, items: list[PendingAppend]) -> None:
         """Go back to what is on disk, after a transaction that was not committed."""
+        self._index.undone()
         for cached in {item.cached.id: item.cached for item in items}.values():
             cached.forget()
             cached.record = self._home.head(cached.id)
 
     def _finish(self, items: list[PendingAppend]) -> None:
         self._used = self._env.used
+        self._index.committed()
         if items:
             # First, so that a thread that is told of its append finds the log's position behind it.
             self._committed = items[-1].position + len(items[-1].bodies) - 1
@@ -258,7 +266,16 @@ class Leader:
                     # Ahead of time, so that no append has to wait for it.
                     self._env.reserve(AHEAD)
                 self._env.reserve(0)
-            write_appends(batch, self._home, items)
+            self._index.append(batch, self._home, items)
+
+    def _write_index(self) -> None:
+        """Write what is not written of the index. Nothing may be queued or under way."""
+        self._index.write(self._check_epoch)
+        self._used = self._env.used
+
+    def _go_on_in(self, env: Environment) -> None:
+        self._env = env
+        self._index = IndexWriter(env, self._home.unwritten())
 
     def _check_epoch(self, batch: Batch) -> None:
         if batch.get("meta", b"epoch") != self._epoch:
@@ -311,12 +328,13 @@ class Leader:
     def _roll(self, need: int) -> None:
         """Begin the next segment. Called with the lock held and nothing queued or under way."""
         with self._alone("beginning the next segment"):
+            self._write_index()
             env = self._home.next_segment(need)
         self.use(env)
 
     def use(self, env: Environment, position: int | None = None) -> None:
         """Go on in another segment, behind `position`. Nothing may be queued or under way."""
-        self._env = env
+        self._go_on_in(env)
         if position is not None:
             self._next = position + 1
             self._committed = position
@@ -350,6 +368,7 @@ class Leader:
         with self._lock, self._drained():
             self._check()
             with self._alone("writing segments anew"):
+                self._write_index()
                 yield
 
     def forget(self, conversation: str) -> None:
@@ -395,6 +414,10 @@ class Leader:
         with self._lock:
             if not self._closing:
                 with self._drained():
+                    if self._failure is None:
+                        with contextlib.suppress(LogFull, Fault):
+                            # The next writer goes on from the frames as well.
+                            self._write_index()
                     self._closing = True
                     self._stale.notify_all()
         if self._flusher is not None:

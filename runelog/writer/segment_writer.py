@@ -1,7 +1,7 @@
-"""Writing appends into a segment: their frames, and every index entry that finds them again.
+"""Writing appends into a segment: their frames, and what they change in its index.
 
-All of it happens in the caller's transaction, so that a rune and its index are there together or
-not at all.
+Frames are written in the caller's transaction. Index entries follow with a later one: meanwhile
+frames and their notes tell them, see `unwritten`.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from runelog.errors import Fenced, LogFailed
 from runelog.index import frame
+from runelog.index.follow import work_entry
+from runelog.index.laid_over import LaidOver
+from runelog.index.notes import Opening, encode_notes
 from runelog.index.records import (
     LAST_NUMBER,
     NUMBER,
     Head,
     Tail,
     decode_head,
-    encode_head,
-    encode_work,
-    entries_of,
     load_tail,
     stream_prefix,
 )
 from runelog.index.stream_filter import StreamFilter
+from runelog.index.unwritten import Changed, IndexedConversation
 
 if TYPE_CHECKING:
+    from runelog.index.notes import WorkNote
+    from runelog.index.unwritten import UnwrittenIndex
     from runelog.lmdb.environment import Batch, Environment
+    from runelog.lmdb.tables import Tables
     from runelog.writer.commit_queue import PendingAppend
 
-_PAGE: Final = 4_096
 MAX_ENTITIES: Final = 64
 """At most this many streams of a conversation are cached, with their versions and their tails. Most
 have come to their end: those that go on are looked up again."""
@@ -57,28 +60,14 @@ class ActiveSegment(NamedTuple):
     """Of that rune; 0 if there is none."""
 
 
-class CachedConversation:
+class CachedConversation(IndexedConversation):
     """What the writer caches of a conversation it appends to."""
 
-    __slots__ = (
-        "complete",
-        "events",
-        "head",
-        "id",
-        "key",
-        "number",
-        "pending",
-        "record",
-        "rests",
-        "seed",
-        "seen",
-        "stored",
-        "tails",
-        "versions",
-    )
+    __slots__ = ("complete", "head", "id", "pending", "rests", "seed", "seen", "versions")
 
     def __init__(self, conversation: str, record: Head | None) -> None:
         """Begin with what the index says, if it says anything."""
+        super().__init__()
         self.id = conversation
         self.seed = frame.seed_of(conversation)
         self.versions: dict[str, int] = {}
@@ -87,8 +76,6 @@ class CachedConversation:
         self.complete = record is None
         """Whether `versions` and `seen` have every stream there is: then another one is new."""
         self.pending = 0
-        self.tails: dict[str, Tail] = {}
-        self.forget()
         self.resume(record)
 
     def resume(self, record: Head | None) -> None:
@@ -100,11 +87,9 @@ class CachedConversation:
 
     def forget(self) -> None:
         """Drop what is known of the active segment, as it is about to be another one."""
-        self.number: int | None = None
+        self.number = None
         self.key = b""
-        """Its number, as it is in keys."""
-        self.stored: bytes | None = None
-        self.events: Tail | None = None
+        self.events = None
         self.tails.clear()
 
     def finished(self) -> None:
@@ -136,128 +121,140 @@ class CachedConversation:
         return self.complete and (self.seen is None or entity not in self.seen)
 
 
-class _Changed(NamedTuple):
-    """What a batch writes once it has seen all appends."""
+def write_appends(
+    batch: Batch, past: EarlierSegments, items: list[PendingAppend], unwritten: UnwrittenIndex
+) -> Changed:
+    """Write the frames of appends, in order; return what they change in the segment's index.
 
-    frames: list[tuple[bytes, bytes]]
-    events: dict[Tail, None]
-    """In the order they were first changed in: the same appends make the same file."""
-    streams: dict[Tail, None]
-    work: dict[bytes, bytes | None]
-    """What is to be said of each entity, None if nothing is."""
-
-
-def write_appends(batch: Batch, past: EarlierSegments, items: list[PendingAppend]) -> None:
-    """Write appends, in order, and bring the segment's index up to them."""
-    changed = _Changed([], {}, {}, {})
-    cache: dict[str, CachedConversation] = {}
-    for item in items:
-        cached = item.cached
-        if cached.id not in cache:
-            cache[cached.id] = cached
-            _prepare(batch, cached, item)
-        _write_item(batch, past, item, changed)
-    batch.append_all("runes", changed.frames)
-    batch.put_all("events", entries_of(changed.events))
-    batch.put_all("streams", entries_of(changed.streams))
-    heads = []
-    for cached in cache.values():
-        assert cached.record is not None
-        cached.stored = encode_head(cached.key, cached.record)
-        heads.append((cached.key, cached.stored))
-    batch.put_all("heads", heads)
-    for key, value in changed.work.items():
-        if value is None:
-            batch.delete("work", key)
-        else:
-            batch.put("work", key, value)
-
-
-def _prepare(batch: Batch, cached: CachedConversation, item: PendingAppend) -> None:
-    """Find the conversation in the active segment, and see that it is where we left it."""
-    if cached.number is None:
-        found = batch.get("names", cached.id.encode())
-        if found is None:
-            last = batch.floor("heads", LAST_NUMBER)
-            cached.number = NUMBER.unpack(last[0])[0] + 1 if last else 1
-            cached.key = NUMBER.pack(cached.number)
-            batch.put("names", cached.id.encode(), cached.key)
-            old = cached.record
-            first_time = old.first_time if old else item.time
-            size = old.size if old else 0
-            cached.record = Head(cached.id, item.first, item.first - 1, size, first_time, item.time)
-            cached.events = Tail(cached.key, item.first)
-            # Takes the number at once: the next new conversation of this batch counts on from it.
-            batch.put("heads", cached.key, encode_head(cached.key, cached.record))
-            return
-        cached.number = NUMBER.unpack(found)[0]
-        cached.key = found
-        cached.stored = batch.get("heads", found)
-        assert cached.stored is not None
-        cached.record = decode_head(found, cached.stored)
-        cached.events = load_tail(batch, "events", found)
-    elif batch.get("heads", cached.key) != cached.stored:
+    `unwritten` is what the tables of the index do not hold before that.
+    """
+    last = batch.last("runes")
+    if last != unwritten.end:
         msg = (
-            f"{cached.id} was written to by another process: "
+            f"{items[0].cached.id} was written to by another process, or another conversation: "
             "close this handle and open the log again"
         )
         raise Fenced(msg)
-    assert cached.record is not None
-    if cached.record.head != item.first - 1:
-        msg = f"{cached.id} is at event {cached.record.head}, and the next one here is {item.first}"
-        raise LogFailed(msg)
+    writing = _Writing(LaidOver(batch, unwritten), past)
+    for item in items:
+        writing.write(item)
+    batch.append_all("runes", writing.frames)
+    writing.changed.end = writing.frames[-1][0]
+    return writing.changed
 
 
-def _write_item(
-    batch: Batch, past: EarlierSegments, item: PendingAppend, changed: _Changed
-) -> None:
-    cached, position, event_id = item.cached, item.position, item.first
-    assert cached.number is not None
-    assert cached.events is not None
-    assert cached.record is not None
-    frames, events, streams, work = changed
-    for bodies in frame.split(item.bodies):
-        data = frame.pack(cached.number, cached.seed, position, event_id, item.time, bodies)
-        frames.append((frame.POSITION.pack(position), data))
-        position += len(bodies)
-        event_id += len(bodies)
-    begin = item.position
-    count = position - begin
-    events[cached.events] = None
-    cached.events = cached.events.add(begin, count)
-    events[cached.events] = None
-    tails = cached.tails
-    for entity, stretches in item.touched.items():
-        tail = tails[entity] if entity in tails else _tail(batch, past, item, entity)
-        for start, stop in stretches:
-            longer = tail.add(begin + start, stop - start)
-            if longer is not tail:
-                streams[tail] = None
-                tail = longer
-        tails[entity] = tail
-        streams[tail] = None
-    record = cached.record
-    record.head += count
-    record.size += item.size
-    record.last_time = item.time
-    # Of a conversation that began in this segment, none before it can say anything.
-    is_older = record.since > 1
-    for entity, is_open, deadline in item.work:
-        key = cached.key + entity.encode()
-        if is_open or (is_older and past.was_open(cached.id, entity)):
-            work[key] = encode_work(key, is_open=is_open, deadline=deadline)
-        else:
-            work[key] = None
+class _Writing:
+    """The appends of one transaction."""
 
+    def __init__(self, index: Tables, past: EarlierSegments) -> None:
+        self.frames: list[tuple[bytes, bytes]] = []
+        self.changed = Changed()
+        self._index = index
+        self._past = past
+        self._numbers = 0
+        """The last number that a conversation has; 0 before it was looked up."""
+        self._met: set[str] = set()
 
-def _tail(batch: Batch, past: EarlierSegments, item: PendingAppend, entity: str) -> Tail:
-    """Return where an entity's stream goes on in this segment."""
-    assert item.cached.number is not None
-    prefix = stream_prefix(item.cached.number, entity)
-    before = item.before.get(entity)
-    if before == 0:
-        return Tail(prefix, 1)
-    tail = load_tail(batch, "streams", prefix)
-    return tail or Tail(
-        prefix, (past.version(item.cached.id, entity) if before is None else before) + 1
-    )
+    def write(self, item: PendingAppend) -> None:
+        """Add the frames of one append, and what it changes."""
+        cached, position, event_id, changed = item.cached, item.position, item.first, self.changed
+        opening = None
+        if cached.id not in self._met:
+            self._met.add(cached.id)
+            opening = self._find(cached, item)
+        changed.add_runes(cached, position, len(item.bodies), item.size, item.time)
+        before: list[tuple[str, int]] = []
+        tails = cached.tails
+        for entity, stretches in item.touched.items():
+            tail = tails[entity] if entity in tails else self._tail(item, entity, before)
+            tails[entity] = changed.add_stream(tail, position, stretches)
+        changed.pages += 3 + len(item.touched)
+        work = self._work(item) if item.work else ()
+        notes = b""
+        if opening or before or work:
+            notes = encode_notes(position, opening, before, work)
+        assert cached.number is not None
+        number, seed, time = cached.number, cached.seed, item.time
+        for bodies in frame.split(item.bodies):
+            data = frame.pack(number, seed, position, event_id, time, bodies, notes)
+            self.frames.append((frame.POSITION.pack(position), data))
+            position += len(bodies)
+            event_id += len(bodies)
+            notes = b""
+
+    def _find(self, cached: CachedConversation, item: PendingAppend) -> Opening | None:
+        """Find a conversation in the segment, and see that it is where we left it.
+
+        Return what is to be said of one that has no number there yet, and gets one.
+        """
+        opening = None
+        if cached.number is None:
+            found = self._index.get("names", cached.id.encode())
+            if found is None:
+                opening = self._open(cached, item)
+            else:
+                cached.number = NUMBER.unpack(found)[0]
+                cached.key = found
+                stored = self._index.get("heads", found)
+                assert stored is not None
+                cached.record = decode_head(found, stored)
+                cached.events = load_tail(self._index, "events", found)
+        assert cached.record is not None
+        if cached.record.head != item.first - 1:
+            msg = (
+                f"{cached.id} is at event {cached.record.head}, "
+                f"and the next one here is {item.first}"
+            )
+            raise LogFailed(msg)
+        return opening
+
+    def _open(self, cached: CachedConversation, item: PendingAppend) -> Opening:
+        if not self._numbers:
+            last = self._index.floor("heads", LAST_NUMBER)
+            self._numbers = NUMBER.unpack(last[0])[0] if last else 0
+        self._numbers += 1
+        cached.number = self._numbers
+        cached.key = NUMBER.pack(cached.number)
+        self.changed.names[cached.id.encode()] = cached.key
+        old = cached.record
+        first_time = old.first_time if old else item.time
+        size = old.size if old else 0
+        cached.record = Head(cached.id, item.first, item.first - 1, size, first_time, item.time)
+        cached.events = Tail(cached.key, item.first)
+        return Opening(cached.id, size, first_time)
+
+    def _tail(self, item: PendingAppend, entity: str, earlier: list[tuple[str, int]]) -> Tail:
+        """Return where an entity's stream goes on in this segment.
+
+        Add to `earlier` the version it had before, if it had one and the segment does not say.
+        """
+        assert item.cached.number is not None
+        prefix = stream_prefix(item.cached.number, entity)
+        before = item.before.get(entity)
+        if before == 0:
+            return Tail(prefix, 1)
+        tail = load_tail(self._index, "streams", prefix)
+        if tail is None:
+            if before is None:
+                before = self._past.version(item.cached.id, entity)
+            if before:
+                earlier.append((entity, before))
+            tail = Tail(prefix, before + 1)
+        return tail
+
+    def _work(self, item: PendingAppend) -> list[WorkNote]:
+        """Note what entities have left to do; return it as the notes say it."""
+        cached, notes = item.cached, []
+        assert cached.record is not None
+        # Of a conversation that began in this segment, none before it can say anything.
+        is_older = cached.record.since > 1
+        for entity, is_open, deadline in item.work:
+            said: bool | int | None = True if deadline is None else deadline
+            if not is_open:
+                was_open = is_older and self._past.was_open(cached.id, entity)
+                said = False if was_open else None
+            note = (entity, said)
+            notes.append(note)
+            key = cached.key + entity.encode()
+            self.changed.work[key] = work_entry(key, note)
+        return notes

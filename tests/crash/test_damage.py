@@ -292,9 +292,9 @@ def newer(root: Path) -> None:
     """Write a manifest that a later version might have written, and look."""
     open_log(root / "log").close()
     path = root / "log" / "MANIFEST"
-    path.write_bytes(path.read_bytes().replace(b"runefold 1 ", b"runefold 2 "))
+    path.write_bytes(path.read_bytes().replace(b"runefold 2 ", b"runefold 3 "))
     for readonly in (False, True):
-        with pytest.raises(RunefoldError, match="format 2"):
+        with pytest.raises(RunefoldError, match="format 3"):
             Runelog.open(root / "log", CODEC, readonly=readonly)
 
 
@@ -302,4 +302,4 @@ def test_a_newer_log_is_refused(tmp_path: Path) -> None:
     """A log of a later format is refused by name, and left as it is."""
     newer(tmp_path)
 
-    assert b"runefold 2 " in (tmp_path / "log" / "MANIFEST").read_bytes()
+    assert b"runefold 3 " in (tmp_path / "log" / "MANIFEST").read_bytes()

@@ -148,7 +148,5 @@ def sealed(directory: Path) -> Path:
 
 
 def flip(path: Path, marker: bytes) -> None:
-    """Change one bit of a file, where `marker` is."""
-    content = bytearray(path.read_bytes())
-    content[content.index(marker)] ^= 1
-    path.write_bytes(content)
+    """Change one bit of a file wherever `marker` is: also in older copies of its page."""
+    path.write_bytes(path.read_bytes().replace(marker, bytes([marker[0] ^ 1]) + marker[1:]))

@@ -186,7 +186,7 @@ def test_a_log_of_a_later_version_is_refused(tmp_path: Path) -> None:
     """Not damage: the message says to use a later version."""
     log = make_log(tmp_path / "log")
     manifest = log / "MANIFEST"
-    manifest.write_bytes(manifest.read_bytes().replace(b"runefold 1 ", b"runefold 9 ", 1))
+    manifest.write_bytes(manifest.read_bytes().replace(b"runefold 2 ", b"runefold 9 ", 1))
     result = run("log", "list", log)
 
     assert result.exit_code == Exit.REFUSED

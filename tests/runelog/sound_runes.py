@@ -22,7 +22,7 @@ def sound_runes(data: bytes, conversations: Iterable[str]) -> set[tuple[str, int
     seeds = {name: crc32(name.encode()) for name in conversations}
     found = set()
     for key, value in _entries(data):
-        if len(key) == 8 and len(value) > 26:
+        if len(key) == 8 and len(value) > 30:
             found |= set(_runes(struct.unpack(">Q", key)[0], value, seeds))
     return found
 
@@ -44,11 +44,11 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def _runes(position: int, value: bytes, seeds: dict[str, int]) -> Iterator[tuple[str, int]]:
     _, _, first, time, count = struct.unpack_from("<IIQqH", value)
-    start = 26 + 8 * count
+    start = 30 + 8 * count
     if start > len(value):
         return
     place = crc32(struct.pack("<QqI", position, time, first >> 32))
-    for offset, (length, checksum) in enumerate(struct.iter_unpack("<II", value[26:start])):
+    for offset, (length, checksum) in enumerate(struct.iter_unpack("<II", value[30:start])):
         body = value[start : start + length]
         event_id = first + offset
         for name, seed in seeds.items():

@@ -13,7 +13,7 @@ HERE, THERE = "conv_here", "conv_there"
 SEED = frame.seed_of(HERE)
 AT = 77
 BODIES = [b"the first", b"", b"\x00\x00\x00\x00", b"the last of them"]
-HEADER = 26
+HEADER = 30
 NUMBER_BITS = range(32)
 
 bodies_of_a_frame = st.lists(st.binary(max_size=200), min_size=1, max_size=20)

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 
 
 def flip(path: Path, needle: bytes) -> None:
-    """Change one bit of the first place in a file that holds `needle`."""
-    data = bytearray(path.read_bytes())
-    at = data.index(needle)
-    data[at] ^= 0x04
-    path.write_bytes(data)
+    """Change one bit of what holds `needle` in a file, and of older copies of its page."""
+    path.write_bytes(path.read_bytes().replace(needle, bytes([needle[0] ^ 0x04]) + needle[1:]))
 
 
 def test_a_sound_log_has_no_problems(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""Who sees the runes of a frame, as their envelopes say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from runelog.encodable import UNREADABLE
+from runelog.errors import Corrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Envelope(msgspec.Struct, array_like=True, gc=False):
+    """Of a rune's envelope, who sees it."""
+
+    owner: str
+    observers: tuple[str, ...]
+
+
+class Seers(NamedTuple):
+    """The runes from `start` to before `stop` of a frame have the same owner and observers."""
+
+    owner: str
+    observers: tuple[str, ...]
+    start: int
+    stop: int
+
+    @property
+    def entities(self) -> dict[str, None]:
+        """Each entity that sees them, once."""
+        return dict.fromkeys((self.owner, *self.observers))
+
+
+_decode = msgspec.msgpack.Decoder(list[_Envelope]).decode
+
+
+def seers(position: int, count: int, content: bytes) -> Iterator[Seers]:
+    """Yield who sees the runes of a sound frame at a position, in their order."""
+    try:
+        found = _decode(b"\xdc" + count.to_bytes(2, "big") + content)
+    except UNREADABLE as error:
+        msg = f"the runes at position {position} cannot be decoded: {error}"
+        raise Corrupt(msg) from error
+    # Mostly all of them have the same: then that is told once.
+    start, owner, observers = 0, found[0].owner, found[0].observers
+    for at, one in enumerate(found):
+        if one.owner != owner or one.observers != observers:
+            yield Seers(owner, observers, start, at)
+            start, owner, observers = at, one.owner, one.observers
+    yield Seers(owner, observers, start, count)
