@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 ROLL_AT: Final = 0.8
 """A segment is rolled when this part of its map is used: transactions need room to copy pages."""
+ROLL_BYTES: Final = 16 << 20
+"""And when more than this is: all of an active segment is read by an open after a kill."""
 
 
 class Writer(Leader):
@@ -121,7 +123,7 @@ class Writer(Leader):
             full = self._queue.is_full(item)
             limit = self._env.map_size * ROLL_AT
             cost = self._queue.cost + item.cost
-            crowded = self._used + cost > limit
+            crowded = self._used + cost > limit or self._used > ROLL_BYTES
             # The file grows only between commits, see _reserve.
             short = self._leading and self._env.lacks(cost + self._index.owed)
             if not full and not crowded and not short and not self._holds:
