@@ -5,7 +5,7 @@ Such a machine needs no actor of its own unless it does something else outside.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -29,11 +29,9 @@ from actors.children import Ended
 from actors.common_commands import Cancel
 from actors.entity import Routing
 from actors.model import lifecycle as model
-from actors.model.answers import ENDS, end_of, text_of
-from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
+from actors.model.performer import ENDS, ModelCaller, PreparedRequest
 from actors.model.provider import price_of
 from actors.model.runes import AskedCall, Called, Completed, Failed
-from actors.model.stream import STREAMS
 from actors.model.tokens import length_of, length_of_message, tokens_of
 from actors.public_command import Order
 from actors.questions import AskHuman, Conclude
@@ -41,7 +39,6 @@ from actors.request import runes as requests
 from actors.request.lifecycle import NAME as REQUEST
 from actors.shell.birth import birth, entry, to_be_born
 from actors.shell.shared_caches import SharedCache
-from actors.shell.transition_log import log_birth
 from actors.tool.judging import Judging
 from actors.tool.lifecycle import NAME as TOOL
 from actors.tool.planning import Caller, Planner
@@ -55,8 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.entity import Placed
-    from actors.model.answers import End
-    from actors.model.provider import Message
+    from actors.model.performer import End
     from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
     from runelog.rune import Rune
@@ -65,12 +61,6 @@ ANSWER_WITHIN = 24 * 3600 * SECOND
 """How long a human has where the phase has no time-out, in nanoseconds."""
 PLANNERS = SharedCache[Planner]()
 """By the names of the tools, joined; all tools have no name."""
-
-
-class Sent(NamedTuple):
-    """The messages that a law has sent."""
-
-    messages: Sequence[Message]
 
 
 def human_answer(command: Approve | Deny, now: int, process: str = "") -> approval.Answer:
@@ -82,7 +72,7 @@ def human_answer(command: Approve | Deny, now: int, process: str = "") -> approv
             return approval.Answer("deny", approver, now, reason, process)
 
 
-class Machine(Judging):
+class Machine(ModelCaller, Judging):
     """An entity whose law may have the effects of `actors.calls` due."""
 
     asks_humans = True
@@ -123,8 +113,8 @@ class Machine(Judging):
                 self._call(effect, effect.call_id(*where))
             case CallModel():
                 self._ask_model(effect, effect.call_id(*where))
-            case StopCall(key):
-                self._stop_call(key)
+            case StopCall():
+                self._stop_call(effect)
             case AskHuman():
                 self._ask(effect, effect.approval_id(*where))
             case BearChild():
@@ -216,24 +206,31 @@ class Machine(Judging):
 
     # -- calls --------------------------------------------------------------------------------
 
-    def _stop_call(self, key: str) -> None:
+    def _stop_call(self, stop: StopCall) -> None:
         where = self.ctx.conversation, self.me
-        for kind, call in ((TOOL, CallTool(key, "")), (model.NAME, CallModel(key, ""))):
-            if self.ctx.exists(call_id := call.call_id(*where)):
-                self._ensure(kind, key, call_id)
+        model_call = CallModel(stop.key, "").call_id(*where)
+        self.model_calls.cancel(model_call, Cancel(stop.reason, "system"))
+        if self.ctx.exists(call_id := CallTool(stop.key, "").call_id(*where)):
+            self._ensure(stop.key, call_id)
 
-    def _ensure(self, kind: str, key: str, call_id: str) -> None:
-        """Have the actor of a call be there, and stop the call if the law wants that."""
-        self.ctx.children.ensure(kind, call_id, self.me)
+    def _ensure(self, key: str, call_id: str) -> None:
+        """Have the actor of a tool call be there, and stop the call if the law wants that."""
+        self.ctx.children.ensure(TOOL, call_id, self.me)
         for each in self._under_way:
             if isinstance(each, StopCall) and each.key == key:
                 self.ctx.tell(call_id, Cancel(each.reason, "system"))
+
+    def calls_in_doubt(self) -> Sequence[str]:
+        """Return the model calls that the law waits for, as far as they began."""
+        due = [each for each in self.kind.lifecycle.due(self.state) if isinstance(each, CallModel)]
+        ids = [each.call_id(self.ctx.conversation, self.me) for each in due]
+        return [call_id for call_id in ids if self.ctx.exists(call_id)]
 
     def resend_to(self, entity: str) -> None:
         """Do again what is under way about a call whose actor begins anew."""
         super().resend_to(entity)
         where, under_way = (self.ctx.conversation, self.me), self._under_way
-        calls = (each for each in under_way if isinstance(each, CallTool | CallModel))
+        calls = (each for each in under_way if isinstance(each, CallTool))
         keys = {call.key for call in calls if call.call_id(*where) == entity}
         if self.kind.keeps_children:
             keys |= {each.key for each in self.state.children if each.child == entity}
@@ -246,18 +243,11 @@ class Machine(Judging):
         planners, names = self.ctx.caches[PLANNERS], " ".join(tools or ())
         return planners.get(names) or planners.setdefault(names, Planner(self.ctx.services, tools))
 
-    def on_stop(self) -> None:
-        """Forget the words of model calls."""
-        for effect in self._under_way:
-            if isinstance(effect, CallModel):
-                self._forget(effect.call_id(self.ctx.conversation, self.me))
-        super().on_stop()
-
     # -- tools --------------------------------------------------------------------------------
 
     def _call(self, effect: CallTool, call_id: str) -> None:
         if self.ctx.exists(call_id):
-            self._ensure(TOOL, effect.key, call_id)
+            self._ensure(effect.key, call_id)
         else:
             self.judge(effect, self._planner(), (self._asked(effect, call_id),))
 
@@ -279,23 +269,25 @@ class Machine(Judging):
             stops = self._stop_of(effect.key) is not None
             plans = tuple(replace(plan, hold=stops) for plan in plans)
             self.append([(Routing(call_id, (self.me,)), plan) for plan in plans])
-        self._ensure(TOOL, effect.key, call_id)
+        self._ensure(effect.key, call_id)
 
     # -- models -------------------------------------------------------------------------------
 
     def _ask_model(self, effect: CallModel, call_id: str) -> None:
         """Begin a call of a model, go on with it, or tell the law how it ended."""
-        if self.ctx.exists(call_id):
-            end = self._ends.get(call_id) or end_of(self.ctx, call_id)
-        else:
-            self._begin_model_call(effect, call_id)
-            end = self._ends.get(call_id)
-            if end is not None:
-                log_birth(self.ctx, call_id)
-        if end is None:
-            self._ensure(model.NAME, effect.key, call_id)
-        else:
+        calls, end = self.model_calls, self._ends.get(call_id)
+        if end is None and call_id not in calls:
+            if self.ctx.exists(call_id):
+                end = calls.end_of(call_id)
+            else:
+                self._begin_model_call(effect, call_id)
+                end = self._ends.get(call_id)
+        if end is not None:
             self._tell(effect, call_id, end)
+        elif self.awaits_commit():
+            self._under_way.discard(effect)
+        else:
+            calls.perform(call_id)
 
     def on_folded(self, rune: Rune) -> None:
         """Take notice of the end of a model call: the law is told what came of it."""
@@ -307,9 +299,10 @@ class Machine(Judging):
                 for each in self._under_way
                 if isinstance(each, CallModel) and each.call_id(*where) == rune.model_call_id
             }
+            self.wake()
 
     def _tell(self, effect: CallModel, call_id: str, end: End) -> None:
-        key, text = effect.key, text_of(self.ctx, call_id)
+        key, text = effect.key, self.model_calls.text_of(call_id)
         command: Answered | NotAnswered
         match end:
             case Completed(calls=calls, charged=charged, stop_reason=why):
@@ -323,14 +316,11 @@ class Machine(Judging):
             why = f"refuses it: {refused}" if refused else "still has the call due"
             msg = f"{self.name} has to take {type(command).__name__} for {key!r}, and {why}"
             raise AssertionError(msg)
-        self._forget(call_id)
-
-    def _forget(self, call_id: str) -> None:
         self._ends.pop(call_id, None)
-        self.ctx.caches[STREAMS].pop(call_id, None)
+        self.model_calls.drop(call_id)
 
     def _begin_model_call(self, effect: CallModel, call_id: str) -> None:
-        """Append the birth of a call; what is to be sent waits for the actor that sends it."""
+        """Append the birth of a call, with what it sends prepared."""
         ctx, services, now = self.ctx, self.ctx.services, self._now()
         sending: CallModel = services.redactor.value(effect)
         described = self._planner(effect.tools).described if effect.tools else None
@@ -367,8 +357,8 @@ class Machine(Judging):
                 "caller": self.me,
                 "key": effect.key,
             }
-            request = PendingRequest(provider, Sent(sending.messages), waits, facts)
-            ctx.caches[PENDING_REQUESTS][call_id] = request
+            request = PreparedRequest(provider, sending.messages, facts, *waits)
+            self.model_calls.prepare(call_id, request)
         law = ctx.kinds[model.NAME]
         births: list[Placed] = []
         law.fold_and_route(
@@ -378,9 +368,6 @@ class Machine(Judging):
             births,
         )
         self.append(births)
-        if call_id in self._ends:
-            # It was over as soon as it was born: no actor comes for what is to be sent.
-            ctx.caches[PENDING_REQUESTS].pop(call_id, None)
 
     def _obstacle(self, effect: CallModel) -> tuple[str, str]:
         """Return why a call cannot be made here, as a type of error and a message, if it cannot."""

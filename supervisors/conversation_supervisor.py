@@ -3,7 +3,6 @@
     conv_1 ─┬─ session
             ├─ agt_1 ─┬─ agt_1
             │         ├─ turn_1
-            │         ├─ turn_1-r0-a0      the model call of its first round
             │         └─ call_1
             └─ agt_2 ─── …
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.kind import Kind, in_a_line, never_open
 from actors.model import lifecycle as law
 from actors.model import runes
-from actors.model.actor import ModelActor
 from actors.model.lifecycle import Phase
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ KIND: Final = Kind(
         runes.Failed,
         runes.Cancelled,
     ),
-    actor=ModelActor,
     summary=summary,
     outcome=outcome,
     stuck={"calling": 1_800.0},

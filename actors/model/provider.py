@@ -125,11 +125,19 @@ class Provider(Protocol):
 
     One that has a `price` is charged for by that where it does not say itself what a call cost; and
     so much is set aside before the call. Without one, the cost is not known beforehand.
+
+    It is read on a thread, unless it says that it never blocks, with `blocks = False`: then it is
+    read between the messages of actors, and has them wait if it does block.
     """
 
     def stream(self, request: Request) -> Iterable[Event]:
         """Yield the answer as it comes. An exception counts as a failure that is not retryable."""
         ...
+
+
+def blocks(provider: object) -> bool:
+    """Return True if reading a provider may block; one that never does says so with `blocks`."""
+    return bool(getattr(provider, "blocks", True))
 
 
 def price_of(provider: object) -> Price | None:

@@ -1,14 +1,14 @@
-"""One answer as it comes: fragments gathered into runes, and what is known of the rest.
+"""One answer as it comes: text that waits to be written, and what is known of the rest.
 
-Reading a provider blocks, so it happens on a thread of its own, step by step. Fragments go to the
-log from there without a hop; the actor is told when there is something to decide. The lock keeps
-the two apart: once the stream is closed, nothing more of it reaches the log.
+Reading a provider blocks, so it happens beside the lane, step by step. What came is laid down here,
+and the caller's actor is told once that there is something; it takes all of it at once. One side
+only adds to what waits, the other only takes from its front: no lock is needed. Once the stream is
+closed, nothing more is taken.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -17,15 +17,12 @@ import msgspec
 from actors.budget.runes import Amounts
 from actors.model.lifecycle import BAD_RESPONSE, Fail, Finish
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
-from actors.model.runes import AskedCall, AssistantDelta
+from actors.model.runes import AskedCall
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.redactor import DEFAULT
-from actors.shell.shared_caches import SharedCache
 from actors.tool.runes import PREFIX
 from actors.units import SECOND
 from runelog.codec import MAX_DEPTH, MAX_INLINE
-from runelog.errors import RunefoldError
-from runelog.rune import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
 
 GATHER: Final = SECOND // 70
 """Fragments are kept back so long, in nanoseconds: with what an alarm may be late, under 20 ms."""
-MOST: Final = 64
-"""At most so many fragments go into one rune."""
 MAX_CALLS: Final = 1_000
 """How many calls of one answer are listened to, far beyond what a turn accepts."""
 MAX_NAME: Final = 256
@@ -62,64 +57,63 @@ class Stream:
 
     def __init__(
         self,
-        write: Callable[[Change], int],
-        call: str,
         clock: Clock,
         chance: Chance,
-        tell: Callable[[object], None],
-        hear: Callable[[int, AssistantDelta], None],
-        context: tuple[str | None, str | None] = (None, None),
+        tell: Callable[[Stream], None],
         redactor: Redactor = DEFAULT,
     ) -> None:
-        """Have the fragments of model call `call` written; `tell` and `hear` reach its actor."""
-        self._context = context
+        """Begin before the provider is asked; `tell` says that there is something to take."""
         self._redactor = redactor
         self._flow = redactor.flow()
-        self._write = write
-        self._call = call
         self._clock = clock
         self._chance = chance
         self._tell = tell
-        self._hear = hear
-        self._lock = threading.Lock()
+        self._told = False
+        """Whether the actor was told, or will be, and has not taken anything since."""
         self._waiting: list[str] = []
-        """What has come and not been looked at: whether it is a secret shows when it is written."""
+        """What has come and was not taken: whether it is a secret shows then."""
         self._said: list[str] = []
         self._length = 0
         self._asked_length = 0
         self._calls: list[AskedCall] = []
         self._used: Used | None = None
-        self._begun = False
         self.closed = False
+        self.outcome: Finish | Fail | None = None
+        """How the provider ended the answer; None until it did."""
         self.heard = False
         """Whether anything came at all, be it no text."""
         self.heard_at = clock.now()
         """When something last came."""
-        self.flush_by: int | None = None
-        """When what is waiting must go to the log."""
+        self.held_until = 0
+        """Until when text is kept back, so that what comes in between is taken together."""
         self._alarm: Timer | None = None
 
     # -- on the actor's lane ------------------------------------------------------------------
 
     def close(self) -> str:
-        """Let nothing more of this answer into the log; return what has come and is not there."""
-        with self._lock:
-            rest = "" if self.closed else self._taken(last=True)
-            self.closed = True
-            return rest
-
-    def _taken(self, *, last: bool) -> str:
-        """Take what is waiting and may be shown; at the last what was held back as well.
-
-        Then that is no part of a secret, or all of one. Holds the lock.
-        """
-        self.flush_by = None
+        """Take what has come and was not taken; nothing more is taken after that."""
+        if self.closed:
+            return ""
+        self.closed = True
         if self._alarm is not None:
+            # It would keep the whole answer in memory until it rings.
             self._alarm.cancel()
-            self._alarm = None
+        return self.take(last=True)
+
+    def take(self, *, last: bool = False) -> str:
+        """Take the text that waits and may be shown; at the last what was held back as well.
+
+        Then that is no part of a secret, or all of one.
+        """
+        # In this order: what is added from now on is told of again.
+        self._told = False
         waiting = self._waiting
-        text = self._flow.feed(clean("".join(waiting))) if waiting else ""
-        waiting.clear()
+        count = len(waiting)
+        text = ""
+        if count:
+            pieces = waiting[:count]
+            del waiting[:count]
+            text = self._flow.feed(clean("".join(pieces)))
         if last:
             text += self._flow.end()
         if text:
@@ -129,24 +123,6 @@ class Stream:
     def is_closed(self) -> bool:
         """Return True if the answer is not wanted any more."""
         return self.closed
-
-    def flush(self) -> None:
-        """Write what is waiting."""
-        with self._lock:
-            if not self.closed:
-                self._write_down(self._taken(last=False))
-
-    def finish(self) -> None:
-        """Write everything that has come: it is not asked for the rest any more."""
-        with self._lock:
-            if not self.closed:
-                self._write_down(self._taken(last=True))
-
-    def begin(self) -> None:
-        """Record that the answer has begun, though it has no words yet."""
-        with self._lock:
-            if not self.closed and not self._begun:
-                self._write_down(self._taken(last=False), anyhow=True)
 
     @property
     def text(self) -> str:
@@ -171,7 +147,7 @@ class Stream:
         """What the provider said of it so far."""
         return self._used or Used()
 
-    # -- on a thread of its own ---------------------------------------------------------------
+    # -- beside the lane ----------------------------------------------------------------------
 
     def steps(self, provider: Provider, request: Request) -> Steps:
         """Read the provider to the end; then the actor is told what came of it."""
@@ -179,7 +155,7 @@ class Stream:
         events: Iterator[Event] | Fail = self._asked(provider, request)
         if isinstance(events, Fail):
             outcome, events = events, iter(())
-        now, say = self._clock.now, self._say
+        now = self._clock.now
         while outcome is None and not self.closed:
             # Whatever the provider raises is an answer too.
             try:
@@ -194,23 +170,14 @@ class Stream:
             if type(event) is Pause and is_short(event.seconds):
                 yield self.heard_at + round(event.seconds * SECOND)
                 continue
-            self.heard = True
-            try:
-                # Most of what comes is text, by far.
-                if type(event) is Text and type(event.text) is str:
-                    outcome = say(event.text)
-                else:
-                    outcome = self._take(event)
-            except RunefoldError as error:
-                # An answer that the log has no room for has to be given again.
-                words = self._words(str(error), MAX_WORDS)
-                outcome = Fail(type(error).__name__, words, retryable=True)
+            outcome = self._heard(event)
             yield None
         return None if outcome is None else partial(self._end, outcome)
 
     def _end(self, outcome: Finish | Fail) -> None:
+        self.outcome = outcome
         if not self.closed:
-            self._tell(outcome)
+            self._tell(self)
 
     def _asked(self, provider: Provider, request: Request) -> Iterator[Event] | Fail:
         try:
@@ -236,8 +203,15 @@ class Stream:
         """Return a text as it may be kept: without secrets, and not without end."""
         return self._redactor.text(clean(text[: most + MOST_HELD]))[:most]
 
+    def _heard(self, event: Event) -> Finish | Fail | None:
+        """Take in one event; return how the answer ended if it was the last."""
+        self.heard = True
+        # Most of what comes is text, by far.
+        if type(event) is Text and type(event.text) is str:
+            return self._say(event.text)
+        return self._take(event)
+
     def _take(self, event: Event) -> Finish | Fail | None:
-        """Take in one event; return what the actor is to be told if it was the last."""
         match event:
             case Text(str(text)):
                 return self._say(text)
@@ -262,53 +236,23 @@ class Stream:
         return None
 
     def _say(self, text: str) -> Fail | None:
-        with self._lock:
-            if self.closed or not text:
-                return None
-            waiting = self._waiting
-            length = self._length + len(text)
-            if length > MAX_TEXT:
-                # The rest is not kept: all that was said has to fit into one rune.
-                text = text[: MAX_TEXT - self._length]
-            waiting.append(text)
-            self._length = length
-            by = self.flush_by
-            if by is None:
-                self._gather()
-            elif self.heard_at >= by or len(waiting) >= MOST:
-                self._write_down(self._taken(last=False))
+        if self.closed or not text:
+            return None
+        length = self._length + len(text)
         if length > MAX_TEXT:
+            # The rest is not kept: all that was said has to fit into one rune.
+            self._waiting.append(text[: MAX_TEXT - self._length])
+            self._length = length
             return Fail("endless", f"the answer is over {MAX_TEXT:,} characters long")
+        self._length = length
+        self._waiting.append(text)
+        if not self._told:
+            self._told = True
+            if self.heard_at >= self.held_until:
+                self._tell(self)
+            else:
+                self._alarm = self._clock.at(self.held_until, partial(self._tell, self))
         return None
-
-    def _gather(self) -> None:
-        """Write the first words at once, and keep those that follow back. Holds the lock."""
-        if self._begun:
-            self.flush_by = self.heard_at + GATHER
-            self._alarm = self._clock.at(self.flush_by, lambda: self._tell(FLUSH))
-        else:
-            self._write_down(self._taken(last=False))
-
-    def _write_down(self, text: str, *, anyhow: bool = False) -> None:
-        """Write a text as one rune, if there is any. Holds the lock."""
-        if not text and not anyhow:
-            return
-        self._begun = True
-        rune = AssistantDelta(text=text)
-        agent, turn = self._context
-        change = Change(self._call, None, [rune], agent=agent, turn=turn)
-        self._hear(self._write(change), rune)
-
-
-STREAMS: Final = SharedCache[Stream]()
-"""By model call, while its turn has use for what it said."""
-
-
-class Flush:
-    """What was said a moment ago must go to the log now."""
-
-
-FLUSH: Final = Flush()
 
 
 def clean(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from actors.errors import Unanswered
 from actors.operator_log import log
 from actors.scheduling.group_commit import GroupCommit
+from actors.scheduling.loop import STEPS
 from actors.units import SECOND
 
 if TYPE_CHECKING:
@@ -64,12 +65,17 @@ class ManualJob:
     """Work that goes on when the scheduler says so."""
 
     def __init__(
-        self, scheduler: ManualScheduler, name: str, steps: Steps | Iterator[int | None]
+        self,
+        scheduler: ManualScheduler,
+        name: str,
+        steps: Steps | Iterator[int | None],
+        at_once: int = 1,
     ) -> None:
-        """Begin before the first step."""
+        """Begin before the first step; so many are taken `at_once`."""
         self.name = name
         self._scheduler = scheduler
         self._steps = steps
+        self._at_once = at_once
         self._alarm: Alarm | None = None
         self._woken = False
         self.done = False
@@ -86,9 +92,14 @@ class ManualJob:
         self._scheduler.line_up(self)
 
     def step(self) -> None:
-        """Take one step."""
+        """Take a step, or several."""
+        clock = self._scheduler.clock
         try:
-            until = next(self._steps)
+            for _ in range(self._at_once):
+                until = next(self._steps)
+                if until is not None and not self._woken and until > clock.now():
+                    self._alarm = clock.at(until, self._go_on)
+                    return
         except StopIteration as over:
             self.done = True
             if over.value is not None:
@@ -97,11 +108,7 @@ class ManualJob:
         except BaseException:
             self.done = True
             raise
-        clock = self._scheduler.clock
-        if until is None or self._woken or until <= clock.now():
-            self._go_on()
-        else:
-            self._alarm = clock.at(until, self._go_on)
+        self._go_on()
 
 
 class ManualScheduler:
@@ -141,10 +148,11 @@ class ManualScheduler:
         name: str,
         steps: Steps | Iterator[int | None],
         *,
-        blocks: bool = True,  # noqa: ARG002 -- nothing does here
+        blocks: bool = True,
     ) -> ManualJob:
-        """Run something step by step, beside all lanes."""
-        job = ManualJob(self, name, steps)
+        """Run something step by step, beside all lanes; in order, what never `blocks` in one go."""
+        at_once = STEPS if self._choice is None and not blocks else 1
+        job = ManualJob(self, name, steps, at_once)
         self.line_up(job)
         return job
 

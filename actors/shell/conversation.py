@@ -1,9 +1,8 @@
 """What the actors of one conversation share: lane, log, write buffer, live actors, caches.
 
 All of it is used on the thread that runs the lanes, one message at a time, so nothing here is
-locked; fragments of streams are the one exception. A decision is numbered and put into the write
-buffer at once. It is on disk later, behind a commit that all conversations share; external effects
-begin and callers are answered behind that.
+locked. A decision is numbered and put into the write buffer at once. It is on disk later, behind a
+commit that all conversations share; external effects begin and callers are answered behind that.
 What it means to other entities is folded with it, before it is on disk. That is safe: what they
 append goes behind it, so a crash that loses the rune loses what followed from it too.
 """
@@ -250,9 +249,10 @@ class ConversationContext(CommitMember):
         """Forget an entity that another actor decided for because its own actors kept crashing."""
         self._passive.pop(entity, None)
 
-    def forget_passive(self) -> None:
-        """Forget all passive entities, so that they are read from the log again."""
-        self._passive.clear()
+    def reread_passive(self) -> None:
+        """Read the states of all passive entities from the log again."""
+        for entity, passive in self._passive.items():
+            passive.state, passive.version, _ = self.replayed(passive.kind, entity)
 
     def find(self, entity: str) -> LiveActor | PassiveEntity | None:
         """Return an entity as it is now, with an actor or without.
@@ -318,7 +318,7 @@ class ConversationContext(CommitMember):
         return first
 
     def append_fragment(self, change: Change) -> int:
-        """Append a piece of a stream at once, on whichever thread it came; return its event."""
+        """Append a piece of a stream at once; return its event. What the log refuses is raised."""
         return self.buffer.write([change], at_once=True)
 
     def sync(self) -> None:

@@ -87,10 +87,6 @@ class Shell(Process):
         """Do what is due beside seeing to children; not asked for again while it stays due."""
         raise NotImplementedError
 
-    def runes_before(self) -> list[Rune]:
-        """Return what has happened already and goes into the log before the next decision."""
-        return []
-
     def on_folded(self, rune: Rune) -> None:
         """Take notice of a rune that was folded here and now, not in a replay."""
 
@@ -279,8 +275,6 @@ class Shell(Process):
             except Refused as refusal:
                 # A refusal is an answer, not a failure: raised, it would kill us.
                 return refusal
-            if runes and (before := self.runes_before()):
-                runes = [*before, *runes]
             if self._commit(runes, also=births if runes else ()):
                 return None
         raise live_lock(self.name)
@@ -292,18 +286,23 @@ class Shell(Process):
                 return
         raise live_lock(self.name)
 
-    def decide_for(self, entity: str, command: object) -> Refused | None:
-        """Have the law of an entity without an actor decide; return the refusal if it does."""
+    def decide_for(
+        self, entity: str, command: object, before: Sequence[Rune] = ()
+    ) -> Refused | None:
+        """Have the law of an entity without an actor decide; return the refusal if it does.
+
+        `before` is what has happened to it already, and goes into the same append.
+        """
         ctx = self.ctx
         for _ in range(MAX_TRIES):
             passive = ctx.passive(entity)
-            kind, before = passive.kind, passive.state
+            kind, state = passive.kind, passive.state
             try:
-                runes = ctx.decided(kind, before, command)
+                runes = ctx.decided(kind, state, command)
             except Refused as refusal:
                 return refusal
             placed: list[Placed] = []
-            kind.fold_and_route(entity, before, runes, placed)
+            kind.fold_and_route(entity, state, [*before, *runes], placed)
             abandoned = entity if isinstance(command, Abandon) else ""
             if self._commit((), also=placed, abandoned=abandoned):
                 return None
@@ -345,7 +344,7 @@ class Shell(Process):
         except WrongVersion:
             # Another writer appended to one of the streams: read them from the log again.
             self.state, self.version, self.event = ctx.replayed(self.kind, self.me)
-            ctx.forget_passive()
+            ctx.reread_passive()
             return False
         self.state = after = decision.after
         self._due = decision.due
@@ -410,16 +409,21 @@ class Shell(Process):
         before, under_way, external = self.state, self._under_way, self.kind.external
         for effect in due:
             if effect not in under_way:
-                known = max(self.event, self._known)
-                if type(effect) in external and not self.ctx.is_on_disk(known):
-                    self._awaits_commit = True
-                    self.ctx.wake_behind_commit(self)
+                if type(effect) in external and self.awaits_commit():
                     continue
                 under_way.add(effect)
                 self._perform(effect)
                 if self.state is not before:
                     return True
         return False
+
+    def awaits_commit(self) -> bool:
+        """Return True if not all that is known here is on disk: it is woken once it is."""
+        if self.ctx.is_on_disk(max(self.event, self._known)):
+            return False
+        self._awaits_commit = True
+        self.ctx.wake_behind_commit(self)
+        return True
 
     def _perform(self, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
         if isinstance(effect, EnsureChild | StopChild):

@@ -10,10 +10,8 @@ from actors.agent.actor import TOOLSETS
 from actors.agent.history import HISTORIES, RUNES, History
 from actors.common_commands import Cancel, TimeUp
 from actors.model import runes as model
-from actors.model.answers import calls_asked_for, forget, text_of
-from actors.model.lifecycle import NAME as MODEL
 from actors.model.lifecycle import TIMEOUT
-from actors.model.pending_request import PENDING_REQUESTS, PendingRequest
+from actors.model.performer import ModelCaller, PreparedRequest
 from actors.model.tokens import tokens_of
 from actors.shell.shell import NEAR
 from actors.shell.transition_log import log_birth
@@ -28,6 +26,7 @@ from actors.turn.lifecycle import (
     End,
     Fail,
     Interrupt,
+    PerformModelCall,
     Phase,
     ReceiveCalls,
     Release,
@@ -52,7 +51,7 @@ FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
 
 
-class TurnActor(Judging):
+class TurnActor(ModelCaller, Judging):
     """One turn of an agent."""
 
     def __init__(self, ctx: ConversationContext, me: str) -> None:
@@ -62,6 +61,10 @@ class TurnActor(Judging):
         self._asked: dict[str, tuple[model.AskedCall, ...]] = {}
         self._halting: Cancel | None = None
         """Why it is to end as soon as nothing is under way, and who wants it; None if it is not."""
+
+    def calls_in_doubt(self) -> Sequence[str]:
+        """Return the model call that has not ended."""
+        return under_way(self.state) if self.state.phase is Phase.STREAMING else ()
 
     # -- history ------------------------------------------------------------------------------
 
@@ -96,7 +99,7 @@ class TurnActor(Judging):
                 history.take(rune, self._said)
 
     def _said(self, model_call_id: str) -> str:
-        return text_of(self.ctx, model_call_id)
+        return self.model_calls.text_of(model_call_id)
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -139,12 +142,14 @@ class TurnActor(Judging):
         return Interrupt(wish.reason, text, wish.actor, now)
 
     def _cancel(self, wish: Cancel) -> bool:
-        """Cancel what is under way; return True if anything was."""
-        kind = MODEL if self.state.phase is Phase.STREAMING else TOOL
-        for entity in (going := under_way(self.state)):
+        """Cancel what is under way; return True if anything still is: tools say when they end."""
+        if self.state.phase is Phase.STREAMING:
+            for call_id in under_way(self.state):
+                self.model_calls.cancel(call_id, wish)
+        for call_id in (going := under_way(self.state)):
             # After a restart we may be asked to stop before they are there.
-            self.ensure(kind, entity)
-            self.ctx.tell(entity, wish)
+            self.ensure(TOOL, call_id)
+            self.ctx.tell(call_id, wish)
         return bool(going)
 
     def _now(self) -> int:
@@ -158,7 +163,7 @@ class TurnActor(Judging):
         self.carry_out(self._ending(wish))
 
     def _text_so_far(self) -> str:
-        return text_of(self.ctx, spoken_by(self.state))
+        return self._said(spoken_by(self.state))
 
     # -- effects ------------------------------------------------------------------------------
 
@@ -172,6 +177,9 @@ class TurnActor(Judging):
                 self.retry_effect(effect, round(FIRST_PAUSE * SECOND))
             case AskModel():
                 self._ask(effect)
+            case PerformModelCall(call):
+                self.model_calls.drop_ended()
+                self.model_calls.perform(call)
             case ReceiveCalls(call):
                 self.judge(effect, self._toolset.planner, self._asked_for(call))
             case Release(call_id):
@@ -221,8 +229,8 @@ class TurnActor(Judging):
             "attempt": effect.attempt,
         }
         waits = toolset.config.first_byte_timeout, toolset.config.silence_timeout
-        request = PendingRequest(provider, history, waits, facts)
-        self.ctx.caches[PENDING_REQUESTS][effect.model_call_id] = request
+        request = PreparedRequest(provider, tuple(history.messages), facts, *waits)
+        self.model_calls.prepare(effect.model_call_id, request)
         self.carry_out(
             Ask(
                 model_call_id=effect.model_call_id,
@@ -236,12 +244,16 @@ class TurnActor(Judging):
             )
         )
         if self.state.answer is not None:
-            # It failed as it began: no actor comes for what is to be sent, or tells of it.
-            self.ctx.caches[PENDING_REQUESTS].pop(effect.model_call_id, None)
-            log_birth(self.ctx, effect.model_call_id)
+            # It failed as it began: nothing is sent.
+            self.model_calls.drop(effect.model_call_id)
 
     def _asked_for(self, model_call_id: str) -> tuple[model.AskedCall, ...]:
-        return self._asked.get(model_call_id) or calls_asked_for(self.ctx, model_call_id)
+        asked = self._asked.get(model_call_id)
+        if asked is None:
+            end = self.model_calls.end_of(model_call_id)
+            assert isinstance(end, model.Completed), end
+            asked = end.calls
+        return asked
 
     def judged(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
         """Make the calls that the model asks for, by the policy's rulings."""
@@ -284,9 +296,7 @@ class TurnActor(Judging):
         return self._halting is not None or super().has_work(due)
 
     def act(self) -> None:
-        """Do what is due; once it is over, forget the words of its model calls."""
+        """Do what is due; end first, if that was asked for and nothing is under way any more."""
         if self._halting is not None:
             self._end_if_still(self._halting)
         super().act()
-        if not self.kind.is_open(self.state):
-            forget(self.ctx, self.me)

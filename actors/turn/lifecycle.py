@@ -34,7 +34,6 @@ from actors.common_commands import Recover, TimeUp
 from actors.entity import ROOT, Actor, Routing
 from actors.model import runes as model
 from actors.model.call_ids import of_round
-from actors.model.lifecycle import NAME as MODEL
 from actors.model.lifecycle import TIMEOUT, Begin, begun
 from actors.model.runes import CRASH
 from actors.tool import runes as tool
@@ -307,6 +306,12 @@ class AskModel(msgspec.Struct, frozen=True):
     attempt: int
 
 
+class PerformModelCall(msgspec.Struct, frozen=True):
+    """The model call goes on: its request is sent and its answer taken in, until it has ended."""
+
+    model_call_id: str
+
+
 class ReceiveCalls(msgspec.Struct, frozen=True):
     """The model asks for tools: each needs a ruling. Comes back as `TakeCalls`."""
 
@@ -326,7 +331,17 @@ class End(msgspec.Struct, frozen=True):
     how: Complete | Interrupt | Fail
 
 
-Action: TypeAlias = AskModel | ReceiveCalls | Release | End | StartClock | Tick | StopClock | Halt
+Action: TypeAlias = (
+    AskModel
+    | PerformModelCall
+    | ReceiveCalls
+    | Release
+    | End
+    | StartClock
+    | Tick
+    | StopClock
+    | Halt
+)
 """What the actor of a turn does."""
 Effect: TypeAlias = Action | EnsureChild | Internal
 
@@ -644,12 +659,12 @@ def _next(state: State) -> Effect | None:
         if not state.model_call_id:
             found = AskModel(expected(state), state.round, state.attempt)
         elif state.answer is None:
-            found = EnsureChild(state.model_call_id, MODEL)
+            found = PerformModelCall(state.model_call_id)
         else:
             found = _after(state, state.answer)
     elif phase is Phase.TOOL_EXECUTING and not under_way(state):
         found = _stop(state, state.stopped, state.stopped_by) if state.stopped else CloseRound()
-    goes_on = found is None or isinstance(found, EnsureChild)
+    goes_on = found is None or isinstance(found, PerformModelCall)
     if state.broke and not goes_on and found != End(state.model_call_id, Complete()):
         return _given_up(state, BUDGET_EXHAUSTED, "its budget has no time left")
     return found

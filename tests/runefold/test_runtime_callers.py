@@ -344,6 +344,11 @@ class Trapped(Machine):
             msg = "trapped"
             raise RuntimeError(msg)
 
+    def _settle_doubts(self) -> None:
+        """Crash before anything is settled."""
+        msg = "trapped again"
+        raise RuntimeError(msg)
+
 
 def kind(actor: type[Machine]) -> Kind:
     """Return the errand with another actor."""
@@ -431,24 +436,19 @@ def test_an_errand_that_is_over_asks_nothing() -> None:
     assert there.runes(Done)
 
 
-@pytest.mark.parametrize(
-    ("dies", "keys"), [("machine", ["advice-0"]), ("call", ["advice-0", "advice-1"])]
-)
-def test_an_actor_that_dies_while_the_model_answers_is_replaced(dies: str, keys: list[str]) -> None:
-    """Without the machine's the call goes on; without its own it has crashed, and the law decides.
-
-    Neither is asked for twice under one key, and each is charged for once.
-    """
+def test_an_actor_that_dies_while_the_model_answers_is_replaced() -> None:
+    """The call has crashed with it, and the law decides; each is asked for and charged for once."""
     there = There(talkative)
     there.send()
     there.stage.advance(1)
-    (called,) = there.runes(model.Called)
     running = there.stage.runtime._core.tree.running(NAME)
     assert running is not None
-    member: Any = running.ctx._members[ME if dies == "machine" else called.model_call_id]
+    member: Any = running.ctx._members[ME]
     member.ref.kill()
     there.stage.advance(100)
 
-    assert [each.key for each in there.asked] == keys
+    assert [each.key for each in there.asked] == ["advice-0", "advice-1"]
+    assert [each.error_type for each in there.runes(model.Failed)] == ["crash"]
+    assert there.asked[0].cancelled()
     assert there.result == "advice"
     there.check()

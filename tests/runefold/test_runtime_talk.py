@@ -33,7 +33,7 @@ def fragments(there: Talk) -> list[str]:
 
 
 def test_fragments_are_gathered_and_none_is_lost() -> None:
-    """The first goes out at once, then at most 64 or 20 ms together, and the rest at the end."""
+    """The first goes out at once, then what 20 ms bring together, and the rest at the end."""
     few: list[Line] = ["a", pause(0.005), "b", pause(0.005), "c", pause(0.05), "d"]
     there = talk([[*few, *["x"] * 70, "end"]])
     result = there.session.send("go").result(10)

@@ -252,8 +252,8 @@ def test_a_call_that_never_ran_and_whose_tool_is_gone_is_an_error() -> None:
 def test_a_turn_whose_model_is_gone_ends_in_error() -> None:
     """Opening succeeds, the error names the model, and other sessions are not harmed."""
     there = asking()
-    there.session.deny(there.session.approvals()[0].call_id, reason="no", approver="user")
     session = there.reopen(providers={"other": there.model})
+    session.deny(session.approvals()[0].call_id, reason="no", approver="user")
     result = session.send("go", message_id="m1").result(10)
 
     assert (result.status, result.reason) == ("error", "unknown_model")

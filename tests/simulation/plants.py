@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from actors.agent.history import History
 from actors.budget.runes import Amounts
 from actors.model import lifecycle as model_law
-from actors.model.actor import ModelActor
+from actors.model.performer import ModelCalls
 from actors.model.runes import CRASH
 from actors.redaction.flow import Flow
 from actors.session import lifecycle as session_law
@@ -149,7 +149,10 @@ def no_alarm_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 def last_words_dropped(patch: pytest.MonkeyPatch) -> None:
     """Do not write what a model said last with the end of its answer."""
-    patch.setattr(ModelActor, "runes_before", lambda _self: [])
+    decide = ModelCalls._decide
+    patch.setattr(
+        ModelCalls, "_decide", lambda self, call, command, _before=(): decide(self, call, command)
+    )
 
 
 def lost_buffer_unnoticed(patch: pytest.MonkeyPatch) -> None:

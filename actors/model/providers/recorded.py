@@ -24,6 +24,8 @@ class Recorded:
     Of several attempts in a round the last one counts, which is the one the turn went on with.
     """
 
+    blocks = False
+
     def __init__(self, log: Log, conversation: str) -> None:
         """Take the answers from this conversation."""
         self._log = log

@@ -56,12 +56,13 @@ class Scripted:
     price: Price | None = None
     """What it is charged at, if it is."""
 
-    def __init__(self, script: Script) -> None:
-        """Take the script."""
+    def __init__(self, script: Script, *, blocks: bool | None = None) -> None:
+        """Take the script; a function may block, if `blocks` does not say that it never does."""
         if not callable(script) and (isinstance(script, str) or not script):
             msg = "a script is a list of replies, or a function from a request to a reply"
             raise Refused(msg)
         self._script = script
+        self.blocks = callable(script) if blocks is None else blocks
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Yield the reply to a request."""

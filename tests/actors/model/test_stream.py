@@ -1,4 +1,4 @@
-"""Rules about an answer as it comes: how fragments are gathered, and that a closed one is over."""
+"""Rules about an answer as it comes: what is taken of it, when, and that a closed one is over."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors.model.lifecycle import Fail, Finish
 from actors.model.provider import Done, Request, Text
-from actors.model.stream import GATHER, MOST, Stream
+from actors.model.stream import Stream
 from actors.scheduling.clock import ManualClock
 from runefold.testing.stage import SeededChance
 
@@ -15,30 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from actors.model.provider import Event
-    from actors.model.runes import AssistantDelta
-    from runelog.rune import Change
 
 REQUEST = Request(model="m", system="", messages=())
 
 
 class Answering:
-    """One answer under way, with what comes of it written down here."""
+    """One answer under way; what is told of it is counted, and taken when a test does."""
 
     def __init__(self) -> None:
         """Begin before anything is said."""
         self.clock = ManualClock()
-        self.written: list[str] = []
-        self.told: list[object] = []
-        self.stream = Stream(
-            self._write, "turn_1-r0-a0", self.clock, SeededChance(0), self.told.append, self._hear
-        )
+        self.told = 0
+        self.stream = Stream(self.clock, SeededChance(0), self._tell)
 
-    def _write(self, change: Change) -> int:
-        self.written += [rune.text for rune in change.runes if hasattr(rune, "text")]
-        return len(self.written)
-
-    def _hear(self, event_id: int, rune: AssistantDelta) -> None:
-        assert self.written[event_id - 1] == rune.text
+    def _tell(self, stream: Stream) -> None:
+        assert stream is self.stream
+        self.told += 1
 
     def read(self, events: Iterable[Event]) -> None:
         """Read a provider that says this, to its end."""
@@ -69,11 +62,12 @@ class Saying:
 def test_nothing_of_an_answer_is_taken_once_it_is_closed(before: int) -> None:
     """A fragment that was on its way when the stream was closed is dropped, the first one too."""
     answering = Answering()
+    stream, closed = answering.stream, []
 
     def events() -> Iterator[Event]:
         for _ in range(before):
             yield Text("in time. ")
-        answering.written.append(answering.stream.close())
+        closed.append(stream.close())
         yield Text("too late. ")
         yield Done("stop")
 
@@ -81,31 +75,56 @@ def test_nothing_of_an_answer_is_taken_once_it_is_closed(before: int) -> None:
     said = "in time. " * before
     answering.clock.advance(1)
 
-    assert "".join(answering.written) == answering.stream.text == said
-    assert answering.stream.length == len(said)
-    assert answering.told == []
+    assert closed == [said]
+    assert stream.text == said
+    assert stream.length == len(said)
+    assert stream.take() == stream.close() == ""
+    assert answering.told == min(before, 1)
     assert answering.clock.next_alarm is None
 
 
-def test_so_many_fragments_at_most_go_into_one_rune() -> None:
-    """The first is written at once; those that follow are gathered up to the limit, and no more."""
-    answering = Answering()
-    answering.read([*[Text("word. ")] * (1 + 2 * MOST), Done("stop")])
-
-    assert [text.count("word") for text in answering.written] == [1, MOST, MOST]
-
-
-def test_fragments_are_kept_back_no_longer_than_they_may() -> None:
-    """What follows the first is written when it is time, with what came until then."""
+def test_what_waits_is_told_of_once_and_taken_at_once() -> None:
+    """However many fragments come before anybody looks; and the next one is told of again."""
     answering = Answering()
 
     def events() -> Iterator[Event]:
-        yield Text("one. ")
-        yield Text("two. ")
-        yield Text("three. ")
-        answering.clock.advance(GATHER / 1e9)
-        yield Text("four. ")
+        for _ in range(100):
+            yield Text("word. ")
+        assert answering.told == 1
+        assert answering.stream.take() == "word. " * 100
+        assert answering.stream.take() == ""
+        yield Text("more. ")
+        yield Text("and more. ")
+        assert answering.told == 2
+        yield Done("stop")
 
     answering.read(events())
 
-    assert answering.written == ["one. ", "two. three. four. "]
+    assert answering.told == 3
+    assert isinstance(answering.stream.outcome, Finish)
+    assert answering.stream.close() == "more. and more. "
+
+
+def test_what_is_held_back_is_told_of_when_it_is_time() -> None:
+    """With all that came until then; the end of the answer does not wait."""
+    answering = Answering()
+    stream, clock = answering.stream, answering.clock
+    stream.held_until = clock.now() + 1_000_000_000
+
+    def events() -> Iterator[Event]:
+        yield Text("one. ")
+        clock.advance(0.5)
+        yield Text("two. ")
+        assert answering.told == 0
+        clock.advance(0.5)
+        assert answering.told == 1
+        assert stream.take() == "one. two. "
+        stream.held_until = clock.now() + 1_000_000_000
+        yield Text("three. ")
+
+    answering.read(events())
+
+    assert answering.told == 2
+    assert isinstance(stream.outcome, Fail)
+    assert stream.close() == "three. "
+    assert clock.next_alarm is None

@@ -23,6 +23,7 @@ from actors.turn.lifecycle import (
     End,
     Fail,
     Interrupt,
+    PerformModelCall,
     Phase,
     ReceiveCalls,
     State,
@@ -292,7 +293,7 @@ class World:
         match effect:
             case AskModel(_, round_, attempt):
                 assert self.tell(ask(round_, attempt), NO_TOKENS if choice % 10 == 0 else ROOM)
-            case EnsureChild(kind="model"):
+            case PerformModelCall():
                 self.hear(_outcome(self.state, choice))
             case ReceiveCalls():
                 assert self.state.answer is not None

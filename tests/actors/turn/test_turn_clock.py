@@ -19,6 +19,7 @@ from actors.turn.lifecycle import (
     Complete,
     Fail,
     Interrupt,
+    PerformModelCall,
     TakeCalls,
 )
 from actors.turn.runes import Completed, Error, Interrupted, TimeReserved, TimeSettled
@@ -187,7 +188,7 @@ def test_without_time_what_is_under_way_is_cancelled_and_the_turn_ends() -> None
     stopped = broke.having(model.Cancelled("turn_1-r0-a0", BUDGET_EXHAUSTED))
 
     assert runes == [passed(SLICE), replace(LATE, key="turn_1-w1")]
-    assert broke.due == [Halt(BUDGET_EXHAUSTED), EnsureChild("turn_1-r0-a0", "model")]
+    assert broke.due == [Halt(BUDGET_EXHAUSTED), PerformModelCall("turn_1-r0-a0")]
     assert broke.when(Run(NOW + SLICE), SOME_TIME) == []
     assert stopped.due == [OUT_OF_TIME]
 

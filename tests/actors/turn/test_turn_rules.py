@@ -22,6 +22,7 @@ from actors.turn.lifecycle import (
     Complete,
     Fail,
     Interrupt,
+    PerformModelCall,
     Phase,
     ReceiveCalls,
     Release,
@@ -84,7 +85,7 @@ FIRST = "turn_1-r0-a0"
 def test_a_turn_begins_by_asking_its_model() -> None:
     """What is due says which round and which attempt, and what the model call is to be called."""
     assert Given(LIFECYCLE, BORN).due == [AskModel(FIRST, 0, 0)]
-    assert Given(LIFECYCLE, *STREAMING).due == [EnsureChild(FIRST, "model")]
+    assert Given(LIFECYCLE, *STREAMING).due == [PerformModelCall(FIRST)]
 
 
 def test_asking_reserves_in_the_same_append() -> None:
@@ -419,8 +420,8 @@ def test_runes_go_to_the_turn_its_calls_and_the_budget() -> None:
     assert KIND.route(state, dear) == Routing("budget", (ROOT, AGENT))
 
 
-def test_nothing_of_a_turn_is_ever_in_doubt_but_its_time() -> None:
-    """A turn touches nothing outside: what it begins are entities that settle their own doubts."""
-    assert KIND.external == {Tick, StopClock}
+def test_of_a_turn_only_its_model_call_and_its_time_can_be_in_doubt() -> None:
+    """It touches nothing else outside: its calls of tools settle their own doubts."""
+    assert KIND.external == {PerformModelCall, Tick, StopClock}
     assert KIND.internal == {CloseRound, RestartStream, HoldUp, GoOn}
     assert Given(LIFECYCLE, *EXECUTING).state.phase is Phase.TOOL_EXECUTING

@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from unittest import mock
 
-from actors.model.actor import ModelActor
+from actors.model.performer import ModelCalls
 from actors.model.stream import Stream
 from actors.shell.write_buffer import WriteBuffer
 from actors.tool import actor as tools
@@ -102,7 +102,13 @@ def _models_may_refuse() -> None:
 
 def _silence_is_golden() -> None:
     """Wait for a model for as long as it likes."""
-    _put(ModelActor, "_if_silent", lambda _actor: None)
+    watch = ModelCalls._watch
+
+    def deaf(calls: ModelCalls, call_id: str, call: Any, now: int) -> None:  # noqa: ANN401 -- as given
+        if not calls._state(call_id).begun:
+            watch(calls, call_id, call, now)
+
+    _put(ModelCalls, "_watch", deaf)
 
 
 def _written_for_sure() -> None:

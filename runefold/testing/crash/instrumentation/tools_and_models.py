@@ -140,7 +140,7 @@ class BoundTool(WatchedTool, Bound):
 
 
 class WatchedModel:
-    """A model whose calls are counted."""
+    """A model whose calls are counted. It is read on a thread, as a fault may hold that up."""
 
     def __init__(self, name: str, inner: Provider, ledger: Ledger) -> None:
         """Stand in for a model."""
