@@ -218,7 +218,7 @@ def evolve(state: State, rune: Rune) -> State:
             opened = Scope(scope=scope, parent=parent, limits=limits)
             return replace(state, scopes=(*state.scopes, opened))
         case Reserves():
-            return with_reserved(state, rune.key, rune.account, rune.reserved)
+            return _reserved(state, rune.key, rune.account, rune.reserved)
         case Settles():
             return _settled(state, rune.key, rune.charged)
         case Warning(scope, what):
@@ -236,7 +236,7 @@ def _at(state: State, scope: str, change: Callable[[Scope], Scope]) -> State:
     return replace(state, scopes=scopes)
 
 
-def with_reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
+def _reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
     """Return the state with so much set aside in an account, and all the way up."""
     payers = lineage(state, scope)
     scopes = tuple(

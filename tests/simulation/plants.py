@@ -92,7 +92,7 @@ def dropped_news(patch: pytest.MonkeyPatch) -> None:
 def approval_applied_twice(patch: pytest.MonkeyPatch) -> None:
     """Have a human's word count as often as it is said, and however late."""
     answered = tool_law._answered
-    patch.setattr(tool_law, "_refuse_misplaced", lambda *_: None)
+    patch.setattr(tool_law, "_why_not", lambda *_: "")
     patch.setattr(
         tool_law, "_answered", lambda state, word: answered(replace(state, answered=None), word)
     )
