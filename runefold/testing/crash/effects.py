@@ -28,7 +28,7 @@ class Done(msgspec.Struct, frozen=True):
     life: int
     """In which process: 1 is the one that was disturbed first."""
     status: str = ""
-    """How it ended; empty if the process ended first, so that nobody can say how far it got."""
+    """How it ended; empty if the process ended first, so that how far it got is unknown."""
 
     @property
     def finished(self) -> bool:

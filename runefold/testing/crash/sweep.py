@@ -129,7 +129,7 @@ def left_out(name: str, options: Options) -> Report:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Somebody pressed Ctrl-C; what was known by then is in `report`."""
+    """The sweep was interrupted with Ctrl-C; what was known by then is in `report`."""
 
     def __init__(self, report: Report) -> None:
         """Keep what is known."""
@@ -285,7 +285,7 @@ class _Run:
         runs = [MakeImages(tuple(aim for aim in wanted if aim.kind in apart)) for apart in APART]
         for _, answer in workers.all([run for run in runs if run.stops]):
             assert isinstance(answer, Images)
-            found |= {shot.aim: shot.path for shot in answer.shots}
+            found |= {image.aim: image.path for image in answer.images}
         return found
 
     def _tried(self, workers: Workers, tasks: list[Attempt]) -> Iterator[tuple[Attempt, Result]]:
@@ -353,12 +353,12 @@ class _Run:
 
 
 def _agree(warm: Result, killed: Result) -> bool:
-    """Tell whether a copy and a real kill came to the same."""
+    """Return True if a copy and a real kill came to the same."""
     return warm.status == killed.status
 
 
 def _silent(_done: int, _total: int, _failed: int) -> None:
-    """Tell nobody."""
+    """Show no progress."""
 
 
 def _setup(

@@ -1,4 +1,4 @@
-"""What only a simulation looks at: behind the curtain of a runtime that is under way."""
+"""The actors and entities of a running runtime, which only a simulation looks at."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class Injected(Exception):
-    """An actor crashes because it was told to."""
+    """Raised in an actor that the plan has crash."""
 
 
 class Poison:
-    """A message that whoever looks at it crashes of."""
+    """A message that crashes the actor that handles it."""
 
     @property  # type: ignore[misc]  # everything has a class that can be set, but for this one
     def __class__(self) -> NoReturn:  # type: ignore[override]  # and here it strikes
-        """Strike whoever asks what it is."""
+        """Crash the actor that asks for its type."""
         msg = "it was told to crash"
         raise Injected(msg)
 
 
 class FoldedEntity(Protocol):
-    """Somebody who knows the state of an entity, as of some version of its stream."""
+    """An entity that is held in memory: its state as of some version of its stream."""
 
     state: Any
     version: int
@@ -62,9 +62,9 @@ def contexts(runtime: Runtime) -> Iterator[tuple[str, ConversationContext]]:
 
 
 def folded_entities(ctx: ConversationContext) -> Iterator[tuple[str, FoldedEntity]]:
-    """Yield everybody in a conversation who stands for an entity, with an actor or without one.
+    """Yield every entity that a conversation holds in memory, with an actor or without one.
 
-    Called after every step, hence nothing is copied here: nobody takes one meanwhile.
+    Called after every step, hence nothing is copied here: no other step runs meanwhile.
     """
     yield from ctx._members.items()  # noqa: SLF001 -- as above
     yield from ctx._passive.items()  # noqa: SLF001 -- as above

@@ -62,7 +62,7 @@ class Shrinker:
         return self.best
 
     def _is_spent(self) -> bool:
-        """Tell whether enough was tried."""
+        """Return True if enough was tried."""
         return self.tries <= 0 or self.steps <= 0
 
     def _takes(self, plan: Plan) -> bool:

@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
     """What became of a run."""
 
     plan: Plan
-    """As it was played: with the order in which everybody took a step."""
+    """As it was played: with the order in which actors, jobs and the disk took their steps."""
     wrong: tuple[Wrong, ...]
     steps: int
     runes: int
@@ -254,11 +254,11 @@ class Simulation:
     # -- what happens between two steps -------------------------------------------------------
 
     def is_over(self) -> bool:
-        """Tell whether nobody takes a step any more."""
+        """Return True if no more steps are taken."""
         return self.disk.is_cut or bool(self.truth.wrong)
 
     def is_calm(self) -> bool:
-        """Tell whether nothing goes wrong any more."""
+        """Return True if no more faults are injected."""
         return self._calm
 
     def calm(self) -> None:
@@ -267,7 +267,7 @@ class Simulation:
         self.faults.calm()
 
     def is_waking(self) -> bool:
-        """Tell whether somebody at the edge waits for a conversation to wake."""
+        """Return True if a caller from outside waits for a conversation to wake."""
         return self._opening or self._waking.count > 0
 
     def before_step(self) -> None:
@@ -288,7 +288,7 @@ class Simulation:
             self.clock.move_to(when)
 
     def _may(self, act: Act) -> bool:
-        """Tell whether something can be done just now."""
+        """Return True if an act of the plan can be done now."""
         if act.kind == "reopen":
             return self.scheduler.depth <= 1 and not self._acting and not self._opening
         if self.users.can(act.kind) or act.kind == "doze":
@@ -314,7 +314,7 @@ class Simulation:
         self.tell(done)
 
     def at_rest(self) -> bool:
-        """Have something happen if nobody else does anything; or let time pass."""
+        """Do the next act of the plan if no step is left; or let time pass."""
         if self._strict:
             self.look(still=True)
         if not self._acts or self.is_over() or not self._may(self._acts[0]):

@@ -1,4 +1,4 @@
-"""Who takes the next step, and when time passes: on one thread, as the choices says."""
+"""Chooses which step runs next, and when time passes: on one thread, as the choices say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runefold.testing.simulation.choices import Choices
 
 MOMENT: Final = SECOND // 50
-"""How long what nobody waits for may take to get to disk."""
+"""How long an append may take to get to disk for which no caller waits."""
 A_WHILE: Final = SECOND // 20
 """How long a tool waits that cannot begin while a conversation wakes."""
 MOST_TOOLS: Final = 32
@@ -26,10 +26,10 @@ MOST_TOOLS: Final = 32
 
 
 class StepListener(Protocol):
-    """Whoever has something happen between two steps."""
+    """What is called between two steps."""
 
     def is_over(self) -> bool:
-        """Tell whether nobody takes a step any more: without power, or once something is wrong."""
+        """Return True if no more steps are taken: without power, or once something is wrong."""
         ...
 
     def before_step(self) -> None:
@@ -41,11 +41,11 @@ class StepListener(Protocol):
         ...
 
     def at_rest(self) -> bool:
-        """Do something if nobody else does; tell whether anything was done."""
+        """Do something if no step is left; return True if anything was done."""
         ...
 
     def is_waking(self) -> bool:
-        """Tell whether somebody at the edge waits for a conversation to wake."""
+        """Return True if a caller from outside waits for a conversation to wake."""
         ...
 
     def pass_time(self) -> None:
@@ -73,7 +73,7 @@ class SimClock(ManualClock):
 
 
 class SimulationScheduler(ManualScheduler):
-    """Runs one step at a time, and has things happen in between.
+    """Runs one step at a time, and calls its listener in between.
 
     What an app does may be done while it waits for something else: whatever began later must then
     have been answered before that goes on. Tools that ask the runtime for something wait likewise.
@@ -91,7 +91,7 @@ class SimulationScheduler(ManualScheduler):
         """The tools that run, and some that have run."""
 
     def step(self) -> bool:
-        """Let somebody take one step; tell whether there was any."""
+        """Run one step; return True if there was any."""
         self.depth += 1
         try:
             self._listener.before_step()

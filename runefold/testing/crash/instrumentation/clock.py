@@ -61,7 +61,7 @@ class _Machine:
         return time.time_ns() - self._by
 
     def monotonic_ns(self) -> int:
-        """Return what nobody can set."""
+        """Return the monotonic time, which cannot be set."""
         return time.monotonic_ns()
 
 
@@ -123,7 +123,7 @@ class SkewedClock:
         call.cancellation.wait(_AT_MOST)
 
     def hang(self, is_over: Callable[[], bool]) -> None:
-        """Hold this thread up until nobody waits for it: as above, if there is a time limit."""
+        """Block this thread until no caller waits for it: as above, if there is a time limit."""
         end = time.monotonic() + _AT_MOST
         while not is_over() and time.monotonic() < end:
             time.sleep(_BLINK)

@@ -33,7 +33,7 @@ class FollowedLog(FragileLog):
         max_behind: int | None = None,
         wait: float | None = None,
     ) -> Iterator[Envelope | Gap]:
-        """Yield runes from a cursor on; where there are none yet, have everybody else go on."""
+        """Yield runes from a cursor on; where there are none yet, run the other actors first."""
         # What cannot be followed is refused here, as ever.
         plain = super().follow(conversation, after, kinds=kinds, max_behind=max_behind, wait=wait)
         if threading.current_thread() is not threading.main_thread():
@@ -74,7 +74,7 @@ class FollowedLog(FragileLog):
 
 
 class _MoreRunes:
-    """Something behind a cursor, to wait for."""
+    """A rune behind a cursor, to wait for."""
 
     def __init__(self, log: FollowedLog, conversation: str | None, cursor: int) -> None:
         self._log = log
@@ -82,7 +82,7 @@ class _MoreRunes:
         self._cursor = cursor
 
     def is_there(self) -> bool:
-        """Tell whether there is."""
+        """Return True if there is."""
         log = self._log
         if log.failed is not None:
             return True
@@ -91,5 +91,5 @@ class _MoreRunes:
         return log.conversation(self._conversation).head > self._cursor
 
     def wait(self, timeout: float | None) -> bool:
-        """Have everybody go on until there is; tell whether there is."""
+        """Run the other actors until there is; return True if there is."""
         return self._log.scheduler.wait(self, timeout)

@@ -49,7 +49,7 @@ class Synced(msgspec.Struct, frozen=True, tag="synced"):
     conversation: str
     upto: int
     number: int = 0
-    """The last commit that somebody waited for only now."""
+    """The last commit for which a caller waited only now."""
 
 
 class Told(msgspec.Struct, frozen=True, tag="told"):
@@ -123,7 +123,7 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 class Journal:
-    """A file that survives whoever writes to it."""
+    """A file that survives the process that writes to it."""
 
     def __init__(self, path: Path) -> None:
         """Keep it here; it may hold something already."""
@@ -146,7 +146,7 @@ class Journal:
 
 
 class Memory(Journal):
-    """The same without a file, for whoever is not killed in earnest."""
+    """The same in memory, for runs in one process, where nothing is killed."""
 
     def __init__(self) -> None:
         """Begin with nothing noted."""

@@ -43,7 +43,7 @@ class DiskLog(Runelog):
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
-        """Stand still for a while; what nobody waits for is not written sooner because of it.
+        """Stand still for a while; what no caller waits for is not written sooner because of it.
 
         Otherwise the log's own thread finds afterwards that it is high time, and whatever is copied
         next has more in it than a kill would have left.
@@ -113,7 +113,7 @@ class InProcessLog(FollowedLog):
             raise self.failed
         passing = self.watch.before(self, conversation, changes, durable=durable)
         if self._losing is not None:
-            # What nobody waits for is taken all the same, and gone.
+            # What no caller waits for is accepted all the same, and lost.
             self.failed, self._losing = self._losing, None
             if durable:
                 raise self.failed
@@ -130,5 +130,5 @@ class InProcessLog(FollowedLog):
         self.watch.acknowledged(upto)
 
     def save(self) -> bool:
-        """Commit what nobody waits for, unless nothing gets to disk any more."""
+        """Commit what no caller waits for, unless nothing gets to disk any more."""
         return self.failed is None and super().save()

@@ -129,7 +129,7 @@ class InstrumentedLoop(Loop):
         return InstrumentedLane(super().lane(name), self._watch)
 
     def work(self, name: str, steps: Steps | Iterator[int | None], *, blocks: bool = True) -> Job:
-        """Run something, unless whoever asks for it is to die first."""
+        """Run something, unless the actor that asks for it is to die first."""
         _die(self._watch, name)
         return super().work(name, steps, blocks=blocks)
 
@@ -146,7 +146,7 @@ class InstrumentedManual(StageScheduler):
     def work(
         self, name: str, steps: Steps | Iterator[int | None], *, blocks: bool = True
     ) -> ManualJob:
-        """Run something, unless whoever asks for it is to die first."""
+        """Run something, unless the actor that asks for it is to die first."""
         _die(self.watch, name)
         return super().work(name, steps, blocks=blocks)
 
@@ -168,7 +168,7 @@ class Kill:
         self._signal = number
 
     def __call__(self, kind: str, log: Log) -> None:
-        """Injection."""
+        """Kill the process, or make the fault happen."""
         if kind in FAULTS:
             self._faults.of_log(kind, log)
             return

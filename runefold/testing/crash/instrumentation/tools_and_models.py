@@ -69,7 +69,7 @@ class Ledger:
 def aside(run: Callable[[], T]) -> T:
     """Run something on a thread of its own if an event loop runs on this one, and wait for it.
 
-    In one process tools run on the thread of whoever waits for them, which may be an event loop's;
+    In one process tools run on the thread of the caller that waits, which may be an event loop's;
     an async tool has a loop of its own, and there is one at most on a thread.
     """
     try:

@@ -51,10 +51,10 @@ _TRACED: Final = 12
 
 
 class Injection(Protocol):
-    """What is done when the moment has come."""
+    """What happens to the process at the moment that is aimed at: a kill or another fault."""
 
     def __call__(self, kind: str, log: Log) -> None:
-        """Do it; it may not return."""
+        """Inject the fault; it may not return."""
         ...
 
 
@@ -108,7 +108,7 @@ class Watch:
         self._begun: dict[tuple[str, str], tuple[PendingCommit, int]] = {}
         self._last: dict[str, int] = {}
         self._pending: dict[str, list[PendingCommit]] = {}
-        """The commits of each conversation that nobody waited for yet."""
+        """The commits of each conversation for which no caller has waited yet."""
         self._acknowledged: dict[str, int] = {}
         self.log: Log
         self.was_hit = False
@@ -182,7 +182,7 @@ class Watch:
         self._strike_at(_LATE, passing, 1, log)
 
     def syncing(self, log: Log, conversation: str | None) -> dict[str, int]:
-        """See a sync come that somebody waits for; strike if it must not get through.
+        """See a sync come for which a caller waits; strike if it must not get through.
 
         Returns up to which event each conversation concerned was appended to so far.
         """
@@ -193,7 +193,7 @@ class Watch:
         return upto
 
     def _strike_pending(self, names: Sequence[str], log: Log) -> None:
-        """Injection if what nobody waited for yet must not get to disk."""
+        """Strike if unsynced commits must not get to disk."""
         with self._lock:
             passing = [each for name in names for each in self._pending.get(name, [])]
         for each in passing:
@@ -202,7 +202,7 @@ class Watch:
     def acknowledged(self, upto: dict[str, int], *, waited: bool = True) -> None:
         """Take note that everything up to there is durable: from now on it may not be lost.
 
-        Whether somebody waited for that, or it was part of an append.
+        Whether a caller waited for that, or it was part of an append.
         """
         with self._lock:
             for name, at in upto.items():
@@ -215,7 +215,7 @@ class Watch:
     # -- messages -----------------------------------------------------------------------------
 
     def leave_off(self) -> None:
-        """Note no more messages: from here on they are those of whoever judges."""
+        """Note no more messages: from here on they are those of the judge."""
         self._messages = False
 
     def receives(self, actor: str, kind: str, message: object) -> str:
@@ -253,7 +253,7 @@ class Watch:
         return self.aim.kind
 
     def effect_done(self, conversation: str, entity: str) -> None:
-        """See an effect done; strike if nobody must hear of its outcome."""
+        """See an effect done; strike if its outcome must not be reported."""
         begun = self._begun.get((conversation, entity))
         if begun is not None:
             self._strike_at({EFFECT}, *begun, self.log)
@@ -261,7 +261,7 @@ class Watch:
     # -- errors -------------------------------------------------------------------------------
 
     def failed(self, what: str, details: str) -> None:
-        """See that operators are told of an error, and nobody else: it counts against the app.
+        """See that only operators are told of an error: it counts against the app.
 
         Not if it is what was done on purpose, nor on a disk that was made to fail.
         """

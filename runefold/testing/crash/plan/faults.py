@@ -43,7 +43,7 @@ UNNOTICED: Final = frozenset(
 """Faults after which everything comes to the same end."""
 
 OF_DISKS: Final = frozenset({"disk-full", "sync-eio", "sync-lost"})
-"""Faults of which whoever writes is told: those who write for an app, and the app itself."""
+"""Faults that are reported to the writer: to the actors, and to the app."""
 UNTOLD: Final = frozenset({"provider-429", "provider-500", "provider-cut", "clock-back"})
 """Faults of which an app is told nothing at all, not even that something takes too long."""
 RAISED: Final = frozenset({"tool-raises", "tool-breaks", "provider-raises", "provider-refuses"})
@@ -69,7 +69,7 @@ class Time(Protocol):
     """A clock that faults can be played on."""
 
     def hurry(self) -> None:
-        """Have time pass quickly from now on: somebody waits for a time limit."""
+        """Have time pass quickly from now on, so that a time limit is reached."""
         ...
 
     def hasten(self) -> None:
@@ -81,11 +81,11 @@ class Time(Protocol):
         ...
 
     def outlast(self, call: Call) -> None:
-        """Come back when the time limit of a call is over, and somebody has been told so."""
+        """Return when the time limit of a call is over and has been reported."""
         ...
 
     def hang(self, is_over: Callable[[], bool]) -> None:
-        """Hold this thread up until nobody waits for it, if it can be held up."""
+        """Block this thread until no caller waits for it, if it can be blocked."""
         ...
 
 
@@ -106,7 +106,7 @@ class Faults:
 
     @contextlib.contextmanager
     def _hurried(self) -> Iterator[None]:
-        """Have time pass quickly until whoever waits has had enough."""
+        """Have time pass quickly until the caller gives up."""
         if self.time is None:
             yield
             return
@@ -134,7 +134,7 @@ class Faults:
             case "provider-cut":
                 yield from _half(real())
             case "provider-hangs":
-                # In the middle, without a word: nobody can tell it from one that thinks.
+                # In the middle, and silent: it looks like a model that thinks.
                 yield from _half(real())
                 with self._hurried():
                     if self.time is not None:

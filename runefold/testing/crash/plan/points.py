@@ -113,7 +113,7 @@ class Boundary(msgspec.Struct, frozen=True):
     """Seconds from the beginning of the run."""
     effects: tuple[Effect, ...] = ()
     synced: bool = False
-    """Whether somebody waited for its sync later, rather than at once."""
+    """Whether a caller waited for its sync later, rather than at once."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -177,7 +177,7 @@ class Aim(msgspec.Struct, frozen=True):
     """Instead of a mark: the how manieth commit since the log was opened."""
 
     def is_at(self, marks: Sequence[tuple[str, int]], number: int) -> bool:
-        """Tell whether a commit is the one: it has the rune that is aimed at among its own."""
+        """Return True if a commit has the rune that is aimed at."""
         if self.mark:
             return (self.mark, self.occurrence) in marks or (self.mark, REST) in marks
         return number == self.number

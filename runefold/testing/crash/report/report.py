@@ -84,7 +84,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def too_many_missed(self) -> bool:
-        """Whether more points went unmet than is allowed: nobody knows what they would show."""
+        """Whether more points went unmet than is allowed: what they would show is unknown."""
         return len(self.missed) > self.allow_missed
 
     @property

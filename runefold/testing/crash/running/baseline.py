@@ -89,7 +89,7 @@ def _in_order(found: Recording) -> list[tuple[str, int]]:
 
 
 def _another(scene: Scene) -> Recording:
-    """Run the app undisturbed once more, from nothing; nobody needs its check for that."""
+    """Run the app undisturbed once more, in an empty directory, without its check."""
     with scratch(scene.work) as root:
         return _undisturbed(scene, root, check=False)
 

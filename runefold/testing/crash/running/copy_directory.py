@@ -24,7 +24,7 @@ def copy(source: Path, target: Path) -> int:
         elif entry.is_file():
             copied += _copy_file(entry.path, to)
         elif stat.S_ISSOCK(entry.stat().st_mode):
-            # Nobody listens there: so it is with what a dead process leaves. Where only root may
+            # No process listens there, as with what a dead process leaves. Where only root may
             # make one, there is none: so it is with what a process leaves that was closed.
             with contextlib.suppress(OSError):
                 os.mknod(to, stat.S_IFSOCK | 0o600)

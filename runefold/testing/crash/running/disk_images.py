@@ -39,7 +39,7 @@ class DiskImage(msgspec.Struct, frozen=True):
     path: str
 
 
-def shoot(scene: Scene, stops: Sequence[Aim]) -> list[DiskImage]:
+def make_images(scene: Scene, stops: Sequence[Aim]) -> list[DiskImage]:
     """Run the app once, halting it at each of some moments; copy its directory each time.
 
     A process that stands still has left on disk exactly what it would leave if it were killed,
@@ -51,16 +51,16 @@ def shoot(scene: Scene, stops: Sequence[Aim]) -> list[DiskImage]:
         order = Order(root=str(root), life=1, stops=tuple(stops), judged=False, patience=patience)
         child = forked(scene.app, order)
         room = shutil.disk_usage(scene.work).free // _PART
-        shots: list[DiskImage] = []
+        images: list[DiskImage] = []
         try:
             while _halted(child, time.monotonic() + scene.patience):
                 hit = _last_hit(root)
                 if room > 0 and not _has_children(child.pid):
                     place = scene.work / f"shot-{os.getpid()}-{time.monotonic_ns()}"
                     room -= copy_directory.copy(root, place)
-                    shots.append(DiskImage(stops[hit.stop], str(place)))
+                    images.append(DiskImage(stops[hit.stop], str(place)))
                 os.kill(child.pid, signal.SIGCONT)
-            return shots if _finished(child) else []
+            return images if _finished(child) else []
         finally:
             os.close(child.reading)
 
@@ -70,7 +70,7 @@ def _last_hit(root: Path) -> Hit:
 
 
 def _has_children(pid: int) -> bool:
-    """Tell whether a process has others under it that live; where nobody can tell, it may."""
+    """Return True if a process has living children, or if that cannot be found out."""
     known = False
     for place in _PROCESSES.glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -83,7 +83,7 @@ def _has_children(pid: int) -> bool:
 
 
 def _finished(child: Child) -> bool:
-    """Tell whether a child that is gone had come to its end."""
+    """Return True if a child that has exited had come to its end."""
     told = b""
     while chunk := os.read(child.reading, 1 << 16):
         told += chunk

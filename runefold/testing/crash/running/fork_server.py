@@ -1,7 +1,7 @@
 """A process that has everything imported and one thread, and forks a child for each life.
 
-It is told what to do on one pipe and answers on another, a line each. It ends when nobody is left
-to tell it anything.
+It reads tasks from one pipe and writes answers to another, a line each. It ends when the first pipe
+is closed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Record(msgspec.Struct, frozen=True, tag="record"):
     """Run the app undisturbed."""
 
 
-class MakeImages(msgspec.Struct, frozen=True, tag="shoot"):
+class MakeImages(msgspec.Struct, frozen=True, tag="make_images"):
     """Copy its directory at each of some moments."""
 
     stops: tuple[Aim, ...]
@@ -69,10 +69,10 @@ class Attempt(msgspec.Struct, frozen=True, tag="attempt"):
 Task: TypeAlias = Record | MakeImages | Attempt
 
 
-class Images(msgspec.Struct, frozen=True, tag="shots"):
+class Images(msgspec.Struct, frozen=True, tag="images"):
     """The copies that were made."""
 
-    shots: list[DiskImage]
+    images: list[DiskImage]
 
 
 class Broken(msgspec.Struct, frozen=True, tag="broken"):
@@ -124,7 +124,7 @@ def app_of(setup: Setup) -> CrashApp:
 
 
 def serve(setup: Setup, app: CrashApp, reading: int, writing: int) -> None:
-    """Do what is asked, one thing after the other, until nobody asks any more."""
+    """Do one task after the other, until the pipe is closed."""
     for line in _lines(reading):
         try:
             if setup.in_process:
@@ -132,7 +132,7 @@ def serve(setup: Setup, app: CrashApp, reading: int, writing: int) -> None:
                 faulthandler.dump_traceback_later(setup.patience, exit=True)
             answer = _done(setup, app, _tasks.decode(line))
             faulthandler.cancel_dump_traceback_later()
-        except Exception as error:  # noqa: BLE001 -- told to whoever asked
+        except Exception as error:  # noqa: BLE001 -- it is the answer
             answer = Broken(f"{type(error).__name__}: {error}")
         content = memoryview(encode(answer))
         while content:
@@ -158,7 +158,7 @@ def _done(setup: Setup, app: CrashApp, task: Task) -> Answer:
         case Attempt(point, aims, warm):
             return Tried(trial.attempt(scene, point, aims, Path(warm) if warm else None))
         case MakeImages(stops):
-            return Images(disk_images.shoot(scene, stops))
+            return Images(disk_images.make_images(scene, stops))
 
 
 def lost(task: Task | None, last_words: str) -> Answer:
@@ -195,7 +195,7 @@ _TAIL: Final = 2_000
 
 
 def main(reading: int, writing: int) -> None:
-    """Be a server: the first line says what for."""
+    """Be a server: the first line is the setup."""
     del sys.argv[1:]
     first = b""
     while not first.endswith(b"\n"):

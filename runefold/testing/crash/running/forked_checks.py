@@ -49,7 +49,7 @@ class _Subprocess:
     ) -> subprocess.CompletedProcess[bytes]:
         """Do what `python -c code arguments` does."""
         if threading.active_count() > 1:
-            # Another thread may hold a lock that nobody would ever let go of in the copy.
+            # Another thread may hold a lock that would never be released in the copy.
             return subprocess.run(command, timeout=timeout, **options)  # noqa: PLW1510, S603 -- as asked
         code = command.index("-c") + 1
         pipes = os.pipe(), os.pipe()

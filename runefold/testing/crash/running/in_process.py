@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 CUT_OFF: Final = (PowerCut, Unanswered, Dead, Crashed, Closed, Fault)
 """What an app may see of a power cut; in truth it sees nothing any more."""
 _REST: Final = 20 * SECOND
-"""How far the clock is moved for turns that nobody waits for."""
+"""How far the clock is moved for turns that the scenario does not wait for."""
 _STEPS: Final = 100_000
 
 
@@ -123,7 +123,7 @@ class InProcess(Ports[InProcessLog, InstrumentedManual]):
         return self.runtime
 
     def rest(self) -> None:
-        """Let turns end that nobody waits for."""
+        """Let turns end that the scenario does not wait for."""
         end = self.clock.now() + _REST
         for _ in range(_STEPS):
             if self.scheduler.step():
@@ -182,7 +182,7 @@ class InProcessScene:
     def _undisturbed(
         self, stage: InProcess, root: Path, want: outcome.LogOutcome | None = None
     ) -> tuple[list[Finding], outcome.LogOutcome | None]:
-        """Play to the end with nobody in the way; what ends it early is the app's own."""
+        """Play to the end without a fault; what ends it early is the app's own."""
         try:
             with report_errors_to(stage.watch):
                 return self._finish(stage, root, want)

@@ -62,9 +62,9 @@ _LOCALS: Final = 8
 _WIDE: Final = 200
 """So many variables of a frame are shown, and so much of each."""
 _HELD_BACK: Final = 0.1
-"""Seconds that the log keeps what nobody waits for in memory, where a kill is to take that."""
+"""Seconds that unsynced appends stay in memory, where a kill is to lose them."""
 _REST: Final = 5.0
-"""Seconds that turns which nobody waits for are given to end."""
+"""Seconds that turns have to end for which the scenario does not wait."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ def _lived(app: CrashApp, order: Order, rig: DiskRig, watch: Watch) -> Report:
 
 
 def has_failed(log: Log) -> bool:
-    """Tell whether nothing more can be written through a log."""
+    """Return True if nothing more can be written through a log."""
     return isinstance(log, DiskLog) and log.failed is not None
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 _HOME: Final = Path(__file__).parents[4]
 OWN: Final = tuple(str(_HOME / name) for name in ("actors", "runefold", "runelog", "supervisors"))
-"""Frames of ours are of no interest to whoever reads about an app."""
+"""Frames of the kit itself are left out of what is shown of an app."""
 _PYTHON: Final = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
 _FRAME: Final = re.compile(r'^  File "([^"<]+)", line (\d+) in (.+)$', re.MULTILINE)
 

@@ -150,7 +150,7 @@ def _ended(code: int, content: bytes, order: Order) -> tuple[How, Report | None]
     root = Path(order.root)
     if code == 1 and read(root / STACKS):
         return "hung", None
-    # Whoever was hit by something else lives on: if it is gone then, that was not us.
+    # Other faults do not end a process: if it is gone then, the kit did not kill it.
     hit = judge.hit_at(Journal(root / JOURNAL).lines(), order.life) in MOMENTS
     if code == -signal.SIGKILL and hit:
         return "killed", None

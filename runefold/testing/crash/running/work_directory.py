@@ -1,4 +1,4 @@
-"""Where a sweep keeps what it throws away: in memory if it can be, and not for ever."""
+"""The directory for the temporary files of a sweep: in memory if there is room."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROOM: Final = 1 << 30
 """With fewer bytes free there (a container has 64 MB), the disk is used."""
 _NAME: Final = "runefold-crash-"
 _BUSY: Final = "busy"
-"""A file that is locked for as long as somebody sweeps there."""
+"""A file that is locked while a sweep works there."""
 
 
 @contextlib.contextmanager
 def workplace() -> Iterator[Path]:
-    """Give a directory for as long as the block runs. What others left who were killed goes too."""
+    """Give a directory while the block runs; remove those that killed sweeps have left."""
     home = MEMORY if _has_room(MEMORY) else Path(tempfile.gettempdir())
     for left in home.glob(f"{_NAME}*"):
         with contextlib.suppress(OSError):
@@ -33,7 +33,7 @@ def workplace() -> Iterator[Path]:
     try:
         with (work / f"{_BUSY}.new").open("wb") as busy:
             fcntl.flock(busy, fcntl.LOCK_EX)
-            # Under its name only now: whoever finds it finds it locked.
+            # Renamed once it is locked, so that it is never found unlocked.
             (work / f"{_BUSY}.new").rename(work / _BUSY)
             yield work
     finally:
@@ -49,7 +49,7 @@ def _has_room(place: Path) -> bool:
 
 
 def _clear(place: Path) -> None:
-    """Remove a place in which nobody sweeps any more."""
+    """Remove a directory whose sweep has ended."""
     with (place / _BUSY).open("rb") as busy:
         fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(place, ignore_errors=True)

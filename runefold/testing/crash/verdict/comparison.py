@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 _Told: TypeAlias = tuple[str, str]
 """A message as a model is shown it: whose it is, and its text."""
 MAY_HAPPEN: Final = "it was started and may still take effect"
-"""How a model is told of a call that was called off, and of which nobody heard any more."""
+"""What a model is told of a call that was cancelled, and of one whose outcome is unknown."""
 
 
 class Difference(NamedTuple):
@@ -309,7 +309,7 @@ def _shown_differently(want: ConversationOutcome, got: ConversationOutcome) -> I
 
 
 def _told_alike(want: list[_Told], got: list[_Told]) -> bool:
-    """Tell whether a model is told the same in two runs, in words that come to the same."""
+    """Return True if a model is told the same in two runs, in words that mean the same."""
     pairs = zip(want, got, strict=False)
     return len(want) == len(got) and all(
         one == other or _both_called_off(one, other) for one, other in pairs
@@ -317,9 +317,9 @@ def _told_alike(want: list[_Told], got: list[_Told]) -> bool:
 
 
 def _both_called_off(want: _Told, got: _Told) -> bool:
-    """Tell whether a call was called off for the same reason in both runs.
+    """Return True if a call was cancelled for the same reason in both runs.
 
-    One says that it has stopped, and of the other nobody heard any more: both are honest.
+    One says that it has stopped, the other that its outcome is unknown: both are correct.
     """
     if want[0] != "tool" or got[0] != "tool":
         return False

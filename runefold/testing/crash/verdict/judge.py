@@ -1,4 +1,4 @@
-"""Verdicts on a run that was disturbed: what was lost, done twice, or told to nobody.
+"""Verdicts on a run with a fault in it: what was lost, done twice, or never reported.
 
 Whether it came to the same end is for `endings` to say.
 """
@@ -201,7 +201,7 @@ def misdone(log: Log, effects: Effects) -> Iterator[Finding]:
 
 
 def _unasked(log: Log, begun: Counter[str]) -> Iterator[Finding]:
-    """Yield the answers of models that nobody asked."""
+    """Yield the answers of models that were never asked."""
     for name in conversations(log):
         for envelope in log.read(name, kinds={"model.completed"}):
             call = f"{name}/{envelope.owner}"
@@ -212,7 +212,7 @@ def _unasked(log: Log, begun: Counter[str]) -> Iterator[Finding]:
 def _too_often(known: _Known, begun: int, over: int) -> Iterator[Finding]:
     rune = known.rune
     label = f"{rune.tool_name} ({rune.call_id})"
-    # Of one that was begun and cut off nobody knows how far it got: begun counts, and not ended.
+    # How far a call got that was cut off is unknown: that it began counts, not that it ended.
     may = 1 + known.by_hand + (known.by_probe if rune.rule.in_doubt == "probe" else 0)
     if not rune.rule.idempotent and over > 1 + known.by_hand:
         why = "" if known.retried else ", and the log knows of one"
@@ -230,7 +230,7 @@ def _too_often(known: _Known, begun: int, over: int) -> Iterator[Finding]:
 def untold(log: Log, fault: str, lines: Iterable[Line]) -> Iterator[Finding]:
     """Yield what an app's own code was made to raise if the log, which tells everybody, does not.
 
-    Of what was called off meanwhile nobody wants to know how it ended.
+    How a call ended that was cancelled meanwhile does not matter.
     """
     if fault not in RAISED:
         return
@@ -242,7 +242,7 @@ def untold(log: Log, fault: str, lines: Iterable[Line]) -> Iterator[Finding]:
 
 
 def _is_told(log: Log, hit: Hit) -> bool:
-    """Tell whether the log says how an effect ended that was made to raise."""
+    """Return True if the log says how an effect ended that was made to raise."""
     for envelope in log.read(hit.conversation):
         if envelope.owner != hit.entity:
             continue

@@ -40,7 +40,7 @@ class TurnEnd(msgspec.Struct, frozen=True):
     reason: str = ""
 
     def __str__(self) -> str:
-        """Say it."""
+        """Return it as one line."""
         why = f" ({self.reason})" if self.reason else ""
         return f"{self.kind}{why}: {self.text!r}" if self.text else f"{self.kind}{why}"
 
@@ -53,7 +53,7 @@ class Call(msgspec.Struct, frozen=True):
     status: str
     """`` if it has no result."""
     sure: bool = True
-    """Whether it was asked for before anything was unknown to whoever asked."""
+    """Whether the caller asked for it before anything was unknown to it."""
 
 
 class AgentHistory(msgspec.Struct, frozen=True):
@@ -86,19 +86,19 @@ class ConversationOutcome(msgspec.Struct, frozen=True):
     """By message; of messages that agents sent each other, by a number."""
     histories: list[AgentHistory]
     calls: dict[str, list[Call]]
-    """By the message whose turn asked for them."""
+    """By the message whose turn made them."""
     spent: int
     """Tool calls, as the budget has them: they are paid for also beside something unknown."""
     doubts: int
-    """Calls of which the app is told that nobody knows how they came out."""
+    """Calls of which the app is told that their outcome is unknown."""
     unknown: int
     """Calls whose result says so."""
     told_doubts: int
     """Calls of which a model is told so."""
     shaken: list[str]
-    """Messages whose turns know of something unknown, or follow from one that does."""
+    """Messages whose turns depend on something unknown, directly or through another turn."""
     adrift: bool = False
-    """Whether one of those decided who speaks from then on."""
+    """Whether one of those decided which agent is active from then on."""
 
 
 class EntityOutcome(msgspec.Struct, frozen=True, order=True):

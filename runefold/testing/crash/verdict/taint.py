@@ -1,4 +1,4 @@
-"""What an outcome that nobody knows has in its taint: who heard of it, and whom they told."""
+"""Which entities and messages depend on an outcome that is unknown: their state may differ."""
 
 from __future__ import annotations
 

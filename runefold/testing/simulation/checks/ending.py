@@ -81,7 +81,7 @@ class Ending:
                 self._complain("no orphans", f"{each.agent_id} of {name} outlives its parent")
 
     def _check_alarm(self, name: str, state: State) -> None:
-        """Look whether somebody wakes when the time is up that a human has, be it in its sleep."""
+        """Check that a conversation wakes at the deadline of an answer, also if it sleeps."""
         alarm, late = self._sim.clock.next_alarm, self._sim.set_back * SECOND
         for each in state.approvals:
             if alarm is None or alarm > each.deadline + late:
@@ -91,7 +91,7 @@ class Ending:
     def _settle(self) -> None:
         """Let everything happen that happens by itself."""
         sim = self._sim
-        # Whoever waits for a time does so for as much longer as the clock was set back by.
+        # Waits for a time last longer by as much as the clock was set back.
         end = sim.clock.now() + (HOURS + sim.set_back) * SECOND
         while not self._truth.wrong and sim.drive(end):
             if sim.clock.now() > end:

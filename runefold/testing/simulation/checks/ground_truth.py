@@ -1,4 +1,4 @@
-"""What really happened outside, kept by nobody who can crash."""
+"""What really happened outside, kept where no crash can lose it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GroundTruth:
         self.permitted: Counter[str] = Counter()
         """How often a human said that a call is to run again."""
         self.returned: dict[str, list[Any]] = {}
-        """What a call returned, to whom it may concern."""
+        """What a call returned."""
         self.done: set[str] = set()
         """The calls whose last run returned something, in this life of the process."""
         self.told: dict[str, list[Any]] = {}
@@ -42,5 +42,5 @@ class GroundTruth:
         """The model calls that said everything."""
 
     def complain(self, rule: str, message: str) -> None:
-        """Note that something is not as it must be."""
+        """Note that a rule was broken."""
         self.wrong.append(Wrong(rule, message))

@@ -22,7 +22,7 @@ CRASHES: Final = frozenset(
         "watcher_failed",
     }
 )
-"""What is told of errors that nobody expects."""
+"""What is logged of errors that are not expected."""
 EXPECTED: Final = (
     "Closed",
     "Hang",
@@ -58,7 +58,7 @@ class LogCapture(logging.Handler):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear everything that is told meanwhile, and keep it from everybody else."""
+        """Take everything that is logged meanwhile, and pass it to no other handler."""
         logger = logging.getLogger("runefold")
         before = logger.propagate, logger.level, logger.handlers[:]
         logger.propagate, logger.handlers = False, [self]

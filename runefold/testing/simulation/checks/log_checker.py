@@ -43,7 +43,7 @@ class Fold:
         self.state: Any = kind.lifecycle.initial
         self.version = 0
         self.seen: Any = None
-        """What whoever stands for it was last seen to believe, and rightly so."""
+        """The state in memory that was last compared with this one, and was equal."""
 
 
 class LogChecker:

@@ -27,7 +27,7 @@ class Machine(Protocol):
         ...
 
     def soon(self, commit: Callable[[], None]) -> None:
-        """Have what was appended committed in a moment, unless somebody waits for it before."""
+        """Have what was appended committed in a moment, unless a caller waits for it before."""
         ...
 
     def committed(self, envelope: Envelope) -> None:
@@ -62,14 +62,14 @@ class Disk(MemoryLog):
         """Whether what it commits then is on disk all the same."""
         self._failure = ""
         self._lost: dict[str, str] = {}
-        """What befell appends that nobody waited for, by conversation, until somebody is told."""
+        """Errors of appends for which no caller waited, by conversation, until one is told."""
         self._waiting: dict[str, None] = {}
         """The conversations of which something is not on disk."""
         self._seen = 0
         self._envelopes: dict[Stored, Envelope] = {}
         """What was read before: most runes are read many times, and their envelopes are the same.
 
-        Payloads are decoded anew each time, so that nobody can change them for somebody else.
+        Payloads are decoded anew each time, so that one reader cannot change them for another.
         """
 
     # -- what a log is asked for --------------------------------------------------------------
@@ -163,7 +163,7 @@ class Disk(MemoryLog):
         return not self._waiting
 
     def has_all_of(self, conversation: str) -> bool:
-        """Tell whether everything appended to a conversation is on disk, and nothing was lost."""
+        """Return True if everything appended to a conversation is on disk, and nothing was lost."""
         return conversation not in self._waiting and conversation not in self._lost
 
     @property

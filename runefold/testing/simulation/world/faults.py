@@ -1,4 +1,4 @@
-"""What befalls a runtime: power cuts, disks, crashes, clocks."""
+"""Faults of the machine and of actors: power cuts, disks, crashes, clocks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FaultContext(SimulationContext, Protocol):
 
 
 class FaultInjector:
-    """Everything that can go wrong and is not an answer of a model or a tool."""
+    """Injects every fault that is not an answer of a model or a tool."""
 
     def __init__(self, context: FaultContext) -> None:
         """Begin with nothing wrong."""
@@ -79,11 +79,11 @@ class FaultInjector:
         }
 
     def can(self, kind: str) -> bool:
-        """Tell whether this is something that goes wrong."""
+        """Return True if acts of this kind are faults."""
         return kind in self._doings
 
     def do(self, act: Act) -> str:
-        """Have something go wrong; tell what."""
+        """Inject a fault; return what it is, for the story."""
         return self._doings[act.kind](act)
 
     # -- power --------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class FaultInjector:
         return "the runtime is closed" + (" when its turns have ended" if act.how % 2 else "")
 
     def calm(self) -> None:
-        """Let nothing go wrong any more."""
+        """Inject nothing any more, and take back what is planned."""
         self._cut_in_tool = None
         self._at_rune.clear()
         self._context.forgotten = None

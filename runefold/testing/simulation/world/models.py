@@ -24,7 +24,7 @@ MARK: Final = mark(KEY)
 TELLING: Final = 2
 """The number of those who let it slip."""
 FOR_EVER: Final = 10_000_000
-"""Seconds that nobody waits for."""
+"""Seconds, longer than any time limit."""
 
 
 class ModelContext(Protocol):
@@ -36,7 +36,7 @@ class ModelContext(Protocol):
     disk: Disk
 
     def is_calm(self) -> bool:
-        """Tell whether nothing goes wrong any more."""
+        """Return True if no more faults are injected."""
         ...
 
 

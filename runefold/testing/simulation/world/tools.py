@@ -37,7 +37,7 @@ class ToolContext(ModelContext, Protocol):
 
 
 class Hang(BaseException):
-    """A run that never comes back: whoever waits for it waits in vain."""
+    """A run that never returns: its caller waits until its own time limit."""
 
 
 class PlannedTool:

@@ -49,7 +49,7 @@ def name_of(sim: SimulationContext, act: Act) -> str:
 
 
 class Sent(NamedTuple):
-    """A message as somebody sent it."""
+    """A message as a user sent it."""
 
     word: str
     to: str
@@ -58,7 +58,7 @@ class Sent(NamedTuple):
 
 
 class Users:
-    """Everybody who uses the runtime. They outlive it, and remember what they were told."""
+    """All users of the runtime. They outlive it, and remember what they were told."""
 
     def __init__(self, sim: SimulationContext) -> None:
         """Begin with nothing sent."""
@@ -66,7 +66,7 @@ class Users:
         self.sent: dict[tuple[str, str], str] = {}
         """Every message that anybody tried to send: what was said."""
         self.unsure: dict[tuple[str, str], None] = {}
-        """Those of which nobody was told whether they arrived."""
+        """Those whose senders were not told whether they arrived."""
         self._answered: list[tuple[str, str]] = []
         self._doings: dict[str, Callable[[Act], str]] = {
             "send": self._send,
@@ -92,7 +92,7 @@ class Users:
         self._doings.update(self.machines.doings)
 
     def can(self, kind: str) -> bool:
-        """Tell whether this is something that users do."""
+        """Return True if users do acts of this kind."""
         return kind in self._doings
 
     def do(self, act: Act) -> str:
@@ -173,7 +173,7 @@ class Users:
     def wait(self, name: str, message: str, seconds: float) -> str:
         """Wait for the end of a message's turn, and hold what is told against the log."""
         session = self.session(name)
-        # Whoever sends it again is given the same turn.
+        # A message that is sent again leads to the same turn.
         self._sim.checker.requests.sends(name, message, Sent(self.sent[name, message], "", "queue"))
         turn = session.send(self.sent[name, message], message_id=message)
         try:
