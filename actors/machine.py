@@ -31,6 +31,7 @@ from actors.entity import Routing
 from actors.model import lifecycle as model
 from actors.model.performer import ENDS, ModelCaller, PreparedRequest
 from actors.model.provider import price_of
+from actors.model.request_hash import MessagesHash, request_hash
 from actors.model.runes import AskedCall, Called, Completed, Failed
 from actors.model.tokens import length_of, length_of_message, tokens_of
 from actors.public_command import Order
@@ -334,12 +335,26 @@ class Machine(ModelCaller, Judging):
         most = effect.max_output_tokens
         cost = None if price is None else price.of(sent, most)
         waits = round(effect.first_byte_timeout * SECOND), round(effect.silence_timeout * SECOND)
+        facts = {
+            "model": effect.model,
+            "system": sending.system,
+            "tools": tools,
+            "max_output_tokens": most,
+            "conversation": ctx.conversation,
+            "call_id": call_id,
+            "caller": self.me,
+            "key": effect.key,
+        }
+        messages = MessagesHash()
+        messages.add(sending.messages)
         called = Called(
             model_call_id=call_id,
             caller=self.me,
             model=effect.model,
             upto=self.event,
-            prompt=digest([effect.model, prompt, sending.messages, most]),
+            prompt=digest(prompt),
+            request=request_hash(facts, messages),
+            made_by=self.kind.lifecycle.version,
             reserved=Amounts(tokens=sent + most),
             first_byte_by=now + waits[0],
             account=self.payer,
@@ -347,16 +362,6 @@ class Machine(ModelCaller, Judging):
         )
         begin = model.Begin(called, cost, *self._obstacle(effect))
         if provider is not None:
-            facts = {
-                "model": effect.model,
-                "system": sending.system,
-                "tools": tools,
-                "max_output_tokens": most,
-                "conversation": ctx.conversation,
-                "call_id": call_id,
-                "caller": self.me,
-                "key": effect.key,
-            }
             request = PreparedRequest(provider, sending.messages, facts, *waits)
             self.model_calls.prepare(call_id, request)
         law = ctx.kinds[model.NAME]

@@ -13,6 +13,7 @@ import msgspec
 from actors.model import runes as model
 from actors.model.call_ids import turn_of
 from actors.model.provider import Asked, Message
+from actors.model.request_hash import MessagesHash
 from actors.model.tokens import length_of_message
 from actors.shell.shared_caches import SharedCache
 from actors.tool import runes as tool
@@ -41,12 +42,17 @@ KINDS: Final = frozenset(map(kind_of, RUNES | {model.AssistantDelta}))
 """Their kinds; the words of models are beside them in the log."""
 
 
+HISTORY_VERSION: Final = 1
+"""Raised when the same runes make other messages than before: model calls name it."""
+
+
 class History:
     """The messages of one agent, in order."""
 
     def __init__(self) -> None:
         """Begin before the first message."""
         self.messages: list[Message] = []
+        self._hash = MessagesHash()
         self.characters = 0
         """How long everything is together: what an estimate of tokens starts from."""
         self._answered = True
@@ -93,7 +99,16 @@ class History:
         asked = self.messages[first - 1].calls if first else ()
         place = {call.call_id: at for at, call in enumerate(asked)}
         results = self.messages[first:]
-        self.messages[first:] = sorted(results, key=lambda told: place.get(told.call_id, 0))
+        ordered = sorted(results, key=lambda told: place.get(told.call_id, 0))
+        if ordered != results:
+            self.messages[first:] = ordered
+            if self._hash.count > first:
+                self._hash = MessagesHash()
+
+    def hashed(self) -> MessagesHash:
+        """Return the hash of the messages as they are now; each is looked at once."""
+        self._hash.add(self.messages)
+        return self._hash
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)

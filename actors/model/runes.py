@@ -34,10 +34,7 @@ class Called(Reserves, frozen=True, tag="model.called"):
     upto: int
     """The last event that the caller knew of: up to there history is sent."""
     prompt: str
-    """The hash of what is sent beside a turn's history: system prompt and tool list.
-
-    Of another caller it is the hash of the whole request, which follows from its state at `upto`.
-    """
+    """The hash of what is sent beside the messages: system prompt and tool list."""
     reserved: Amounts
     first_byte_by: int
     """When the first byte must be there, in nanoseconds."""
@@ -51,6 +48,11 @@ class Called(Reserves, frozen=True, tag="model.called"):
     """How many times it was asked in vain in this round before."""
     turn_by: int | None = None
     """When the turn must be over, if its time began anew because a human was waited for."""
+    request: str = ""
+    """The hash of all that is sent: see `actors.model.request_hash`."""
+    made_by: int = 0
+    """The version of the code that made the messages out of runes: that of a turn's history, or of
+    the law of another caller."""
     sent: int = 0
     """About how many tokens are sent; the rest of what is reserved is for the answer."""
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from msgspec.structs import replace
 
 from actors.agent.actor import TOOLSETS
-from actors.agent.history import HISTORIES, RUNES, History
+from actors.agent.history import HISTORIES, HISTORY_VERSION, RUNES, History
 from actors.common_commands import Cancel, TimeUp
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.performer import ModelCaller, PreparedRequest
+from actors.model.request_hash import request_hash
 from actors.model.tokens import tokens_of
 from actors.shell.shell import NEAR
 from actors.shell.transition_log import log_birth
@@ -236,6 +237,8 @@ class TurnActor(ModelCaller, Judging):
                 model_call_id=effect.model_call_id,
                 upto=self.event,
                 prompt=toolset.hash,
+                request=request_hash(facts, history.hashed()),
+                made_by=HISTORY_VERSION,
                 sent=sent,
                 max_output_tokens=output,
                 cost=None if toolset.price is None else toolset.price.of(sent, output),

@@ -234,6 +234,10 @@ class Ask(msgspec.Struct, frozen=True):
     model_call_id: str
     upto: int
     prompt: str
+    request: str
+    """The hash of all that is sent."""
+    made_by: int
+    """The version of the code that made the messages out of runes."""
     sent: int
     """About how many tokens are sent."""
     max_output_tokens: int
@@ -442,6 +446,8 @@ def _ask(state: State, command: Ask, account: ledger.State) -> list[Rune]:
         attempt=state.attempt,
         upto=command.upto,
         prompt=command.prompt,
+        request=command.request,
+        made_by=command.made_by,
         account=scope,
         reserved=budget.Amounts(tokens=tokens, retries=1 if state.attempt else 0),
         first_byte_by=command.first_byte_by,
