@@ -100,6 +100,11 @@ class Scheduler(Protocol):
         """Whether it goes on by itself; otherwise only while something waits with `wait`."""
         ...
 
+    @property
+    def backlog(self) -> int:
+        """How many messages wait to be handled."""
+        ...
+
     def lane(self, name: str) -> Lane:
         """Begin a lane."""
         ...
@@ -113,6 +118,10 @@ class Scheduler(Protocol):
 
     def work(self, name: str, steps: Steps | Iterator[int | None], *, blocks: bool = True) -> Job:
         """Run something step by step, beside all lanes; between them if it never `blocks`."""
+        ...
+
+    def check_may_wait(self) -> None:
+        """Raise if the calling thread must not wait: it would wait for itself."""
         ...
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from actors.errors import Crashed, Dead, Unanswered
+from actors.errors import Crashed, Dead, Overloaded, Unanswered
 from actors.operator_log import log as operator
-from actors.process.process import ASK_TIMEOUT
+from actors.process.process import ASK_TIMEOUT, MAILBOX
 from actors.shell.conversation import ConversationContext, Services
 from actors.shell.write_buffer import Overtaken
 from actors.units import SECOND
@@ -261,6 +261,13 @@ class Tree:
         to sleep meanwhile is asked again when another caller has woken it.
         """
         clock, scheduler = self.services.clock, self.services.scheduler
+        scheduler.check_may_wait()
+        if promised is None and scheduler.backlog > MAILBOX:
+            msg = (
+                f"{scheduler.backlog:,} messages wait to be handled here: send "
+                f"{type(message).__name__} later; nothing was delivered"
+            )
+            raise Overloaded(msg)
         until = None if timeout is None else clock.now() + round(timeout * SECOND)
         crashes, left = 0, timeout
         while True:

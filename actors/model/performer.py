@@ -134,7 +134,9 @@ class ModelCalls:
         request = self._prepared.pop(call_id)
         services = self._ctx.services
         tell = partial(_tell, self._shell.ref, call_id)
-        stream = Stream(services.clock, services.chance, tell, services.redactor)
+        stream = Stream(
+            services.clock, services.scheduler, services.chance, tell, services.redactor
+        )
         call = self._calls[call_id] = _Call(stream, request)
         self._streams[call_id] = stream
         asked = Request(messages=request.messages, cancelled=stream.is_closed, **request.settings)
@@ -255,7 +257,8 @@ class ModelCalls:
         ctx, passive, rune = self._ctx, self._ctx.passive(call_id), AssistantDelta(text=text)
         agent, turn = self._kind.context(passive.state)
         try:
-            ctx.append_fragment(Change(call_id, None, [rune], agent=agent, turn=turn))
+            change = Change(call_id, None, [rune], agent=agent, turn=turn)
+            ctx.append_fragment(change, first=not passive.state.begun)
         except RunefoldError as error:
             # An answer that the log has no room for has to be given again.
             self._end(call_id, Fail(type(error).__name__, str(error), retryable=True))

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actors.model.provider import Event, Provider, Request
-    from actors.ports import Chance, Clock, Steps, Timer
+    from actors.ports import Chance, Clock, Scheduler, Steps, Timer
     from actors.redaction.redactor import Redactor
 
 GATHER: Final = SECOND // 70
 """Fragments are kept back so long, in nanoseconds: with what an alarm may be late, under 20 ms."""
+MANY: Final = 1_000
+"""If more messages than that wait for actors, streams are read more slowly."""
 MAX_CALLS: Final = 1_000
 """How many calls of one answer are listened to, far beyond what a turn accepts."""
 MAX_NAME: Final = 256
@@ -58,6 +60,7 @@ class Stream:
     def __init__(
         self,
         clock: Clock,
+        scheduler: Scheduler,
         chance: Chance,
         tell: Callable[[Stream], None],
         redactor: Redactor = DEFAULT,
@@ -66,6 +69,7 @@ class Stream:
         self._redactor = redactor
         self._flow = redactor.flow()
         self._clock = clock
+        self._scheduler = scheduler
         self._chance = chance
         self._tell = tell
         self._told = False
@@ -155,8 +159,13 @@ class Stream:
         events: Iterator[Event] | Fail = self._asked(provider, request)
         if isinstance(events, Fail):
             outcome, events = events, iter(())
-        now = self._clock.now
+        now, scheduler = self._clock.now, self._scheduler
         while outcome is None and not self.closed:
+            if scheduler.backlog > MANY:
+                # More slowly than it comes: the actors are behind. Not to read is no silence.
+                yield now() + GATHER
+                self.heard_at = now()
+                continue
             # Whatever the provider raises is an answer too.
             try:
                 event = next(events)

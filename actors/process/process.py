@@ -61,6 +61,7 @@ class Process(pykka.Actor):
         "_stopping",
         "_watchers",
         "exit",
+        "handled",
         "lane",
         "name",
         "ref",
@@ -78,6 +79,8 @@ class Process(pykka.Actor):
         self._guard = threading.Lock()
         self._stopping: Exit | None = None
         self._mail: deque[tuple[Any, Answer | None]] = deque()
+        self.handled = ""
+        """What kind of message it handled last, for operators."""
         self._in_hand: tuple[Any, Answer | None] | None = None
         """The message that is being handled."""
         self._is_asked = False
@@ -219,6 +222,7 @@ class Process(pykka.Actor):
             self._leave(how)
             return
         message, reply_to = in_hand
+        self.handled = type(message).__name__
         self._is_asked = reply_to is not None
         try:
             answer = self.on_receive(message)

@@ -62,6 +62,8 @@ class Ref:
         self, message: object, scheduler: Scheduler, timeout: float | None = ASK_TIMEOUT
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Send a message and wait for the answer. For the edge: actors only tell each other."""
+        # Before it is sent: who is refused has asked nothing.
+        scheduler.check_may_wait()
         answer = self.ask_later(message)
         if not scheduler.wait(answer, timeout):
             msg = (

@@ -27,6 +27,7 @@ the interpreter each time, and most are cancelled before they ring; so would it 
 than those need that are set most often, which keep back what a model says."""
 _COMPARE: Final = SECOND // 1000
 """How often the two clocks are compared: the time is asked for with every fragment of a stream."""
+_FOREVER: Final = 10**9 * SECOND
 _AWAKE: Final = SECOND // 2
 """How long after the last alarm was set we go on looking that often."""
 
@@ -90,7 +91,10 @@ def _ring(call: Callable[[], None]) -> None:
 
 
 class SystemClock:
-    """The time of the machine. One thread rings all alarms; it starts with the first one."""
+    """The time of the machine. One thread rings all alarms; it starts with the first one.
+
+    Unless another thread has taken that over with `drive`.
+    """
 
     def __init__(self) -> None:
         """Begin without alarms."""
@@ -103,6 +107,8 @@ class SystemClock:
         self._gate.acquire()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._wake: Callable[[], None] | None = None
+        """Wakes the thread that drives this clock, if one does."""
         self._looks_at = 0
         """When the thread looks again by itself."""
         self._busy = False
@@ -132,16 +138,60 @@ class SystemClock:
         """Call `call` once it is `when`; at once if that is past. It must be quick."""
         self._home.check()
         with self._changed:
-            if self._thread is None and not self._closed:
-                thread = threading.Thread(target=self._live, name="runefold-clock", daemon=True)
-                thread.start()
-                self._thread = thread
+            wake = self._wake
+            if wake is None and self._thread is None and not self._closed:
+                self._start()
             alarm = self._alarms.add(when, call)
             self._busy = True
-            if when < self._looks_at - _LATE:
-                self._looks_at = when
-                self._look()
+            if when >= self._looks_at - _LATE:
+                return alarm
+            self._looks_at = when
+            self._look()
+        if wake is not None:
+            wake()
         return alarm
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._live, name="runefold-clock", daemon=True)
+        thread.start()
+        self._thread = thread
+
+    # -- driven by another thread -------------------------------------------------------------
+
+    def drive(self, wake: Callable[[], None]) -> bool:
+        """Have the caller ring the alarms: it calls `ring` when it has nothing else to do.
+
+        `wake` is called if it is to do so sooner than it was told. Return False if there is a
+        thread for that already.
+        """
+        with self._changed:
+            if self._thread is not None or self._wake is not None:
+                return False
+            self._wake = wake
+            # It has not looked yet: the first alarm wakes it.
+            self._looks_at = self.now() + _FOREVER
+            return True
+
+    def let_go(self) -> None:
+        """Ring the alarms on a thread of this clock again, if there are any."""
+        with self._changed:
+            self._wake = None
+            if self._alarms.next_time() is not None and not self._closed:
+                self._start()
+
+    def ring(self) -> float | None:
+        """Ring what is due; return after how many seconds to call again, None if nothing is set."""
+        while True:
+            with self._changed:
+                now = self.now()
+                call = None if self._closed else self._alarms.pop(now)
+                if call is None:
+                    due = None if self._closed else self._alarms.next_time()
+                    pause = _LOOK_AGAIN if due is None else min(due - now, _LOOK_AGAIN)
+                    # Without an alarm it is woken by the first.
+                    self._looks_at = now + (_FOREVER if due is None else pause)
+                    return None if due is None else pause / SECOND
+            _ring(call)
 
     def _look(self) -> None:
         """Have the thread look at once. Holds the lock."""

@@ -14,11 +14,13 @@ pooled threads (`pool`) and comes back as a message.
 from __future__ import annotations
 
 import threading
+import time
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from actors.errors import Overloaded
 from actors.operator_log import log
+from actors.scheduling.clock import SystemClock
 from actors.scheduling.group_commit import GroupCommit
 from actors.scheduling.pool import Pool, PooledJob
 from runelog.errors import Refused
@@ -34,6 +36,8 @@ MAX_WORK: Final = 1_000
 """How many streams and tools run on threads at once; beyond that, work is refused."""
 BURST: Final = 1_024
 """A round has at most so many jobs: then what was decided is committed, though more may wait."""
+SLOW: Final = 0.05
+"""A job that takes more seconds is named in the operator's log: everything else waited for it."""
 STEPS: Final = 64
 """How many steps of work that does not block are taken before others get their turn."""
 ENDS_WITHIN: Final = 5.0
@@ -127,6 +131,10 @@ class Loop:
         self._closed = False
         # The threads stay behind in a fork, and with them perhaps the holders of our locks.
         self.home = Home("these actors were started before a fork: start your own in the child")
+        self._ring = _nothing_set
+        """Rings the alarms that are due; returns how many seconds there are until the next."""
+        if isinstance(clock, SystemClock) and clock.drive(self._look_up):
+            self._ring = clock.ring
 
     @property
     def threads(self) -> int:
@@ -136,6 +144,11 @@ class Loop:
     def lane(self, name: str) -> LoopLane:
         """Begin a lane."""
         return LoopLane(self, name)
+
+    @property
+    def backlog(self) -> int:
+        """How many messages wait to be handled."""
+        return self._jobs.qsize()
 
     def commit_soon(self, member: Member) -> None:
         """Have what `member` has appended committed at the end of this round."""
@@ -167,24 +180,35 @@ class Loop:
         self._ident = threading.get_ident()
         jobs, commits = self._jobs, self._commits
         while True:
-            for _ in range(BURST):
-                try:
-                    name, job = jobs.get_nowait()
-                except Empty:
-                    break
-                _run(name, job)
-                del job
+            self._round()
+            pause = self._ring()
             if commits.is_due:
                 _run("commit", commits.commit)
             elif jobs.empty():
                 if self._closed and self._ended():
                     return
-                self._wait()
+                try:
+                    name, job = jobs.get(timeout=pause)
+                except Empty:
+                    continue  # an alarm is due
+                _run_timed(name, job, time.perf_counter())
+                del job
 
-    def _wait(self) -> None:
-        """Wait for a job, and run it."""
-        name, job = self._jobs.get()
-        _run(name, job)
+    def _round(self) -> None:
+        """Run what there is, but not for too long."""
+        begun = time.perf_counter()
+        for _ in range(BURST):
+            try:
+                name, job = self._jobs.get_nowait()
+            except Empty:
+                return
+            begun = _run_timed(name, job, begun)
+            del job
+
+    def _look_up(self) -> None:
+        """Look at the clock again: an alarm was set that is due sooner than all others."""
+        if threading.get_ident() != self._ident:
+            self.put("clock", _nothing)
 
     def _ended(self) -> bool:
         """Return True if the thread may end: nothing came in the meantime."""
@@ -204,6 +228,8 @@ class Loop:
         if thread is not None and self._ident != threading.get_ident():
             self._jobs.put(("close", _nothing))
             thread.join(ENDS_WITHIN)
+        if self._ring is not _nothing_set and isinstance(self._clock, SystemClock):
+            self._clock.let_go()
         self._pool.close()
 
     # -- beside it ----------------------------------------------------------------------------
@@ -240,11 +266,15 @@ class Loop:
         with self._lock:
             self._work += 1
 
-    def wait(self, awaited: Awaited, timeout: float | None) -> bool:
-        """Wait at the edge for what an actor will answer; return True if it came in time."""
+    def check_may_wait(self) -> None:
+        """Raise on the thread that runs the loop, and in a forked child."""
         self.home.check()
         if threading.get_ident() == self._ident:
             raise Refused(_ON_THE_LOOP)
+
+    def wait(self, awaited: Awaited, timeout: float | None) -> bool:
+        """Wait at the edge for what an actor will answer; return True if it came in time."""
+        self.check_may_wait()
         return awaited.wait(timeout)
 
     def keep_polling(self, poller: Poller) -> None:
@@ -263,6 +293,27 @@ def _run(name: str, job: Callable[[], None]) -> None:
         job()
     except BaseException:  # noqa: BLE001 -- see above
         log.exception("job_failed", lane=name)
+
+
+def _run_timed(name: str, job: Callable[[], None], begun: float) -> float:
+    """Run a job that begins now; name one that took too long. Return when it ended."""
+    _run(name, job)
+    now = time.perf_counter()
+    if now - begun > SLOW:
+        who = getattr(job, "__self__", None)
+        log.warning(
+            "slow_step",
+            lane=name,
+            step=str(getattr(who, "name", "") or getattr(job, "__qualname__", "")),
+            handled=getattr(who, "handled", ""),
+            seconds=round(now - begun, 3),
+        )
+    return now
+
+
+def _nothing_set() -> float | None:
+    """Do nothing: this clock rings by itself."""
+    return None
 
 
 def _nothing() -> None:

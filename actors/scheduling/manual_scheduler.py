@@ -139,6 +139,9 @@ class ManualScheduler:
         """Begin a lane."""
         return ManualLane(self, name)
 
+    backlog = 0
+    """Nothing comes faster than it is handled: whoever sends something takes a step for it."""
+
     def commit_soon(self, member: Member) -> None:
         """Have what `member` has appended committed when it is the commit's turn."""
         self._commits.join(member)
@@ -234,6 +237,9 @@ class ManualScheduler:
             if not self.go_on():
                 break
         return done()
+
+    def check_may_wait(self) -> None:
+        """Do nothing: who waits takes steps, wherever it does."""
 
     def wait(self, awaited: Awaited, timeout: float | None) -> bool:
         """Go on until an answer is there; the clock is moved by `timeout` if none comes."""

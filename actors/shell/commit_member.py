@@ -53,8 +53,7 @@ class CommitMember:
         So a message and what follows from it at once share one sync.
         """
         self._answers.append((self.buffer.last, give, fail))
-        if not self._commits_soon:
-            self._commit_soon()
+        self.commit_soon()
 
     def is_on_disk(self, event_id: int) -> bool:
         """Return True if everything up to an event is on disk."""
@@ -63,14 +62,14 @@ class CommitMember:
     def wake_behind_commit(self, member: Waiting) -> None:
         """Wake an actor behind the next commit: what is due then may begin."""
         self._waiting[member] = None
-        if not self._commits_soon:
-            self._commit_soon()
+        self.commit_soon()
 
-    def _commit_soon(self) -> None:
+    def commit_soon(self) -> None:
         """Take part in the next commit."""
-        self._commits_soon = True
-        self.active_at = self._clock.now()
-        self._scheduler.commit_soon(self)
+        if not self._commits_soon:
+            self._commits_soon = True
+            self.active_at = self._clock.now()
+            self._scheduler.commit_soon(self)
 
     def hand_over(self) -> None:
         """Append what is buffered to the log: it is on disk with the commit under way."""

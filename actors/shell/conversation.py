@@ -314,12 +314,19 @@ class ConversationContext(CommitMember):
         """
         first = self.buffer.write(changes, at_once=at_once)
         if not self._commits_soon:
-            self._commit_soon()
+            self.commit_soon()
         return first
 
-    def append_fragment(self, change: Change) -> int:
-        """Append a piece of a stream at once; return its event. What the log refuses is raised."""
-        return self.buffer.write([change], at_once=True)
+    def append_fragment(self, change: Change, *, first: bool) -> int:
+        """Append a piece of a stream at once; return its event. What the log refuses is raised.
+
+        The `first` takes part in the next commit. The others wait for that of a decision, or for
+        the log, which commits by itself within a moment what nothing waits for.
+        """
+        event_id = self.buffer.write([change], at_once=True)
+        if first:
+            self.commit_soon()
+        return event_id
 
     def sync(self) -> None:
         """Wait until everything appended here is on disk, so that it can be read from the log.

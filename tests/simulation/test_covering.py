@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 from actors.catalogue import KINDS
 from actors.scheduling.manual_scheduler import ManualLane, ManualScheduler
 from actors.session.runes import InputAccepted, Suspended
+from actors.shell.conversation import ConversationContext
+from actors.shell.shell import Shell
+from actors.shell.signals import WAKE
 from actors.tool.runes import Result
 from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.simulation import Simulation
@@ -23,6 +26,8 @@ from supervisors.passivation import Passivator
 from tests.simulation.seeds import likely_first
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pytest
 
     from actors.scheduling.manual_scheduler import ManualJob
@@ -62,6 +67,10 @@ SITUATIONS: Final = frozenset(
         "a power cut",
         "an end in order",
         "an alarm that rings before others take a step",
+        "a commit that others overtake",
+        "an effect that waits for its commit",
+        "an actor that is told something between what it decided and its commit",
+        "an effect that is not wanted any more behind its commit",
     }
 )
 """What no rune has a name of its own for."""
@@ -146,10 +155,43 @@ def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
     patch.setattr(Passivator, "woken", wakes)
 
 
+def count_commits(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
+    """Have counted what comes between a decision, its commit and what waits for that."""
+    begin, receive, committed = Shell._begin, Shell.on_receive, ConversationContext.committed
+    due: dict[Shell, set[object]] = {}
+
+    def begins(self: Shell, effects: Sequence[object]) -> bool:
+        waited = due.pop(self, set())
+        done = begin(self, effects)
+        if self._awaits_commit:
+            seen["an effect that waits for its commit"] += 1
+            due[self] = waited | ({*effects} - self._under_way)
+        return done
+
+    def receives(self: Shell, message: object) -> object:
+        told = "an actor that is told something between what it decided and its commit"
+        waiting = self in self.ctx._waiting and message is not WAKE
+        seen[told] += waiting
+        answer = receive(self, message)
+        wanted = {*self.kind.lifecycle.due(self.state)} if waiting else set()
+        gone = due.get(self, set()) - wanted if waiting else set()
+        seen["an effect that is not wanted any more behind its commit"] += bool(gone)
+        return answer
+
+    def commits(self: ConversationContext) -> None:
+        seen["a commit that others overtake"] += bool(getattr(self.services.scheduler, "_line", ()))
+        committed(self)
+
+    patch.setattr(Shell, "on_receive", receives)
+    patch.setattr(Shell, "_begin", begins)
+    patch.setattr(ConversationContext, "committed", commits)
+
+
 def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kind of rune is written by some seed, and every situation is met."""
     seen: Counter[str] = Counter()
     count_within(monkeypatch, seen)
+    count_commits(monkeypatch, seen)
     wanted = {kind_of(rune) for rune in KINDS.runes} - RARE - NOT_PLAYED - OF_APPS | SITUATIONS
     for seed in likely_first("whatever can happen", SEEDS):
         simulation = Counted(draw(seed))

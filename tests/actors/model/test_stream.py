@@ -8,8 +8,9 @@ import pytest
 
 from actors.model.lifecycle import Fail, Finish
 from actors.model.provider import Done, Request, Text
-from actors.model.stream import Stream
+from actors.model.stream import GATHER, MANY, Stream
 from actors.scheduling.clock import ManualClock
+from actors.scheduling.manual_scheduler import ManualScheduler
 from runefold.testing.stage import SeededChance
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Answering:
         """Begin before anything is said."""
         self.clock = ManualClock()
         self.told = 0
-        self.stream = Stream(self.clock, SeededChance(0), self._tell)
+        self.scheduler = ManualScheduler(self.clock)
+        self.stream = Stream(self.clock, self.scheduler, SeededChance(0), self._tell)
 
     def _tell(self, stream: Stream) -> None:
         assert stream is self.stream
@@ -128,3 +130,26 @@ def test_what_is_held_back_is_told_of_when_it_is_time() -> None:
     assert isinstance(stream.outcome, Fail)
     assert stream.close() == "three. "
     assert clock.next_alarm is None
+
+
+def test_an_answer_is_read_more_slowly_while_actors_are_behind() -> None:
+    """It goes on when they have caught up; that nothing was read meanwhile is no silence."""
+    answering = Answering()
+    clock, stream = answering.clock, answering.stream
+    steps = stream.steps(Saying([Text("one. "), Text("two. "), Done("stop")]), REQUEST)
+    next(steps)
+    answering.scheduler.backlog = MANY + 1
+    pauses, heard_at = [], stream.heard_at
+    for _ in range(5):
+        until = next(steps)
+        assert until is not None
+        pauses.append(until - clock.now())
+        clock.move_to(until)
+    behind = stream.length
+    answering.scheduler.backlog = MANY
+    next(steps)
+
+    assert pauses == [GATHER] * 5
+    assert behind == len("one. ")
+    assert stream.length == len("one. two. ")
+    assert stream.heard_at == clock.now() == heard_at + 5 * GATHER

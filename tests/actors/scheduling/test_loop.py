@@ -11,6 +11,7 @@ import pytest
 
 from actors.errors import Overloaded
 from actors.process.answer import Answer
+from actors.scheduling import loop as module
 from actors.scheduling.clock import ManualClock, SystemClock
 from actors.scheduling.group_commit import GroupCommit
 from actors.scheduling.loop import BURST, Loop
@@ -241,6 +242,86 @@ def test_a_member_that_fails_does_not_concern_the_others(raises: Sequence[str]) 
 
     assert told == ["handed over", "on disk"]
     assert not commits.is_due
+
+
+# -- alarms, and what takes too long -----------------------------------------------------------
+
+
+def test_alarms_ring_on_the_loops_own_thread() -> None:
+    """Soonest first, whoever set them and whatever it waits for; none of them on a thread more."""
+    clock = SystemClock()
+    loop = Loop(clock)
+    seen: list[tuple[str, int]] = []
+    done = Sign()
+
+    def ring(name: str) -> None:
+        seen.append((name, threading.get_ident()))
+
+    clock.at(clock.now() + SECOND // 20, in_turn(lambda: ring("late"), done.give))
+    clock.at(clock.now() + SECOND // 100, lambda: ring("soon"))
+    clock.at(clock.now() + SECOND // 50, lambda: ring("cancelled")).cancel()
+    at_once = functools.partial(clock.at, clock.now() - SECOND, lambda: ring("at once"))
+    loop.lane("a").run(in_turn(at_once))
+    done.must_come()
+    names = [name for name, _ in seen]
+    threads = {ident for _, ident in seen}
+    loop.close()
+    after = Sign()
+    clock.at(clock.now(), after.give)
+    rang = after.comes()
+    clock.close()
+
+    assert sorted(names[:2]) == ["at once", "soon"]
+    assert names[2:] == ["late"]
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+    assert rang
+
+
+def test_a_clock_has_one_thread_that_drives_it() -> None:
+    """A second loop lets the first ring, and a clock that has a thread of its own keeps it."""
+    clock, other = SystemClock(), SystemClock()
+    first, second = Loop(clock), Loop(clock)
+    seen: list[int] = []
+    done = Sign()
+    clock.at(clock.now(), in_turn(lambda: seen.append(threading.get_ident()), done.give))
+    done.must_come()
+    first.lane("a").run(lambda: seen.append(threading.get_ident()))
+    rest(first, first.lane("a"))
+    other.at(other.now() + 3_600 * SECOND, done.give)
+    for loop in (first, second):
+        loop.close()
+    clock.close()
+
+    assert len(seen) == 2
+    assert len(set(seen)) == 1
+    assert not other.drive(done.give)
+    other.close()
+
+
+def test_a_step_that_takes_too_long_is_named_to_operators(
+    threads: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Everything else waited for it: which actor it was, and at which message."""
+    seconds = iter([0.0, 1.0, 1.04, 1.1, 1.2, 1.3])
+    monkeypatch.setattr(module, "time", Ticks(lambda: next(seconds, 1.3)))
+    actor = Scribe("a", threads.lane("lane"))
+    with caplog.at_level(logging.WARNING, "runefold"):
+        actor.launch().tell("hello")
+        rest(threads, threads.lane("b"))
+    found = [record.__dict__ for record in caplog.records if record.getMessage() == "slow_step"]
+
+    assert found
+    assert (found[0]["lane"], found[0]["step"]) == ("lane", "a")
+    assert (found[0]["handled"], found[0]["seconds"]) == ("str", 1.0)
+
+
+class Ticks:
+    """A clock that shows what it is given."""
+
+    def __init__(self, perf_counter: Callable[[], float]) -> None:
+        """Show that."""
+        self.perf_counter = perf_counter
 
 
 # -- work --------------------------------------------------------------------------------------
