@@ -9,11 +9,14 @@ from pathlib import Path
 
 import lmdb
 import pytest
+from order import ORDER
 
 import actors
 import runelog
+from actors.model.providers.scripted import Scripted
 from bench import bytecodes
 from bench.bytecodes import Tracer, of_builtin, part_of
+from runefold import AgentSpec, Runtime
 
 ROOT = Path(bytecodes.__file__).parent.parent
 
@@ -89,3 +92,30 @@ def test_commits_puts_and_syncs_are_told_from_other_calls(tmp_path: Path) -> Non
         None,
         None,
     ]
+
+
+def bytecodes_of_views(directory: Path, *, used: bool) -> int:
+    """Return how many bytecodes of views a turn takes, with a kind that has one or without."""
+    tracer = Tracer()
+    kinds = [ORDER] if used else []
+    model = Scripted(["Hi."])
+    with (
+        tracer.everywhere(),
+        Runtime.open(directory, kinds=kinds, providers={"demo": model}) as runtime,
+    ):
+        session = runtime.create_session(AgentSpec(role="bot", model="demo"))
+        with tracer.counting():
+            session.send("hi").result(timeout=60)
+            if used:
+                runtime.views.catch_up()
+    return sum(
+        count
+        for code, count in tracer.codes.items()
+        if Path(code.co_filename).name in {"views.py", "view_files.py"}
+    )
+
+
+def test_views_cost_a_turn_nothing_where_no_kind_has_any(tmp_path: Path) -> None:
+    """Not a bytecode of theirs is executed: what they cost is paid by those who have them."""
+    assert bytecodes_of_views(tmp_path / "none", used=False) == 0
+    assert bytecodes_of_views(tmp_path / "some", used=True) > 0
