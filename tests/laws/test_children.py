@@ -14,7 +14,7 @@ from actors.catalogue import KINDS as OURS
 from actors.errors import Dead, Unanswered
 from actors.invariants import violations
 from actors.shell.birth import to_be_born
-from runefold.machines import BearChild, Kind, children
+from runefold.machines import BearChild, EndChild, Kind, Machine, children
 from runefold.testing.spec import Given
 from runefold.testing.stage import PowerCut
 from runelog.errors import Refused
@@ -148,6 +148,33 @@ def test_a_parent_that_fails_takes_others_with_it() -> None:
     on = left(BreakDown())
 
     assert phases(on, LEG) == ["there"]
+    assert phases(on, POSTCARD) == ["delivered"]
+    assert table(on) == {}
+    assert wrong(envelopes(on.log)) == []
+
+
+class Broken(Machine):
+    """An actor that crashes whenever it is to stop a child."""
+
+    def perform(self, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
+        """Crash over an `EndChild`."""
+        match effect:
+            case EndChild(key):
+                raise RuntimeError(key)
+            case _:
+                super().perform(effect)
+
+
+def test_a_parent_whose_actors_keep_crashing_has_failed() -> None:
+    """Whichever phase its law chooses for that: `on_fail` of its children holds."""
+    kinds = [dataclasses.replace(TRIP, actor=Broken), LEG, POSTCARD]
+    on = trips.stage(kinds=kinds, tools=[ask_and_drive])
+    trips.travel(on, 1, card="hello")
+    on.run()
+    on.runtime.do(GUIDE, CallOff(1), NAME)
+    on.advance(60)
+
+    assert phases(on, TRIP) == ["home"]
     assert phases(on, POSTCARD) == ["delivered"]
     assert table(on) == {}
     assert wrong(envelopes(on.log)) == []

@@ -352,8 +352,8 @@ def ask_and_drive(number: int) -> str:
 
 def stage(**options: Any) -> Stage:  # noqa: ANN401 -- those of Runtime
     """Open a runtime that knows the machines."""
-    options = {"tools": [drive], "providers": {"demo": Scripted([["Hello."]])}, **options}
-    return Stage(kinds=KINDS, **options)
+    models = {"demo": Scripted([["Hello."]])}
+    return Stage(**{"kinds": KINDS, "tools": [drive], "providers": models, **options})
 
 
 def travel(on: Stage, *legs: int, card: str = "") -> None:
