@@ -63,6 +63,17 @@ def frame(value: object) -> bytes:
     return struct.pack(">I", len(data)) + data
 
 
+SEND = frame(
+    {
+        "do": "send",
+        "kind": "session",
+        "conversation": SESSION,
+        "content": "Hi",
+        "message_id": "m",
+    }
+)
+
+
 def answer(peer: socket.socket) -> wire.Reply:
     """Return what is answered."""
     return wire.reply_from(wire.receive(peer, wire.MAX_ANSWER, 60))
@@ -156,17 +167,7 @@ def test_a_client_may_go_away_at_any_time(place: Path, data: bytes) -> None:
     with connected(place) as peer:
         peer.sendall(data)
     with connected(place) as peer:
-        peer.sendall(
-            frame(
-                {
-                    "do": "send",
-                    "kind": "session",
-                    "conversation": SESSION,
-                    "content": "Hi",
-                    "message_id": "m",
-                }
-            )
-        )
+        peer.sendall(SEND)
 
         assert answer(peer).value["message_id"] == "m"
 
@@ -174,30 +175,10 @@ def test_a_client_may_go_away_at_any_time(place: Path, data: bytes) -> None:
 def test_a_client_may_go_away_before_its_answer(place: Path) -> None:
     """What it asked for is done all the same."""
     with connected(place) as peer:
-        peer.sendall(
-            frame(
-                {
-                    "do": "send",
-                    "kind": "session",
-                    "conversation": SESSION,
-                    "content": "Hi",
-                    "message_id": "m",
-                }
-            )
-        )
+        peer.sendall(SEND)
         peer.shutdown(socket.SHUT_RD)
     with connected(place) as peer:
-        peer.sendall(
-            frame(
-                {
-                    "do": "send",
-                    "kind": "session",
-                    "conversation": SESSION,
-                    "content": "Hi",
-                    "message_id": "m",
-                }
-            )
-        )
+        peer.sendall(SEND)
 
         assert answer(peer).value["message_id"] == "m"
 

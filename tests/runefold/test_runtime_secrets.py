@@ -162,10 +162,7 @@ def _decided_by_people() -> Talk:
     return there
 
 
-def _judged() -> Talk:
-    def judge(_name: str, _arguments: Any, _spec: Any) -> Any:  # noqa: ANN401 -- a policy's
-        return ("deny", f"not for {SECRET}")
-
+def _by_policy(judge: Callable[[str, Any, Any], Any]) -> Talk:
     there = talk(
         [[call("leak", how="returned")], ["done"]],
         leak,
@@ -173,19 +170,17 @@ def _judged() -> Talk:
     )
     there.session.send("go").result(10)
     return there
+
+
+def _judged() -> Talk:
+    return _by_policy(lambda _name, _arguments, _spec: ("deny", f"not for {SECRET}"))
 
 
 def _misjudged() -> Talk:
-    def judge(_name: str, _arguments: Any, _spec: Any) -> Any:  # noqa: ANN401 -- as above
+    def judge(_name: str, _arguments: Any, _spec: Any) -> Any:  # noqa: ANN401 -- a policy's
         raise ValueError(SECRET)
 
-    there = talk(
-        [[call("leak", how="returned")], ["done"]],
-        leak,
-        stage={**REDACT, "policy": Policy(function=judge)},
-    )
-    there.session.send("go").result(10)
-    return there
+    return _by_policy(judge)
 
 
 def _probed() -> Talk:

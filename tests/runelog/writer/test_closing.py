@@ -18,7 +18,8 @@ from runelog.writer import index_writer
 from tests.runelog.ledger import CODEC, Booked, contents, open_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 A = "conv_a"
@@ -66,28 +67,23 @@ def survives(directory: Path, *amounts: int) -> None:
     assert verify(directory).problems == []
 
 
-def test_closing_tells_of_appends_that_were_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("disk", "told"), [(lambda _: broken_disk(), LogFailed), (full_disk, LogFull)]
+)
+def test_closing_tells_of_appends_that_were_lost(
+    tmp_path: Path,
+    disk: Callable[[Runelog], AbstractContextManager[None]],
+    told: type[Exception],
+) -> None:
     """What nobody waited for and could not be written is told by `close`, which lets go first."""
     log = open_ledger(tmp_path)
     book(log, 1)
-    with broken_disk():
+    with disk(log):
         book(log, 2, durable=False)
-        with pytest.raises(LogFailed):
+        with pytest.raises(told):
             log.close()
 
     log.close()
-    survives(tmp_path, 1)
-
-
-def test_closing_tells_of_appends_that_found_no_room(tmp_path: Path) -> None:
-    """What found no room while the log was closed is told as `LogFull`."""
-    log = open_ledger(tmp_path)
-    book(log, 1)
-    with full_disk(log):
-        book(log, 2, durable=False)
-        with pytest.raises(LogFull):
-            log.close()
-
     survives(tmp_path, 1)
 
 
