@@ -1,5 +1,6 @@
 """A basket that is killed at every boundary, and one whose session closes."""
 
+import pytest
 from app import DESK, desk, until
 from basket import KINDS, Emptied, Fill
 from order_runes import Placed
@@ -41,6 +42,12 @@ def check(runtime, effects) -> None:
 def test_every_boundary_in_process(crash_sweep) -> None:
     """The log raises where a kill would fall, also between a child and its parent."""
     crash_sweep(build, scenario, check, in_process=True)
+
+
+@pytest.mark.crash
+def test_every_boundary_by_a_kill(crash_sweep) -> None:
+    """SIGKILL at each of them."""
+    crash_sweep(build, scenario, check, warm="fork")
 
 
 def test_a_session_that_closes_cancels_what_is_in_it(tmp_path) -> None:
