@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, assert_never
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
 from actors.agent.actor import TOOLSETS
 from actors.agent.history import HISTORIES, HISTORY_VERSION, RUNES, History
 from actors.common_commands import Cancel, TimeUp
+from actors.errors import Overloaded
 from actors.model import runes as model
 from actors.model.lifecycle import TIMEOUT
 from actors.model.performer import ModelCaller, PreparedRequest
@@ -40,9 +43,10 @@ from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tic
 from actors.units import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from actors.agent.actor import AgentToolset
+    from actors.ports import Steps
     from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
     from runelog.rune import Rune
@@ -50,6 +54,17 @@ if TYPE_CHECKING:
 FIRST_PAUSE: Final = 0.5
 """Seconds before a model is asked again for the first time; then twice as long each time."""
 LONGEST_PAUSE: Final = 30.0
+LONG: Final = 1_000
+"""A history of more events than that is read beside all actors: they would wait for it."""
+
+
+class HistoryRead(NamedTuple):
+    """The history was read, or could not be."""
+
+    effect: AskModel
+    until: int
+    """The last event that it was read up to."""
+    found: History | Exception
 
 
 class TurnActor(ModelCaller, Judging):
@@ -60,6 +75,8 @@ class TurnActor(ModelCaller, Judging):
         super().__init__(ctx, me)
         self._rested: AskModel | None = None
         self._asked: dict[str, tuple[model.AskedCall, ...]] = {}
+        self._in_history = 0
+        """The last event that belongs into the history, of those that were folded live."""
         self._halting: Cancel | None = None
         """Why it is to end as soon as nothing is under way, and who wants it; None if it is not."""
 
@@ -79,22 +96,44 @@ class TurnActor(ModelCaller, Judging):
     def _toolset(self) -> AgentToolset:
         return self.ctx.caches[TOOLSETS][self.state.agent_id]
 
-    def _history(self) -> History:
-        histories = self.ctx.caches[HISTORIES]
-        history = histories.get(self.state.agent_id)
-        if history is None:
-            self.ctx.sync()
-            history = History.read(
-                self.ctx.log, self.ctx.conversation, self.state.agent_id, self.event
-            )
-            histories[self.state.agent_id] = history
+    def _history(self, effect: AskModel) -> History | None:
+        """Return what the model is shown; None if it is being read first, beside all actors."""
+        ctx, agent = self.ctx, self.state.agent_id
+        history = ctx.caches[HISTORIES].get(agent)
+        if history is not None:
+            return history
+        ctx.sync()
+        read = partial(History.read, ctx.log, ctx.conversation, agent, self.event)
+        if self.event > LONG:
+            steps = self._read(effect, self.event, read)
+            with contextlib.suppress(Overloaded):
+                ctx.services.scheduler.work(f"{self.name} history", steps)
+                return None
+        history = ctx.caches[HISTORIES][agent] = read()
         return history
+
+    def _read(self, effect: AskModel, until: int, read: Callable[[], History]) -> Steps:
+        yield None
+        try:
+            found: History | Exception = read()
+        except Exception as error:  # noqa: BLE001 -- raised by the actor, as if it had read
+            found = error
+        return partial(self.ref.notify, HistoryRead(effect, until, found))
+
+    def _take_history(self, message: HistoryRead) -> None:
+        """Take over the history, unless more has happened since; then do what it was read for."""
+        if isinstance(message.found, Exception):
+            raise message.found
+        if self._in_history <= message.until:
+            self.ctx.caches[HISTORIES][self.state.agent_id] = message.found
+        self._under_way.discard(message.effect)
 
     def on_folded(self, rune: Rune) -> None:
         """Take what happened into the history, if that is at hand."""
         if type(rune) is model.Completed:
             self._asked = {rune.model_call_id: rune.calls}
         if type(rune) in RUNES:
+            self._in_history = self.event
             history = self.ctx.caches[HISTORIES].get(self.state.agent_id)
             if history is not None:
                 history.take(rune, self._said)
@@ -115,6 +154,9 @@ class TurnActor(ModelCaller, Judging):
                 return Run(now) if over else None
             case TimeUp():
                 return self._halt(Cancel(TIMEOUT, "timeout"))
+            case HistoryRead():
+                self._take_history(message)
+                return None
             case _:
                 return super().understand(message)
 
@@ -211,7 +253,9 @@ class TurnActor(ModelCaller, Judging):
         if provider is None:
             self.carry_out(Fail("unknown_model", toolset.missing, self._text_so_far(), clock.now()))
             return
-        history = self._history()
+        history = self._history(effect)
+        if history is None:
+            return
         sent, output = (
             tokens_of(history.characters + toolset.characters),
             toolset.config.max_output_tokens,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.agent.history import History
 from actors.common_commands import Cancel
 from actors.errors import Overloaded
 from actors.model.provider import Done, Text
@@ -15,9 +16,11 @@ from actors.process.process import MAILBOX
 from actors.scheduling.loop import Loop
 from actors.shell.conversation import ConversationContext
 from actors.tool.adapters.function import tool
+from actors.turn import actor as turns
 from runefold import AgentSpec, Runtime
 from runefold.testing.stage import Stage
-from tests.runefold.talks import talk
+from runelog.errors import LogFailed
+from tests.runefold.talks import Strict, talk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from runefold import Turn
 
 SPEC = AgentSpec(role="helper", model="demo")
+TOOLED = AgentSpec(role="helper", model="demo", tools=["look"])
 
 
 @tool(idempotent=True)
@@ -137,3 +141,76 @@ def test_an_interrupt_before_the_commit_comes_before_the_call(
     assert result.status == "interrupted"
     assert "turn.assistant_delta" not in kinds
     assert "model.cancelled" in kinds
+
+
+def test_a_long_history_is_read_beside_all_actors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others go on meanwhile; the model is shown what it would have been shown."""
+    shown: dict[int, list[tuple[str, str]]] = {}
+    for name, long in (("long", 0), ("short", 10**9)):
+        monkeypatch.setattr(turns, "LONG", long)
+        model, readers = Strict([[call("look")], "one", "two", "three"]), set[str]()
+        read = History.read
+
+        def noted(*where: Any, readers: set[str] = readers, read: Any = read) -> History:  # noqa: ANN401 -- as given
+            readers.add(threading.current_thread().name)
+            found: History = read(*where)
+            return found
+
+        monkeypatch.setattr(History, "read", noted)
+        for _ in range(2):
+            with Runtime.open(tmp_path / name, tools=[look], providers={"demo": model}) as runtime:
+                sessions = [*runtime.sessions()]
+                session = sessions[0] if sessions else runtime.create_session(TOOLED)
+                session.send("go").result(LONG)
+        monkeypatch.undo()
+        shown[long] = model.last
+        assert ("runefold-loop" in readers) is (long > 0)
+
+    assert shown[0] == shown[10**9]
+    assert len(shown[0]) == 5
+
+
+def test_a_history_that_cannot_be_read_is_a_fault_of_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its supervisor starts it again, which reads anew."""
+    monkeypatch.setattr(turns, "LONG", 0)
+    read, tries = History.read, [0]
+
+    def damaged(*where: Any) -> History:  # noqa: ANN401 -- as given
+        tries[0] += 1
+        if tries[0] == 1:
+            msg = "this page is damaged"
+            raise LogFailed(msg)
+        return read(*where)
+
+    monkeypatch.setattr(History, "read", damaged)
+    there = talk(["fine"])
+
+    assert there.session.send("go").result(LONG).output == "fine"
+    assert tries == [2]
+
+
+def test_what_happens_while_a_history_is_read_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped in between, the turn asks no model; the next one is shown that it was stopped."""
+    monkeypatch.setattr(turns, "LONG", 0)
+    there = talk(["one", "two"])
+    read, tries = History.read, [0]
+
+    def stopped(*where: Any) -> History:  # noqa: ANN401 -- as given
+        tries[0] += 1
+        found = read(*where)
+        if tries[0] == 1:
+            there.session.interrupt("enough")
+        return found
+
+    monkeypatch.setattr(History, "read", stopped)
+    first = there.session.send("go").result(LONG)
+    second = there.session.send("on").result(LONG)
+
+    assert first.status == "interrupted"
+    assert there.kinds().count("model.called") == 1
+    assert second.output == "one"
+    assert [role for role, _ in there.model.last] == ["user", "user"]

@@ -15,6 +15,8 @@ from actors.shell.conversation import ConversationContext
 from actors.shell.shell import Shell
 from actors.shell.signals import WAKE
 from actors.tool.runes import Result
+from actors.turn import actor as turns
+from runefold.testing.simulation import simulate
 from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.simulation import Simulation
 from runefold.testing.simulation.simulation_scheduler import SimulationScheduler
@@ -238,3 +240,10 @@ def test_messages_appends_fragments_and_tools_overtake_each_other(
 
     assert sides == [kinds, kinds]
     assert pairs <= overtaken
+
+
+def test_whatever_comes_while_a_history_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read beside the actors, as a long one is: each seed comes to its end all the same."""
+    monkeypatch.setattr(turns, "LONG", 0)
+
+    assert [simulate(seed).wrong for seed in range(25)] == [()] * 25
