@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Coroutine, Generator, Iterator
 
     from actors.kind import Kinds
     from actors.redaction.redactor import Redactor
@@ -118,6 +118,14 @@ class Scheduler(Protocol):
 
     def work(self, name: str, steps: Steps | Iterator[int | None], *, blocks: bool = True) -> Job:
         """Run something step by step, beside all lanes; between them if it never `blocks`."""
+        ...
+
+    def begin_async(self, name: str, run: Coroutine[Any, Any, None]) -> Job:
+        """Run a coroutine on the one event loop of the runtime; to wake the job is to cancel it."""
+        ...
+
+    def check_may_block(self, instead: str) -> None:
+        """Raise `Refused` on the thread of the event loop, and name what to write `instead`."""
         ...
 
     def check_may_wait(self) -> None:

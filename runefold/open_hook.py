@@ -8,6 +8,7 @@ opens its runtime, and the app's code must not know of it. So `Runtime.open` ask
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import tempfile
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from actors.kind import Kinds
-    from actors.model.provider import Provider
+    from actors.model.provider import AsyncProvider, Provider
     from actors.ports import Chance, Clock, Scheduler
     from actors.tool.spec import Tool
     from runefold.runtime import Runtime
@@ -47,7 +48,7 @@ class Options(TypedDict, total=False):
 
     tools: Iterable[Tool]
     kinds: Iterable[Kind]
-    providers: Mapping[str, Provider] | None
+    providers: Mapping[str, Provider | AsyncProvider] | None
     policy: Policy | None
     secret: Callable[[str], str] | None
     redact: Iterable[str | re.Pattern[str]]
@@ -57,6 +58,7 @@ class Options(TypedDict, total=False):
     idle_after: float
     snapshot_every: int
     views: str | os.PathLike[str] | None
+    loop: asyncio.AbstractEventLoop | None
 
 
 def check_names(kind: type[Runtime], options: Mapping[str, object]) -> None:
@@ -73,7 +75,17 @@ def check_names(kind: type[Runtime], options: Mapping[str, object]) -> None:
 # -- what it is opened with ----------------------------------------------------------------------
 
 
-def models(providers: Mapping[str, Provider]) -> dict[str, Provider]:
+def event_loop(given: object) -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of the app, or refuse what is none."""
+    if given is None or isinstance(given, asyncio.AbstractEventLoop):
+        return given
+    msg = f"loop is {checks.shown(given)}: give an event loop, such as asyncio.get_running_loop()"
+    raise Refused(msg)
+
+
+def models(
+    providers: Mapping[str, Provider | AsyncProvider],
+) -> dict[str, Provider | AsyncProvider]:
     """Return the models by name, or refuse what is no model."""
     if not isinstance(providers, Mapping):
         msg = f"providers is {checks.shown(providers)}: give each by its name, in a dict"

@@ -6,6 +6,7 @@
 
 from actors.model.provider import (
     Asked,
+    AsyncProvider,
     Done,
     Event,
     Failure,
@@ -23,6 +24,7 @@ from actors.model.providers.scripted import Scripted, call, fail, pause
 
 __all__ = [
     "Asked",
+    "AsyncProvider",
     "Done",
     "Event",
     "Failure",

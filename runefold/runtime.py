@@ -41,13 +41,14 @@ from supervisors.tree import Tree
 from supervisors.tree_view import Node, view_tree
 
 if TYPE_CHECKING:
+    import asyncio
     import os
     import re
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self, Unpack
 
     from actors.kind import Kind
-    from actors.model.provider import Provider
+    from actors.model.provider import AsyncProvider, Provider
     from actors.ports import Chance, Clock, Scheduler
     from actors.public_command import Command
     from actors.tool.policy import Policy
@@ -85,7 +86,7 @@ class Runtime(Commander):
         *,
         tools: Iterable[Tool] = (),
         kinds: Iterable[Kind] = (),
-        providers: Mapping[str, Provider] | None = None,
+        providers: Mapping[str, Provider | AsyncProvider] | None = None,
         policy: Policy | None = None,
         secret: Callable[[str], str] | None = None,
         redact: Iterable[str | re.Pattern[str]] = (),
@@ -95,6 +96,7 @@ class Runtime(Commander):
         idle_after: float = 60.0,
         snapshot_every: int = SNAPSHOT_EVERY,
         views: str | os.PathLike[str] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         r"""Run on a log that is open; `Runtime.open` opens one.
 
@@ -106,6 +108,7 @@ class Runtime(Commander):
         A session sleeps after `idle_after` seconds without work. Its states are stored every
         `snapshot_every` runes, so that a long session wakes quickly.
         The files of views are in the directory `views`, by default one in the log's directory.
+        Async providers and tools run on `loop`, the app's own, or else on a thread of the runtime.
         """
         self._home = Home(_FORKED)
         self.log = log
@@ -119,7 +122,7 @@ class Runtime(Commander):
         """Keeps secrets out."""
         add_redactor(self.redactor)
         self.clock = clock or SystemClock()
-        self.scheduler = scheduler or Loop(self.clock)
+        self.scheduler = scheduler or Loop(self.clock, event_loop=open_hook.event_loop(loop))
         chance = chance or SystemChance()
         directory = log.directory.absolute() if isinstance(log, Runelog) else None
         self._services = Services(
@@ -357,6 +360,7 @@ class Runtime(Commander):
         """Wait until the log has a rune of this kind in a conversation."""
         self._home.check()
         timeout = checks.seconds(timeout, "timeout")
+        self.scheduler.check_may_block("await turn")
         if not self.scheduler.wait(_Written(self.log, conversation, kind), timeout):
             msg = f"{conversation} had no {kind} within {timeout} s"
             raise Unanswered(msg)

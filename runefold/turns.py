@@ -119,6 +119,7 @@ class Turn:
         ask again. Raises `Refused` if the message never became a turn.
         """
         patience = checks.seconds(timeout, "timeout")
+        self._core.scheduler.check_may_block("await turn")
         try:
             return self._told(patience, self._known)
         except Unanswered:

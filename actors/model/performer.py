@@ -16,10 +16,11 @@ from actors.budget.runes import Amounts
 from actors.common_commands import Cancel, Recover, TimeUp
 from actors.errors import Overloaded
 from actors.model.lifecycle import NAME, TIMEOUT, BreakOff, Fail, Finish
-from actors.model.provider import Request, blocks, price_of
+from actors.model.provider import Request, blocks, is_async, price_of
 from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
 from actors.model.stream import GATHER, Stream
 from actors.model.tokens import tokens_of
+from actors.scheduling.event_loop import EventLoopClosed
 from actors.shell.entities import PassiveEntity
 from actors.shell.shell import NEAR, Shell
 from actors.shell.transition_log import forget_logged, log_replayed, warn_time_short
@@ -140,12 +141,19 @@ class ModelCalls:
         call = self._calls[call_id] = _Call(stream, request)
         self._streams[call_id] = stream
         asked = Request(messages=request.messages, cancelled=stream.is_closed, **request.settings)
+        name, provider = f"{self._ctx.conversation}/{call_id}", request.provider
+        scheduler = services.scheduler
         try:
-            steps = stream.steps(request.provider, asked)
-            name = f"{self._ctx.conversation}/{call_id}"
-            call.job = services.scheduler.work(name, steps, blocks=call.blocks)
+            if is_async(provider):
+                call.job = scheduler.begin_async(name, stream.read(provider, asked))
+            else:
+                steps = stream.steps(provider, asked)
+                call.job = scheduler.work(name, steps, blocks=call.blocks)
         except Overloaded as error:
             self._end(call_id, Fail("overloaded", str(error), retryable=True))
+            return
+        except EventLoopClosed as error:
+            self._end(call_id, Fail("event_loop_closed", str(error)))
             return
         self._watch(call_id, call, stream.heard_at)
 

@@ -6,8 +6,9 @@ turns or logs. It may block: it runs on a thread of its own.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -133,6 +134,25 @@ class Provider(Protocol):
     def stream(self, request: Request) -> Iterable[Event]:
         """Yield the answer as it comes. An exception counts as a failure that is not retryable."""
         ...
+
+
+class AsyncProvider(Protocol):
+    """Something that answers requests with `async def stream`, on the runtime's event loop.
+
+    All async providers and tools share that loop, and so may share what belongs to one: an HTTP
+    client, say. When an answer is not wanted any more, what its stream awaits raises
+    `CancelledError`.
+    """
+
+    def stream(self, request: Request) -> AsyncIterable[Event]:
+        """Yield the answer as it comes. An exception counts as a failure that is not retryable."""
+        ...
+
+
+def is_async(provider: object) -> bool:
+    """Return True if a provider has an `async def stream`."""
+    stream = getattr(provider, "stream", None)
+    return inspect.isasyncgenfunction(stream) or inspect.iscoroutinefunction(stream)
 
 
 def blocks(provider: object) -> bool:

@@ -8,9 +8,10 @@ closed, nothing more is taken.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -25,7 +26,7 @@ from actors.units import SECOND
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from actors.model.provider import Event, Provider, Request
     from actors.ports import Chance, Clock, Scheduler, Steps, Timer
@@ -46,9 +47,9 @@ MAX_USED: Final = 10**15
 """More tokens, or more millionths, than one answer can cost."""
 MAX_PAUSE: Final = 10**9
 """In seconds."""
-_NOT_ASYNC: Final = (
-    "the provider's stream is asynchronous: it is read on a thread of its own, so give a plain "
-    "iterator or generator"
+_NOT_DECLARED: Final = (
+    "the provider's stream is asynchronous and not declared so: write `async def stream`, for it "
+    "to be read on the event loop"
 )
 MAX_TEXT: Final = 8 << 20
 """How many characters an answer may have before it is broken off."""
@@ -183,6 +184,41 @@ class Stream:
             yield None
         return None if outcome is None else partial(self._end, outcome)
 
+    async def read(self, provider: Provider, request: Request) -> None:
+        """Read an async provider to the end, on an event loop; then the actor is told.
+
+        Cancelled from elsewhere, as when the app's loop is closed, it tells nothing: the call is in
+        doubt.
+        """
+        outcome: Finish | Fail | None = None
+        try:
+            answer: Any = provider.stream(request)
+            if not hasattr(answer, "__aiter__"):
+                answer = await answer
+            events = aiter(answer)
+            try:
+                async for event in events:
+                    if self.closed:
+                        return
+                    self.heard_at = self._clock.now()
+                    if type(event) is Pause and is_short(event.seconds):
+                        await asyncio.sleep(event.seconds)
+                        continue
+                    outcome = self._heard(event)
+                    if outcome is not None:
+                        break
+            finally:
+                # Its connection is closed here and now, and not when Python finds the generator.
+                if hasattr(events, "aclose"):
+                    await events.aclose()
+            outcome = outcome or self._cut_off()
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            outcome = outcome or self._failed(error)
+        self._end(outcome)
+
     def _end(self, outcome: Finish | Fail) -> None:
         self.outcome = outcome
         if not self.closed:
@@ -190,10 +226,10 @@ class Stream:
 
     def _asked(self, provider: Provider, request: Request) -> Iterator[Event] | Fail:
         try:
-            answer = provider.stream(request)
+            answer: Any = provider.stream(request)
             if hasattr(answer, "__aiter__") or hasattr(answer, "__await__"):
-                return Fail(BAD_RESPONSE, _NOT_ASYNC)
-            return iter(answer)
+                return Fail(BAD_RESPONSE, _NOT_DECLARED)
+            return iter(cast("Iterable[Event]", answer))
         except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
             return self._failed(error)
 

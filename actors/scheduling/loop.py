@@ -16,24 +16,27 @@ from __future__ import annotations
 import threading
 import time
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.errors import Overloaded
 from actors.operator_log import log
 from actors.scheduling.clock import SystemClock
+from actors.scheduling.event_loop import EventLoop, refuse_wait
 from actors.scheduling.group_commit import GroupCommit
 from actors.scheduling.pool import Pool, PooledJob
 from runelog.errors import Refused
 from runelog.forks import Home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import asyncio
+    from collections.abc import Callable, Coroutine, Iterator
 
     from actors.ports import Awaited, Clock, Job, Poller, Steps, Timer
     from actors.scheduling.group_commit import Member
 
 MAX_WORK: Final = 1_000
-"""How many streams and tools run on threads at once; beyond that, work is refused."""
+"""How many streams and tools run on threads at once; beyond that, work is refused. Async ones need
+no thread each, and have no limit."""
 BURST: Final = 1_024
 """A round has at most so many jobs: then what was decided is committed, though more may wait."""
 SLOW: Final = 0.05
@@ -117,8 +120,18 @@ class Loop:
 
     goes_on: Final = True
 
-    def __init__(self, clock: Clock, *, work: int = MAX_WORK) -> None:
-        """Begin without any thread; so much `work` may be under way on threads at once."""
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        work: int = MAX_WORK,
+        event_loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Begin without any thread; so much `work` may be under way on threads at once.
+
+        Async code runs on the `event_loop` of the app, or on one of its own.
+        """
+        self._events = EventLoop(event_loop)
         self._clock = clock
         self._pool = Pool("runefold")
         self._jobs: SimpleQueue[tuple[str, Callable[[], None]]] = SimpleQueue()
@@ -139,7 +152,7 @@ class Loop:
     @property
     def threads(self) -> int:
         """How many threads there are now."""
-        return self._pool.threads + (self._thread is not None)
+        return self._pool.threads + self._events.threads + (self._thread is not None)
 
     def lane(self, name: str) -> LoopLane:
         """Begin a lane."""
@@ -223,6 +236,7 @@ class Loop:
 
     def close(self) -> None:
         """Let the threads end once they are done; work that pauses is for its owner to wake."""
+        self._events.close()
         self._closed = True
         thread = self._thread
         if thread is not None and self._ident != threading.get_ident():
@@ -265,6 +279,16 @@ class Loop:
     def _done(self) -> None:
         with self._lock:
             self._work += 1
+
+    def begin_async(self, name: str, run: Coroutine[Any, Any, None]) -> Job:
+        """Run a coroutine on the one event loop of the runtime; to wake the job is to cancel it."""
+        self.home.check()
+        return self._events.begin(name, run)
+
+    def check_may_block(self, instead: str) -> None:
+        """Raise `Refused` on the thread of the event loop, and name what to write `instead`."""
+        if self._events.is_here():
+            raise refuse_wait(instead)
 
     def check_may_wait(self) -> None:
         """Raise on the thread that runs the loop, and in a forked child."""

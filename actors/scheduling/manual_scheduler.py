@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.errors import Unanswered
 from actors.operator_log import log
+from actors.scheduling.event_loop import begin, refuse_wait
 from actors.scheduling.group_commit import GroupCommit
 from actors.scheduling.loop import STEPS
+from actors.scheduling.manual_event_loop import HandDrivenLoop
 from actors.units import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from random import Random
 
-    from actors.ports import Awaited, Poller, Steps
+    from actors.ports import Awaited, Job, Poller, Steps
     from actors.scheduling.clock import Alarm, ManualClock
     from actors.scheduling.group_commit import Member
 
@@ -128,7 +130,8 @@ class ManualScheduler:
         """Whether an event loop drives this scheduler while its tasks wait."""
         self._halted = halted
         self._choice = choice
-        self._line: list[ManualLane | ManualJob] = []
+        self._line: list[ManualLane | ManualJob | HandDrivenLoop] = []
+        self._events: HandDrivenLoop | None = None
         self._commits = GroupCommit()
         self._pollers: list[Poller] = []
         self.steps = 0
@@ -159,7 +162,19 @@ class ManualScheduler:
         self.line_up(job)
         return job
 
-    def line_up(self, who: ManualLane | ManualJob) -> None:
+    def begin_async(self, name: str, run: Coroutine[Any, Any, None]) -> Job:
+        """Run a coroutine on an event loop that takes its steps among all others."""
+        if self._events is None:
+            self._events = HandDrivenLoop(self)
+        return begin(self._events, name, run)
+
+    def check_may_block(self, instead: str) -> None:
+        """Raise `Refused` within async code of this scheduler, and name what to write `instead`."""
+        running = asyncio._get_running_loop()  # noqa: SLF001 -- the public one raises if there is none
+        if running is not None and running is self._events:
+            raise refuse_wait(instead)
+
+    def line_up(self, who: ManualLane | ManualJob | HandDrivenLoop) -> None:
         """Add a lane or a job to those that can take a step."""
         self._line.append(who)
 

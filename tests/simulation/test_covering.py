@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from actors.catalogue import KINDS
-from actors.scheduling.manual_scheduler import ManualLane, ManualScheduler
+from actors.scheduling.manual_scheduler import ManualJob, ManualLane, ManualScheduler
 from actors.session.runes import InputAccepted, Suspended
 from actors.shell.conversation import ConversationContext
 from actors.shell.shell import Shell
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from actors.scheduling.manual_scheduler import ManualJob
+    from actors.scheduling.manual_event_loop import HandDrivenLoop
     from runelog.rune import Envelope
     from runelog.snapshot import Key, Snapshot
     from supervisors.conversation_supervisor import ConversationSupervisor
@@ -205,7 +205,7 @@ def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> N
     assert wanted - set(+seen) == set()
 
 
-def _what(who: ManualLane | ManualJob) -> str:
+def _what(who: ManualLane | ManualJob | HandDrivenLoop) -> str:
     """Say what a step of somebody is about."""
     if isinstance(who, ManualLane):
         return "message"

@@ -8,16 +8,16 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actors.model.provider import Done, Failure
+from actors.model.provider import Done, Failure, is_async
 from runefold.agents import Bound
 from runefold.testing.crash.instrumentation.journal import Execution, Over
 from runefold.testing.crash.plan.faults import raising
 from runefold.testing.crash.plan.points import MODEL_FAULTS, TOOL_FAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
-    from actors.model.provider import Event, Provider, Request
+    from actors.model.provider import AsyncProvider, Event, Provider, Request
     from actors.tool.context import Call
     from actors.tool.outcome import Outcome
     from actors.tool.spec import Tool
@@ -61,9 +61,12 @@ class Ledger:
             for tool in tools
         ]
 
-    def models(self, models: Mapping[str, Provider]) -> dict[str, Provider]:
+    def models(self, models: Mapping[str, Any]) -> dict[str, Any]:
         """Return the same models, watched."""
-        return {name: WatchedModel(name, model, self) for name, model in models.items()}
+        return {
+            name: (WatchedAsyncModel if is_async(model) else WatchedModel)(name, model, self)
+            for name, model in models.items()
+        }
 
 
 def aside(run: Callable[[], T]) -> T:
@@ -165,6 +168,52 @@ class WatchedModel:
         number = ledger.began("model", self._name, where, f"{where}/{entity}", {})
         try:
             for event in self._inner.stream(request):
+                if isinstance(event, Done | Failure):
+                    ledger.over(number, "completed" if isinstance(event, Done) else "failed")
+                    ledger.watch.effect_done(where, entity)
+                yield event
+        except Exception:
+            ledger.over(number, "raised")
+            ledger.watch.effect_done(where, entity)
+            raise
+
+
+class _Replay:
+    """A model that says again what another one has said."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._events = events
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Say it, whatever is asked."""
+        del request
+        yield from self._events
+
+
+class WatchedAsyncModel:
+    """A model that is read on the event loop, and whose calls are counted."""
+
+    def __init__(self, name: str, inner: AsyncProvider, ledger: Ledger) -> None:
+        """Stand in for a model."""
+        self._name = name
+        self._inner = inner
+        self._ledger = ledger
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        """Pass the answer on; before a fault is played on one, all of it is read."""
+        ledger, where, entity = self._ledger, request.conversation, request.call_id
+        fault = ledger.watch.fault_of(where, entity, MODEL_FAULTS)
+        if fault == "provider-refuses":
+            ledger.faults.refuse()
+        if fault:
+            said = _Replay([event async for event in self._inner.stream(request)])
+            real = WatchedModel(self._name, said, ledger)
+            for event in ledger.faults.of_model(fault, lambda: real.stream(request), request):
+                yield event
+            return
+        number = ledger.began("model", self._name, where, f"{where}/{entity}", {})
+        try:
+            async for event in self._inner.stream(request):
                 if isinstance(event, Done | Failure):
                     ledger.over(number, "completed" if isinstance(event, Done) else "failed")
                     ledger.watch.effect_done(where, entity)
