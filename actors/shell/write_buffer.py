@@ -1,14 +1,13 @@
 """What a conversation has decided and not appended to the log yet.
 
 Decisions follow from each other, and nothing outside may learn of one before it is on disk. So they
-are buffered, numbered as the log will number them, and appended together: when an external effect
-is about to begin, when a caller is to be answered, or when nothing is left to decide. A buffer is
-appended as a whole or not at all. Streams write from threads of their own, hence the lock.
+are buffered, numbered as the log will number them, and appended together: with the group commit at
+the end of a round, or before the log is read. A buffer is appended as a whole or not at all. All of
+it is used on the thread that runs the lanes, so nothing here is locked.
 """
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Fault, LogFailed, LogFull, RunefoldError, UnknownConversation
@@ -34,11 +33,10 @@ class WriteBuffer:
     """The write buffer of one conversation, and its only writer while it is used."""
 
     def __init__(self, log: Log, conversation: str, on_failure: Callable[[], None]) -> None:
-        """Begin empty; `on_failure` is called, on any thread, when a buffer could not be kept."""
+        """Begin empty; `on_failure` is called when a buffer could not be kept."""
         self._log = log
         self._conversation = conversation
         self.on_failure = on_failure
-        self._lock = threading.Lock()
         self._changes: list[Change] = []
         self._last: int | None = None
         """The last event, those in the buffer included; unknown before the first append."""
@@ -58,33 +56,31 @@ class WriteBuffer:
         What is appended now may be refused, and then nothing has happened. If the disk is full, the
         buffer has failed: the log may have lost earlier appends too, and reports that only once.
         """
-        with self._lock:
-            if self.failed is not None:
-                self.check()
-            last = self._last
-            if last is None or at_once or len(self._changes) >= LONGEST:
-                if self._changes:
-                    self._flush_changes()
-                head: int | None = None
-                try:
-                    appended = self._log.append(self._conversation, changes, durable=False)
-                    head = appended.first - 1
-                    self._check_kept(head, last)
-                except (LogFull, Fault) as error:
-                    self.fail(error, head)
-                    raise
-                self._last = appended.last
-                return appended.first
-            count = 0
-            touched = self.touched
-            for change in changes:
-                count += len(change.runes)
-                touched.add(change.entity)
-                if change.observers:
-                    touched.update(change.observers)
-            self._changes += changes
-            self._last = last + count
-            return last + 1
+        last = self._last
+        if last is None or at_once or len(self._changes) >= LONGEST:
+            self.flush()
+            head: int | None = None
+            try:
+                appended = self._log.append(self._conversation, changes, durable=False)
+                head = appended.first - 1
+                self._check_kept(head, last)
+            except (LogFull, Fault) as error:
+                self.fail(error, head)
+                raise
+            self._last = appended.last
+            return appended.first
+        if self.failed is not None:
+            self.check()
+        count = 0
+        touched = self.touched
+        for change in changes:
+            count += len(change.runes)
+            touched.add(change.entity)
+            if change.observers:
+                touched.update(change.observers)
+        self._changes += changes
+        self._last = last + count
+        return last + 1
 
     @property
     def last(self) -> int:
@@ -99,33 +95,24 @@ class WriteBuffer:
 
     def flush(self) -> None:
         """Append what is buffered, without waiting until it is on disk."""
-        with self._lock:
-            if self.failed is not None:
-                self.check()
-            if self._changes:
-                self._flush_changes()
+        if self.failed is not None:
+            self.check()
+        if self._changes:
+            changes, self._changes = self._changes, []
+            self.touched = set()
+            self._keep(lambda: self._append(changes))
 
     def sync(self) -> None:
         """Wait until everything that was written here is on disk."""
-        with self._lock:
-            if self.failed is not None:
-                self.check()
-            if self._changes:
-                self._flush_changes()
-            last = self.last
+        self.flush()
+        last = self.last
         if last > self._synced:
-            # Without the lock: a stream must not wait for the disk.
             self._keep(lambda: self._flush(last))
             self._synced = last
 
     def is_on_disk(self, event_id: int) -> bool:
         """Return True if everything up to an event is on disk, as far as was written here."""
         return event_id <= self._synced or self._last is None
-
-    def _flush_changes(self) -> None:
-        changes, self._changes = self._changes, []
-        self.touched = set()
-        self._keep(lambda: self._append(changes))
 
     def _append(self, changes: Sequence[Change]) -> None:
         appended = self._log.append(self._conversation, changes, durable=False)
