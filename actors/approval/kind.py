@@ -31,7 +31,6 @@ KIND: Final = Kind(
     lifecycle=law.LIFECYCLE,
     route=law.route,
     is_open=never_open,
-    deadline=law.deadline,
     context=law.context,
     prefix=runes.PREFIX,
     parents=("tool",),

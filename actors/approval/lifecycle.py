@@ -155,7 +155,7 @@ def evolve(state: State, rune: Rune) -> State:
 
 
 def due(_state: State) -> list[Effect]:
-    """Ask for nothing: its call sees to it."""
+    """Ask for nothing: its asker sees to it, has the same deadline, and withdraws it."""
     return []
 
 
@@ -176,10 +176,6 @@ def route(state: State, rune: Rune) -> Routing:
         case _:
             msg = f"{type(rune).__name__} is no rune of an approval"
             raise AssertionError(msg)
-
-
-def deadline(_state: State) -> None:
-    """Return None: its asker has the same deadline, and withdraws it."""
 
 
 def context(state: State) -> tuple[str | None, str | None]:

@@ -22,7 +22,7 @@ the append that begins it. Nothing is reserved for it, and no provider is asked.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, Never, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -158,16 +158,7 @@ Command: TypeAlias = Begin | Finish | Fail | BreakOff | Cancel | TimeUp | Recove
 # -- effects -----------------------------------------------------------------------------------
 
 
-class CallProvider(msgspec.Struct, frozen=True):
-    """The provider has to be asked."""
-
-    model_call_id: str
-
-
-Effect: TypeAlias = CallProvider
-
-INTERNAL: Final[frozenset[type]] = frozenset()
-EXTERNAL: Final[frozenset[type]] = frozenset({CallProvider})
+Effect: TypeAlias = Never
 
 
 # -- the law -----------------------------------------------------------------------------------
@@ -319,19 +310,9 @@ def evolve(state: State, rune: Rune) -> State:
             return state
 
 
-def due(state: State) -> list[Effect]:
-    """Say what has to be done while the state is this one."""
-    return [CallProvider(state.call.model_call_id)] if is_open(state) else []
-
-
-def deadline(state: State) -> int | None:
-    """Say when the call must be looked at: at its first byte's deadline, until one has come."""
-    return state.call.first_byte_by if is_open(state) and not state.begun else None
-
-
-def is_open(state: State) -> bool:
-    """Say whether there is work left that a restart must see to."""
-    return state.phase is CALLING and bool(state.call.model_call_id)
+def due(_state: State) -> list[Effect]:
+    """Ask for nothing: the entity that calls sees to it, and to its time."""
+    return []
 
 
 def route(state: State, rune: Rune) -> Routing:
@@ -360,8 +341,7 @@ LIFECYCLE: Final = Lifecycle(
     decide=decide,
     evolve=evolve,
     due=due,
-    # Fragments come from the thread that reads the provider's stream. One that was under way when
-    # the call ended is late, not illegal: it is kept and changes nothing.
+    # One behind the end is late, not illegal: it is kept and changes nothing.
     observed=frozenset({AssistantDelta}),
     reads=ledger.NAME,
     version=4,

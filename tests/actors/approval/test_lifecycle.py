@@ -91,7 +91,6 @@ def test_an_approval_does_nothing_by_itself(phase: Phase) -> None:
 
     assert LIFECYCLE.due(state) == []
     assert not KIND.is_open(state)
-    assert KIND.deadline(state) is None
 
 
 ASKED = approvals.Requested(

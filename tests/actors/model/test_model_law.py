@@ -19,7 +19,6 @@ from actors.model.lifecycle import (
     LIFECYCLE,
     Begin,
     BreakOff,
-    CallProvider,
     Command,
     Fail,
     Finish,
@@ -129,8 +128,7 @@ def test_every_end_comes_once_with_its_charge(command: Command) -> None:
 
     assert isinstance(end, Completed | Failed | Cancelled)
     assert end.key == BORN.key == ID
-    assert over.due == []
-    assert not KIND.is_open(over.state)
+    assert LIFECYCLE.is_over(over.state)
     for late in ENDS:
         if isinstance(late, NEVER_TOO_LATE):
             assert over.when(late) == []
@@ -185,7 +183,7 @@ def test_a_call_that_cannot_be_afforded_fails_as_it_begins() -> None:
     assert exhausted == budget.Exhausted("agt_1", "tokens", 1_500, 6_000, ID)
     assert isinstance(failed, Failed)
     assert (failed.error_type, failed.retryable) == ("budget_exhausted", False)
-    assert call.having(born, failed).due == []
+    assert LIFECYCLE.is_over(call.having(born, failed).state)
     assert [KIND.route(State(), each).owner for each in runes[:2]] == [ID, "budget"]
 
 
@@ -342,7 +340,6 @@ def test_the_first_byte_has_a_deadline() -> None:
     call = Given(LIFECYCLE, BORN)
     [failed] = call.when(TimeUp(BY))
 
-    assert KIND.deadline(call.state) == BY
     assert call.when(TimeUp(BY - 1)) == []
     assert isinstance(failed, Failed)
     assert (failed.error_type, failed.retryable, failed.actor) == ("timeout", True, "timeout")
@@ -353,7 +350,6 @@ def test_a_byte_that_came_meets_the_deadline(text: str) -> None:
     """Once a fragment is there, be it empty, a clock that strikes late does no harm."""
     call = Given(LIFECYCLE, BORN, AssistantDelta(text))
 
-    assert KIND.deadline(call.state) is None
     assert call.when(TimeUp(BY + 1)) == []
 
 
@@ -389,15 +385,6 @@ def test_calls_without_ids_of_their_own_are_a_bad_answer(ids: tuple[str, ...]) -
     assert (failed.error_type, failed.retryable) == ("bad_response", True)
     assert charge(failed) == (USED, False)
     assert usage(failed) == USED
-
-
-def test_the_provider_is_asked_until_there_is_an_end() -> None:
-    """The effect stays due, fragment for fragment, and nothing is due before the birth."""
-    assert Given(LIFECYCLE).due == []
-    assert not KIND.is_open(State())
-    assert Given(LIFECYCLE, BORN).due == [CallProvider(ID)]
-    assert Given(LIFECYCLE, BORN, AssistantDelta("he")).due == [CallProvider(ID)]
-    assert KIND.external == {CallProvider}
 
 
 @pytest.mark.parametrize("command", ENDS, ids=repr)
