@@ -32,7 +32,7 @@ MOST: Final = 2**53
 """No amount is larger."""
 
 
-def about(description: str, **more: Any) -> Meta:  # noqa: ANN401 -- as in `Shown`
+def about(description: str, **more: Any) -> Meta:  # noqa: ANN401 -- whatever the command line takes
     """Describe a field for people, with what the command line needs to know of it.
 
     `option` is the name of its option, `metavar` what is shown for its value; `stdin` allows `-`

@@ -1,7 +1,7 @@
 """What a model is, to us: asked with a request, it streams events.
 
 The canonical events are these, whatever an API calls its own. A provider knows nothing of runes,
-turns or logs. It may block: it runs on a thread of its own.
+turns or logs. It may block: it is read on a thread, unless it says that it never does (`blocks`).
 """
 
 from __future__ import annotations

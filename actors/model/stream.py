@@ -1,9 +1,9 @@
 """One answer as it comes: text that waits to be written, and what is known of the rest.
 
-Reading a provider blocks, so it happens beside the lane, step by step. What came is laid down here,
-and the caller's actor is told once that there is something; it takes all of it at once. One side
-only adds to what waits, the other only takes from its front: no lock is needed. Once the stream is
-closed, nothing more is taken.
+A provider is read step by step: on a pooled thread or, if it never blocks, by the loop between
+messages. What came is laid down here, and the caller's actor is told once that there is something;
+it takes all of it at once. One side only adds to what waits, the other only takes from its front:
+no lock is needed. Once the stream is closed, nothing more is taken.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Stream:
         self._chance = chance
         self._tell = tell
         self._told = False
-        """Whether the actor was told, or will be, and has not taken anything since."""
+        """Whether the caller was told, or will be, and has not taken anything since."""
         self._waiting: list[str] = []
         """What has come and was not taken: whether it is a secret shows then."""
         self._said: list[str] = []
@@ -93,7 +93,7 @@ class Stream:
         """Until when text is kept back, so that what comes in between is taken together."""
         self._alarm: Timer | None = None
 
-    # -- on the actor's lane ------------------------------------------------------------------
+    # -- for the caller's actor ---------------------------------------------------------------
 
     def close(self) -> str:
         """Take what has come and was not taken; nothing more is taken after that."""
@@ -152,7 +152,7 @@ class Stream:
         """What the provider said of it so far."""
         return self._used or Used()
 
-    # -- beside the lane ----------------------------------------------------------------------
+    # -- reading the provider -----------------------------------------------------------------
 
     def steps(self, provider: Provider, request: Request) -> Steps:
         """Read the provider to the end; then the actor is told what came of it."""

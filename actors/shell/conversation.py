@@ -123,7 +123,7 @@ class ConversationContext(CommitMember):
     # -- actors and entities ------------------------------------------------------------------
 
     def join(self, entity: str, member: LiveActor) -> None:
-        """Register an actor: from now on it hears what its entity observes."""
+        """Register an actor: from now on it is handed the states that other decisions lead to."""
         self._members[entity] = member
         self.awaited.discard(entity)
         for message, reply_to in self._undelivered.pop(entity, ()):

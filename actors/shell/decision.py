@@ -357,7 +357,7 @@ class Decision:
                 notes[other.name] = (False, None)
 
     def _note_clocks(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
-        """Add the entries of entities whose clocks stand or go on with this: they hear of it."""
+        """Add the entries of entities whose clocks stand or go on with this: they observe it."""
         ctx = self._ctx
         for place, _, runes in self._parts:
             for rune in runes:

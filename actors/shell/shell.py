@@ -143,7 +143,7 @@ class Shell(Process):
             self._timer.cancel()
             self._timer = None
 
-    # -- hearing and being told ---------------------------------------------------------------
+    # -- being handed states, and messages ----------------------------------------------------
 
     def take(self, state: Any, runes: Sequence[Rune], last: int) -> None:  # noqa: ANN401 -- of whichever law
         """Take over the state after runes of others; it is woken if there is something to do."""

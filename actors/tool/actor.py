@@ -171,7 +171,7 @@ class ToolActor(Shell):
             )
 
     def perform(self, effect: Action) -> None:
-        """Do what is due, on a thread of its own: a tool may block, and a probe as well."""
+        """Do what is due, on a pooled thread: a tool may block, and a probe as well."""
         match effect:
             case RunTool(attempt=attempt):
                 self._run(lambda tool, call: self._ran(_outcome(tool, call), attempt), attempt)

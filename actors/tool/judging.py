@@ -28,8 +28,8 @@ class Judging(Shell):
     def judge(self, effect: Any, planner: Planner, asked: Sequence[AskedCall]) -> None:  # noqa: ANN401 -- of whichever law
         """Have the calls of an effect judged; `judged` gets the rulings.
 
-        A policy that is a function of the app's may take long: it runs beside the lane. By the time
-        it has an answer, the calls may not be wanted any more.
+        A policy that is a function of the app's may take long: it runs on a pooled thread. By the
+        time it has an answer, the calls may not be wanted any more.
         """
         if not planner.judged_by_hand:
             self.judged(effect, planner.rules(asked))
