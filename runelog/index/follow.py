@@ -39,23 +39,32 @@ def complete(view: Tables) -> Tables:
     return view if unwritten.is_empty else LaidOver(view, unwritten)
 
 
-def follow(view: Tables, *, damaged: bool = False) -> UnwrittenIndex:
+def follow(
+    view: Tables, known: UnwrittenIndex | None = None, *, damaged: bool = False
+) -> UnwrittenIndex:
     """Return what the frames of a segment tell of its index and its tables do not hold.
 
-    Raises `Corrupt` where a frame is not sound; of a `damaged` segment only if it is not certain
-    whose that frame is.
+    `known` is that of an earlier time: if the tables hold no more since, only what came then is
+    read. Raises `Corrupt` where a frame is not sound; of a `damaged` segment only if it is not
+    certain whose that frame is.
     """
     since = indexed(view)
-    unwritten = UnwrittenIndex(since)
     last = view.floor("runes", LAST)
     if last is None:
-        return unwritten
+        return UnwrittenIndex(since)
+    reached = _position(last[0])
+    if known is not None and known.since == since and (known.until or 0) <= reached:
+        unwritten = known
+    else:
+        unwritten = UnwrittenIndex(since)
     unwritten.end = last[0]
-    if since is not None and _position(last[0]) <= since:
+    start = unwritten.until
+    if start is not None and reached <= start:
         return unwritten
-    trail = _Trail(view if since is not None else NoTables(), damaged=damaged)
-    expected = None if since is None else since + 1
-    for key, data in entries(view, "runes", PLACE.pack((since or 0) + 1)):
+    base = view if since is not None else NoTables()
+    trail = _Trail(base if unwritten.is_empty else LaidOver(base, unwritten), damaged=damaged)
+    expected = None if start is None else start + 1
+    for key, data in entries(view, "runes", PLACE.pack((start or 0) + 1)):
         position = _position(key)
         if expected is not None and position != expected:
             msg = f"the runes at position {expected} are missing"

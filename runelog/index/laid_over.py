@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
+from runelog.index.unwritten import FOLLOWING
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -28,17 +30,14 @@ class LaidOver:
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value under `key`, None if there is none."""
-        entries = self._over.tables.get(table)
-        if entries and key in entries:
-            return entries[key]
-        return self._base.get(table, key)
+        found = self._over.find(table, key) if table in FOLLOWING else None
+        return self._base.get(table, key) if found is None else found[0]
 
     def floor(self, table: str, key: bytes) -> tuple[bytes, bytes] | None:
         """Return the entry with the greatest key that is not above `key`."""
-        entries = self._over.tables.get(table)
-        if not entries:
+        if not self._over.has(table):
             return self._base.floor(table, key)
-        keys = self._over.keys(table)
+        entries, keys = self._over.laid(table)
         at = bisect_right(keys, key) - 1
         while at >= 0 and entries[keys[at]] is None:
             at -= 1
@@ -58,7 +57,7 @@ class LaidOver:
         self, table: str, start: bytes = b"", stop: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
         """Return entries with `start` <= key < `stop`: at most `limit`, and about a MiB of them."""
-        if not self._over.tables.get(table):
+        if not self._over.has(table):
             return self._base.scan(table, start, stop, limit)
         found: list[tuple[bytes, bytes]] = []
         size = 0
@@ -72,7 +71,7 @@ class LaidOver:
     def _merged(
         self, table: str, start: bytes, stop: bytes | None
     ) -> Iterator[tuple[bytes, bytes]]:
-        entries, keys = self._over.tables[table], self._over.keys(table)
+        entries, keys = self._over.laid(table)
         at = bisect_left(keys, start)
         end = len(keys) if stop is None else bisect_left(keys, stop)
         while below := self._base.scan(table, start, stop, limit=_SCANNED):
@@ -92,7 +91,7 @@ class LaidOver:
         self, table: str, ranges: Iterable[tuple[bytes, bytes]]
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield, for each (start, stop), the entries that cover it."""
-        if table not in self._over.tables:
+        if not self._over.has(table):
             yield from self._base.cover(table, ranges)
             return
         for start, stop in ranges:

@@ -30,6 +30,8 @@ MAX_BYTES: Final = 1 << 20
 """So many runes, and so many bytes of them, are told by frames only, at most."""
 _PAGE: Final = 4_096
 _ENTRY: Final = 256
+_NEWER: Final = 64
+"""So many entries for a table are copied for a reader, at most."""
 
 Entries = dict[bytes, bytes | None]
 """What tables are to have under keys; None where they are to have nothing."""
@@ -88,9 +90,8 @@ class Changed:
         """Begin with nothing."""
         self.names: Entries = {}
         self.heads: dict[bytes, Head] = {}
-        self.events: dict[Tail, None] = {}
-        """In the order they were first changed in: the same appends make the same file."""
-        self.streams: dict[Tail, None] = {}
+        self.events: Entries = {}
+        self.streams: Entries = {}
         self.work: Entries = {}
         self.end: bytes | None = None
         """The key of the last frame."""
@@ -105,11 +106,7 @@ class Changed:
         record, events = place.record, place.events
         assert record is not None
         assert events is not None
-        self.events[events] = None
-        longer = events.add(position, count)
-        if longer is not events:
-            place.events = longer
-            self.events[longer] = None
+        place.events = _add(events, position, count, self.events)
         record.head += count
         record.size += size
         record.last_time = time
@@ -120,13 +117,8 @@ class Changed:
 
     def add_stream(self, tail: Tail, position: int, stretches: Iterable[tuple[int, int]]) -> Tail:
         """Note which of the runes from a position on a stream has; return its tail."""
-        streams = self.streams
         for start, stop in stretches:
-            longer = tail.add(position + start, stop - start)
-            if longer is not tail:
-                streams[tail] = None
-                tail = longer
-        streams[tail] = None
+            tail = _add(tail, position + start, stop - start, self.streams)
         return tail
 
     def entries(self) -> dict[str, Entries]:
@@ -134,8 +126,8 @@ class Changed:
         return {
             "names": self.names,
             "heads": {key: encode_head(key, head) for key, head in self.heads.items()},
-            "events": {tail.key: tail.runs for tail in self.events},
-            "streams": {tail.key: tail.runs for tail in self.streams},
+            "events": self.events,
+            "streams": self.streams,
             "work": self.work,
         }
 
@@ -143,7 +135,8 @@ class Changed:
 class UnwrittenIndex:
     """Entries of a segment's index that are not in its tables yet.
 
-    The writer adds to its own, under the lock; what readers have is never changed.
+    The writer adds to its own, under the lock. What readers get of it is never changed, and copies
+    only what was added last.
     """
 
     def __init__(self, since: int | None = None) -> None:
@@ -157,32 +150,58 @@ class UnwrittenIndex:
         """The key of the last frame there is, as the writer left it."""
         self.runes = self.size = 0
         self._pages = 0
-        self.tables: dict[str, Entries] = {table: {} for table in FOLLOWING}
-        self._sorted: dict[str, list[bytes]] = {}
+        self._older = _nothing()
+        """Entries in dictionaries that are shared, and not changed any more."""
+        self._newer = _nothing()
+        """What was added since, which holds where both have something."""
+        self._laid: dict[str, tuple[Entries, list[bytes]]] = {}
 
     @property
     def is_empty(self) -> bool:
         """Return True if the tables have it all."""
         return self.until == self.since
 
-    def keys(self, table: str) -> list[bytes]:
-        """Return the keys of a table's entries in order."""
-        found = self._sorted.get(table)
+    def has(self, table: str) -> bool:
+        """Return True if there is anything for a table."""
+        return bool(table in self._newer and (self._newer[table] or self._older[table]))
+
+    def find(self, table: str, key: bytes) -> tuple[bytes | None] | None:
+        """Return what a table is to have under a key, in a tuple; None if nothing is said of it."""
+        for entries in (self._newer[table], self._older[table]):
+            if key in entries:
+                return (entries[key],)
+        return None
+
+    def laid(self, table: str) -> tuple[Entries, list[bytes]]:
+        """Return all entries for a table, and their keys in order."""
+        found = self._laid.get(table)
         if found is None:
-            found = self._sorted[table] = sorted(self.tables[table])
+            entries = {**self._older[table], **self._newer[table]}
+            found = self._laid[table] = (entries, sorted(entries))
         return found
+
+    @property
+    def tables(self) -> dict[str, Entries]:
+        """All entries."""
+        return {table: {**self._older[table], **self._newer[table]} for table in FOLLOWING}
 
     def add(self, changed: Changed) -> None:
         """Take in what appends have changed."""
         entries = changed.entries()
         with self.lock:
             for table, new in entries.items():
-                mine = self.tables[table]
-                keys = self._sorted.get(table)
-                if keys is not None:
-                    for key in new.keys() - mine.keys():
+                if not new:
+                    continue
+                if table in self._laid:
+                    laid, keys = self._laid[table]
+                    for key in new.keys() - laid.keys():
                         insort(keys, key)
-                mine.update(new)
+                    laid.update(new)
+                newer = self._newer[table]
+                newer.update(new)
+                if len(newer) > _NEWER:
+                    self._older[table] = {**self._older[table], **newer}
+                    self._newer[table] = {}
             self.until, self.end = changed.until, changed.end
             self.runes += changed.runes
             self.size += changed.size
@@ -191,9 +210,8 @@ class UnwrittenIndex:
     def written(self, until: int, end: bytes | None) -> None:
         """Drop all of it: the tables hold up to `until` now, and `end` is the last frame's key."""
         with self.lock:
-            for entries in self.tables.values():
-                entries.clear()
-            self._sorted.clear()
+            self._older, self._newer = _nothing(), _nothing()
+            self._laid.clear()
             self.since, self.until, self.end = until, until, end
             self.runes = self.size = self._pages = 0
 
@@ -207,7 +225,8 @@ class UnwrittenIndex:
         with self.lock:
             other = UnwrittenIndex(self.since)
             other.until = self.until
-            other.tables = {table: entries.copy() for table, entries in self.tables.items()}
+            other._older = self._older.copy()
+            other._newer = {table: entries.copy() for table, entries in self._newer.items()}
             return other
 
     def is_due(self, changed: Changed, most: int) -> bool:
@@ -243,3 +262,16 @@ class UnwrittenIndex:
         until = self.until if changed is None else changed.until
         if until is not None:
             batch.put("meta", INDEXED, encode_indexed(until))
+
+
+def _add(tail: Tail, position: int, count: int, entries: Entries) -> Tail:
+    """Add runes to postings, and all chunks that this changes to `entries`; return their tail."""
+    longer = tail.add(position, count)
+    if longer is not tail:
+        entries[tail.key] = tail.runs
+    entries[longer.key] = longer.runs
+    return longer
+
+
+def _nothing() -> dict[str, Entries]:
+    return {table: {} for table in FOLLOWING}

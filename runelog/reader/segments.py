@@ -91,14 +91,22 @@ class Segment:
 
     def _unwritten_in(self, view: Batch) -> UnwrittenIndex:
         with self._lock:
-            if view.commit != self._commit:
-                written = self._written
-                if written is not None and written.holds(view):
-                    self._unwritten = written.copy()
-                else:
-                    self._unwritten = follow(view)
+            if view.commit < self._commit:
+                return follow(view)  # another thread has seen a later commit meanwhile
+            if view.commit > self._commit:
+                self._unwritten = self._looked_at(view)
                 self._commit = view.commit
             return self._unwritten
+
+    def _looked_at(self, view: Batch) -> UnwrittenIndex:
+        written, known = self._written, self._unwritten
+        if written is not None:
+            if written.holds(view):
+                return written.copy()
+            if (written.until or 0) > (known.until or 0):
+                known = written
+        # Only what is new is read: of another process, or committed just now.
+        return follow(view, known.copy())
 
     @functools.cached_property
     def _salvaged(self) -> UnwrittenIndex:

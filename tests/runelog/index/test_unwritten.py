@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runelog.errors import Corrupt, Fenced
+from runelog.index import follow as follow_module
 from runelog.index import unwritten
 from runelog.index.follow import complete, follow
 from runelog.index.laid_over import LaidOver
-from runelog.index.unwritten import FOLLOWING, INDEXED, UnwrittenIndex, indexed
+from runelog.index.unwritten import FOLLOWING, INDEXED, Changed, UnwrittenIndex, indexed
 from runelog.lmdb.environment import Environment
 from runelog.memory import MemoryLog
 from runelog.repair.repair import repair
@@ -332,9 +333,10 @@ def laid(tmp_path: Path) -> Iterator[LaidOver]:
         for at in range(0, 600, 2):
             batch.put("work", b"%03d" % at, b"old")
     over = UnwrittenIndex()
-    over.tables["work"] = {
-        b"%03d" % at: None if at % 6 == 0 else b"new" for at in range(300, 900, 3)
-    }
+    for at in range(300, 900, 3):
+        changed = Changed()
+        changed.work[b"%03d" % at] = None if at % 6 == 0 else b"new"
+        over.add(changed)
     with env.view() as view:
         yield LaidOver(view, over)
     env.close()
@@ -365,3 +367,22 @@ def test_tables_and_what_is_laid_over_them_are_one(laid: LaidOver) -> None:
             if entry[0] < b"400"
         ]
     assert tables_of(complete(laid))["work"] == entries
+
+
+def test_what_is_known_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that looks again and again reads each frame once, until the tables hold it."""
+    read: list[int] = []
+    take = follow_module._Trail.take
+
+    def counted(trail: follow_module._Trail, position: int, data: bytes) -> None:
+        read.append(position)
+        take(trail, position, data)
+
+    monkeypatch.setattr(follow_module._Trail, "take", counted)
+    path = tmp_path / "log"
+    with open_ledger(path) as log, open_ledger(path, readonly=True) as reader:
+        for _ in range(3):
+            told(log, STORY[0])
+            assert reader.version("conv_a", "boss") == log.position
+
+    assert read == [1, 3, 5]
