@@ -78,7 +78,7 @@ class Committed:
         self._committed()
 
 
-class Scribe(Process):
+class RecordingProcess(Process):
     """Writes down what it is told and says it back; raises errors and calls what can be called."""
 
     def __init__(self, name: str, lane: Lane, *, mailbox: int = MAILBOX) -> None:
@@ -107,7 +107,7 @@ class Scribe(Process):
         return message() if callable(message) else message
 
 
-class Unwilling(Scribe):
+class Unwilling(RecordingProcess):
     """Cannot start."""
 
     def __init__(self, name: str, lane: Lane, start: Callable[[Unwilling], None]) -> None:

@@ -31,7 +31,7 @@ STORIES: Final = {"short": SHORT, **KEEPING}
 SEED: Final = 7
 
 
-class Tales:
+class Recordings:
     """Each story, told once, and the power cut at every moment of it."""
 
     def __init__(self, pool: ProcessPoolExecutor) -> None:
@@ -53,9 +53,9 @@ class Tales:
 
 
 @pytest.fixture(scope="module")
-def tales(pool: ProcessPoolExecutor) -> Tales:
+def recordings(pool: ProcessPoolExecutor) -> Recordings:
     """Provide the stories."""
-    return Tales(pool)
+    return Recordings(pool)
 
 
 def content(file: File) -> bytes:
@@ -67,9 +67,9 @@ def content(file: File) -> bytes:
 
 @needs_tracer
 @pytest.mark.parametrize("name", STORIES)
-def test_nothing_escapes_the_tracer(tales: Tales, name: str) -> None:
+def test_nothing_escapes_the_tracer(recordings: Recordings, name: str) -> None:
     """The changes that were seen, made once more, give the very files that are there."""
-    recording = tales.recording(name)
+    recording = recordings.recording(name)
     disk = Disk(recording.root)
     for change in recording.changes:
         if change.what != "ack":
@@ -84,9 +84,11 @@ def test_nothing_escapes_the_tracer(tales: Tales, name: str) -> None:
 
 @needs_tracer
 @pytest.mark.parametrize("name", [*STORIES, None])
-def test_every_subset_of_what_was_not_synced_is_tried(tales: Tales, name: str | None) -> None:
+def test_every_subset_of_what_was_not_synced_is_tried(
+    recordings: Recordings, name: str | None
+) -> None:
     """At no moment is so much pending that a choice must do; states that are alike are one."""
-    found = tales.cuts(name) if name else tales.relaxed()
+    found = recordings.cuts(name) if name else recordings.relaxed()
 
     assert found.tally.chosen == 0
     assert found.tally.moments > 40
@@ -125,10 +127,10 @@ def spread(found: list[Case], count: int) -> list[Case]:
 @needs_tracer
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_state_that_is_wrong_is_told_of_and_no_other(
-    pool: ProcessPoolExecutor, tales: Tales, *, inside: bool
+    pool: ProcessPoolExecutor, recordings: Recordings, *, inside: bool
 ) -> None:
     """One state is held to more than it can have, and its neighbours are not blamed for it."""
-    chosen = spread(tales.cuts("short").cases, 4)
+    chosen = spread(recordings.cuts("short").cases, 4)
     at = next(at for at, case in enumerate(chosen) if case.limit < len(SHORT))
     chosen[at] = chosen[at]._replace(required=len(SHORT), limit=len(SHORT))
     wrong = open_all(pool, SHORT, chosen, inside=inside)
@@ -182,10 +184,10 @@ def sweep(pool: ProcessPoolExecutor, story: Story, found: Cuts, tell: Record) ->
     ],
 )
 def test_no_power_cut_loses_what_was_acknowledged(
-    warm: ProcessPoolExecutor, tales: Tales, name: str, count: int
+    warm: ProcessPoolExecutor, recordings: Recordings, name: str, count: int
 ) -> None:
     """In a sample of states, all that was acknowledged is there, and nothing by halves."""
-    assert open_all(warm, STORIES[name], spread(tales.cuts(name).cases, count)) == []
+    assert open_all(warm, STORIES[name], spread(recordings.cuts(name).cases, count)) == []
 
 
 @needs_tracer
@@ -193,25 +195,25 @@ def test_no_power_cut_loses_what_was_acknowledged(
 @pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("name", STORIES)
 def test_no_power_cut_at_all_loses_what_was_acknowledged(
-    pool: ProcessPoolExecutor, tales: Tales, name: str, record_property: Record
+    pool: ProcessPoolExecutor, recordings: Recordings, name: str, record_property: Record
 ) -> None:
     """In every state there can be, all that was acknowledged is there, and nothing by halves."""
-    assert sweep(pool, STORIES[name], tales.cuts(name), record_property) == []
+    assert sweep(pool, STORIES[name], recordings.cuts(name), record_property) == []
 
 
 @needs_tracer
 def test_a_power_cut_takes_at_most_the_last_commit_of_a_relaxed_log(
-    warm: ProcessPoolExecutor, tales: Tales
+    warm: ProcessPoolExecutor, recordings: Recordings
 ) -> None:
     """In a sample of states all is there but for the last commit, and nothing is damaged."""
-    assert open_all(warm, PATIENT, spread(tales.relaxed().cases, 60)) == []
+    assert open_all(warm, PATIENT, spread(recordings.relaxed().cases, 60)) == []
 
 
 @needs_tracer
 @pytest.mark.crash
 @pytest.mark.timeout(7_200)
 def test_no_power_cut_at_all_damages_a_relaxed_log(
-    pool: ProcessPoolExecutor, tales: Tales, record_property: Record
+    pool: ProcessPoolExecutor, recordings: Recordings, record_property: Record
 ) -> None:
     """In every state there can be, all is there but for the last commit."""
-    assert sweep(pool, PATIENT, tales.relaxed(), record_property) == []
+    assert sweep(pool, PATIENT, recordings.relaxed(), record_property) == []

@@ -148,7 +148,7 @@ def test_what_is_yet_to_come_is_seen_as_it_comes(tmp_path: Path) -> None:
         assert [(rune.owner, rune.kind) for rune in there() if isinstance(rune, Envelope)] == want
 
 
-class Leaps:
+class JumpingClock:
     """A clock that leaps each time it is looked at, or when it is told to."""
 
     def __init__(self, seconds: float = 0) -> None:
@@ -166,7 +166,7 @@ def test_what_is_not_asked_for_does_not_count_as_something_that_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever waits for so long is let go after so long, however much happens meanwhile."""
-    monkeypatch.setattr("runefold.observe.following.time", Leaps(6 * LONG))
+    monkeypatch.setattr("runefold.observe.following.time", JumpingClock(6 * LONG))
     with opened(tmp_path) as runtime:
         session = runtime.create_session(QUICK)
         there = in_a_thread(session, entities={"nobody"}, wait=10 * LONG)
@@ -179,7 +179,7 @@ def test_what_is_not_asked_for_does_not_count_as_something_that_came(
 
 def test_what_was_asked_for_does_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time begins anew with each that comes."""
-    clock = Leaps()
+    clock = JumpingClock()
     monkeypatch.setattr("runefold.observe.following.time", clock)
     with opened(tmp_path) as runtime:
         session = runtime.create_session(QUICK)

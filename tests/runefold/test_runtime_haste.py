@@ -41,7 +41,7 @@ def slow(request: Request) -> Reply:
     return ["done"] if not first.isdigit() else [pause(int(first)), "so ", pause(int(then)), "so"]
 
 
-class Ears:
+class TimeWarnings:
     """What an operator hears of time that runs short."""
 
     def __init__(self, there: Talk, caplog: pytest.LogCaptureFixture) -> None:
@@ -72,11 +72,11 @@ class Ears:
         return found[0], found[1]
 
 
-def ask(word: str, caplog: pytest.LogCaptureFixture, **agent: Any) -> tuple[Talk, Ears]:  # noqa: ANN401 -- those of AgentSpec
+def ask(word: str, caplog: pytest.LogCaptureFixture, **agent: Any) -> tuple[Talk, TimeWarnings]:  # noqa: ANN401 -- those of AgentSpec
     """Send a message to an agent with such limits."""
     there = talk(slow, pay, **{**LIMITS, "retries": 0, **agent})
     there.stage.run()
-    ears = Ears(there, caplog)
+    ears = TimeWarnings(there, caplog)
     there.session.send(word)
     return there, ears
 
@@ -223,7 +223,7 @@ def test_a_tool_that_takes_long_is_warned_of(
     asks = AgentTool("ask", helper, "Ask somebody.", timeout=50)
     slow = {"slow": Scripted([["so ", pause(seconds), "so"]])}
     there = talk([[call("ask", question="go")], ["done"]], asks, others=slow, **LIMITS)
-    ears = Ears(there, caplog)
+    ears = TimeWarnings(there, caplog)
     there.session.send("go")
     late = ("tool", "executing", 40, 50)
 

@@ -31,7 +31,7 @@ LONG = 30.0
 """Seconds after which a test is lost; nothing that works waits for them."""
 
 
-class Ear(logging.Handler):
+class AwaitedRecord(logging.Handler):
     """Waits until an operator is told something."""
 
     def __init__(self, what: str) -> None:
@@ -54,12 +54,12 @@ class Ear(logging.Handler):
 
 
 @pytest.fixture
-def late_answers() -> Iterator[Ear]:
+def late_answers() -> Iterator[AwaitedRecord]:
     """Listen for answers of tools that nobody waits for any more."""
-    ear, logger = Ear("late_answer_dropped"), logging.getLogger("runefold")
-    logger.addHandler(ear)
-    yield ear
-    logger.removeHandler(ear)
+    handler, logger = AwaitedRecord("late_answer_dropped"), logging.getLogger("runefold")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
 
 
 def test_a_turn_is_followed_live_by_several_and_awaited(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_turn_is_followed_live_by_several_and_awaited(tmp_path: Path) -> None:
 
 
 def test_tools_that_are_safe_in_parallel_really_run_at_once(
-    tmp_path: Path, late_answers: Ear
+    tmp_path: Path, late_answers: AwaitedRecord
 ) -> None:
     """Each of them waits for the others to have begun, and none of them is late."""
     everybody = threading.Barrier(4, timeout=LONG)
@@ -118,7 +118,7 @@ def test_tools_that_are_safe_in_parallel_really_run_at_once(
 
 
 def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(
-    tmp_path: Path, late_answers: Ear
+    tmp_path: Path, late_answers: AwaitedRecord
 ) -> None:
     """The model is told that it may still happen; what comes later is logged, and no more."""
     begun, late, left = threading.Event(), threading.Event(), threading.Event()
@@ -161,7 +161,7 @@ def test_a_function_past_its_deadline_is_abandoned_and_its_late_answer_dropped(
 
 
 def test_an_answer_on_its_way_when_the_deadline_was_recorded_is_told(
-    tmp_path: Path, late_answers: Ear
+    tmp_path: Path, late_answers: AwaitedRecord
 ) -> None:
     """The answer came in time for nobody: the deadline's result stands, and the operator knows."""
     begun, go = threading.Event(), threading.Event()
@@ -197,7 +197,9 @@ def test_an_answer_on_its_way_when_the_deadline_was_recorded_is_told(
     assert ended.payload.status == "timeout"  # type: ignore[attr-defined]  # by its kind
 
 
-def test_an_answer_after_the_runtime_was_closed_is_told(tmp_path: Path, late_answers: Ear) -> None:
+def test_an_answer_after_the_runtime_was_closed_is_told(
+    tmp_path: Path, late_answers: AwaitedRecord
+) -> None:
     """It is not recorded: the call is in doubt when the log is opened next, and stays that."""
     begun, go = threading.Event(), threading.Event()
 
@@ -230,7 +232,7 @@ def test_an_answer_after_the_runtime_was_closed_is_told(tmp_path: Path, late_ans
 
 
 def test_an_interrupt_does_not_wait_for_a_function_that_blocks(
-    tmp_path: Path, late_answers: Ear
+    tmp_path: Path, late_answers: AwaitedRecord
 ) -> None:
     """The turn ends at once, the call is cancelled, and what it comes to later is dropped."""
     begun, go, seen = threading.Event(), threading.Event(), []

@@ -11,7 +11,7 @@ import pytest
 from actors.errors import Crashed, Dead, Overloaded, StartFailed, Unanswered
 from actors.process.process import NORMAL, SHUTDOWN, Answer, Down, Exit, Reason
 from runelog.errors import Refused
-from tests.actors.players import PATIENCE, Scribe, Unspeakable, Unwilling, raising, rest
+from tests.actors.players import PATIENCE, RecordingProcess, Unspeakable, Unwilling, raising, rest
 
 if TYPE_CHECKING:
     from actors.ports import Scheduler
@@ -71,7 +71,7 @@ def test_an_actor_may_decline_to_start(scheduler: Scheduler) -> None:
 
 def test_what_was_killed_before_or_while_it_started_has_not_started(scheduler: Scheduler) -> None:
     """A launch never returns an actor that is dead already."""
-    before = Scribe("before", scheduler.lane("a"))
+    before = RecordingProcess("before", scheduler.lane("a"))
     before.kill()
     during = Unwilling("during", scheduler.lane("b"), Unwilling.kill)
 
@@ -85,7 +85,7 @@ def test_what_was_killed_before_or_while_it_started_has_not_started(scheduler: S
 
 def test_an_actor_is_launched_once(scheduler: Scheduler) -> None:
     """A second launch is a bug in the caller."""
-    actor = Scribe("a", scheduler.lane("a"))
+    actor = RecordingProcess("a", scheduler.lane("a"))
     actor.launch()
 
     with pytest.raises(AssertionError, match="launched before"):
@@ -109,7 +109,7 @@ def test_messages_wait_for_the_start(scheduler: Scheduler) -> None:
 def test_a_stop_before_the_start_comes_first(scheduler: Scheduler) -> None:
     """It starts, stops, and handles nothing."""
     lane = scheduler.lane("a")
-    actor = Scribe("a", lane)
+    actor = RecordingProcess("a", lane)
     asked = actor.ref.ask_later("work")
     actor.ref.stop()
     actor.launch()
@@ -129,7 +129,7 @@ def test_a_stop_before_the_start_comes_first(scheduler: Scheduler) -> None:
 def test_nothing_escapes_one_actor_into_another(scheduler: Scheduler, error: BaseException) -> None:
     """Whatever one raises, the other on the same lane and the lane itself go on."""
     lane = scheduler.lane("a")
-    bad, good = Scribe("bad", lane), Scribe("good", lane)
+    bad, good = RecordingProcess("bad", lane), RecordingProcess("good", lane)
     bad.launch()
     good.launch()
     bad.ref.tell(error)
@@ -149,7 +149,7 @@ def test_an_error_during_a_question_crashes_the_actor(
     scheduler: Scheduler, error: BaseException
 ) -> None:
     """Whoever asked hears that it crashed, and of what; it does not live on half changed."""
-    ref = Scribe("a", scheduler.lane("a")).launch()
+    ref = RecordingProcess("a", scheduler.lane("a")).launch()
 
     with pytest.raises(Crashed, match=r"a ended at .*: crash") as caught:
         ref.ask(error, scheduler, PATIENCE)
@@ -160,7 +160,7 @@ def test_an_error_during_a_question_crashes_the_actor(
 def test_a_hook_that_raises_hurts_nobody_else(scheduler: Scheduler) -> None:
     """A stop that fails is a crash; a crash that fails is the crash it was."""
 
-    class Clumsy(Scribe):
+    class Clumsy(RecordingProcess):
         def on_stop(self) -> None:
             raise SystemExit
 
@@ -181,7 +181,7 @@ def test_a_hook_that_raises_hurts_nobody_else(scheduler: Scheduler) -> None:
 
 def test_a_refusal_is_an_answer(scheduler: Scheduler) -> None:
     """It is raised where it was asked, and the actor lives on."""
-    ref = Scribe("a", scheduler.lane("a")).launch()
+    ref = RecordingProcess("a", scheduler.lane("a")).launch()
 
     with pytest.raises(Refused, match="not today"):
         ref.ask(lambda: Refused("not today"), scheduler, PATIENCE)
@@ -193,7 +193,7 @@ def test_a_refusal_is_an_answer(scheduler: Scheduler) -> None:
 
 def test_a_full_mailbox_refuses_and_keeps_what_it_took(manual: ManualScheduler) -> None:
     """The sender is told; everything accepted is handled, in order; then there is room again."""
-    actor = Scribe("a", manual.lane("a"), mailbox=3)
+    actor = RecordingProcess("a", manual.lane("a"), mailbox=3)
     ref = actor.launch()
     for number in range(3):
         ref.tell(number)
@@ -213,7 +213,7 @@ def test_a_full_mailbox_refuses_and_keeps_what_it_took(manual: ManualScheduler) 
 
 def test_a_stop_goes_before_queued_work(manual: ManualScheduler) -> None:
     """What was queued is not handled: whoever asked hears that it is dead."""
-    actor = Scribe("a", manual.lane("a"))
+    actor = RecordingProcess("a", manual.lane("a"))
     ref = actor.launch()
     asked = [ref.ask_later(number) for number in range(3)]
     ref.stop()
@@ -233,7 +233,7 @@ def test_letters_to_the_dead_raise_nothing(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A tell to a dead actor is noted for the operator, a question is answered with `Dead`."""
-    actor = Scribe("a", scheduler.lane("a"))
+    actor = RecordingProcess("a", scheduler.lane("a"))
     ref = actor.launch()
     ref.kill()
     with caplog.at_level(logging.DEBUG, "runefold"):
@@ -251,7 +251,7 @@ def test_letters_to_the_dead_raise_nothing(
 
 def test_every_question_has_an_end(manual: ManualScheduler) -> None:
     """Without an answer the default time passes, and a late answer is dropped."""
-    actor = Scribe("a", manual.lane("a"))
+    actor = RecordingProcess("a", manual.lane("a"))
     asked = actor.ref.ask_later("early")
     begun = manual.clock.now()
 
@@ -295,7 +295,7 @@ def test_any_patience_will_do() -> None:
 
 def test_an_actor_that_is_done_answers_once_it_has_left(scheduler: Scheduler) -> None:
     """Whoever asked it to finish finds it gone."""
-    actor = Scribe("a", scheduler.lane("a"))
+    actor = RecordingProcess("a", scheduler.lane("a"))
     ref = actor.launch()
 
     assert ref.ask(actor.finish, scheduler, PATIENCE) is None
@@ -306,7 +306,7 @@ def test_an_actor_that_is_done_answers_once_it_has_left(scheduler: Scheduler) ->
 
 def test_an_actor_that_ends_itself_by_a_crash_says_so(scheduler: Scheduler) -> None:
     """To finish with an error is a crash to whoever asked."""
-    actor = Scribe("a", scheduler.lane("a"))
+    actor = RecordingProcess("a", scheduler.lane("a"))
     ref = actor.launch()
     error = ValueError("broken")
 

@@ -18,7 +18,7 @@ import pytest
 from actors.errors import Crashed, Dead, Overloaded, StartFailed
 from actors.process.process import KILLED, Answer, Down, Process
 from runelog.errors import Forked
-from tests.actors.players import PATIENCE, Scribe, Sign, raising, rest
+from tests.actors.players import PATIENCE, RecordingProcess, Sign, raising, rest
 from tests.crash.guard import survived
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def together(*parts: Callable[[], None]) -> None:
 def test_watchers_are_told_once(scheduler: Scheduler, how: str) -> None:
     """However it ends, before or after it is watched; one that raises keeps no other from it."""
     lane = scheduler.lane("a")
-    actor = Scribe("a", lane)
+    actor = RecordingProcess("a", lane)
     downs: list[Down] = []
     actor.watch(raising(SystemExit()))
     actor.watch(downs.append)
@@ -92,7 +92,7 @@ def test_watchers_are_told_once(scheduler: Scheduler, how: str) -> None:
 def test_pykka_knows_none_of_them(scheduler: Scheduler) -> None:
     """Its registry of all actors in the process stays empty, and to stop all stops none of ours."""
     lane = scheduler.lane("a")
-    ref = Scribe("a", lane).launch()
+    ref = RecordingProcess("a", lane).launch()
     pykka.ActorRegistry.stop_all()
 
     assert pykka.ActorRegistry.get_all() == []
@@ -103,7 +103,7 @@ def test_two_schedulers_do_not_know_of_each_other(
     threads: Scheduler, manual: ManualScheduler
 ) -> None:
     """What runs on one is not run, stopped or closed by the other."""
-    here, there = Scribe("x", threads.lane("x")), Scribe("x", manual.lane("x"))
+    here, there = RecordingProcess("x", threads.lane("x")), RecordingProcess("x", manual.lane("x"))
     here.launch()
     there.launch()
     there.ref.tell("later")
@@ -118,7 +118,7 @@ def test_two_schedulers_do_not_know_of_each_other(
 
 def test_an_actor_goes_by_its_name(manual: ManualScheduler) -> None:
     """So does its reference, which also tells whether it is alive."""
-    actor: Process = Scribe("a", manual.lane("a"))
+    actor: Process = RecordingProcess("a", manual.lane("a"))
     ref = actor.launch()
 
     assert str(actor) == "a"
@@ -142,7 +142,7 @@ def test_a_sign_is_awaited_like_an_answer(scheduler: Scheduler) -> None:
 def test_whoever_is_killed_at_work_is_down_at_once(threads: Loop) -> None:
     """Nobody waits for what it is doing: watchers are told, the asker too, queued work is dead."""
     lane = threads.lane("a")
-    actor = Scribe("a", lane)
+    actor = RecordingProcess("a", lane)
     ref = actor.launch()
     begun, go_on = Sign(), Sign()
     downs: list[Down] = []
@@ -177,7 +177,7 @@ def test_what_a_killed_actor_does_in_the_end_changes_nothing(
 ) -> None:
     """It was killed, whatever it raises or how it says it ends; no hook is called."""
     lane = threads.lane("a")
-    actor = Scribe("a", lane)
+    actor = RecordingProcess("a", lane)
     ref = actor.launch()
     begun, go_on = Sign(), Sign()
 
@@ -203,7 +203,7 @@ def test_a_kill_during_the_stop_wins(threads: Loop) -> None:
     """An actor that does not come to the end of its stop can be ended; it is told of once."""
     begun, go_on = Sign(), Sign()
 
-    class Slow(Scribe):
+    class Slow(RecordingProcess):
         def on_stop(self) -> None:
             begun.give()
             go_on.must_come()
@@ -237,11 +237,11 @@ def outcome(answer: Answer) -> str:
 
 
 def storm(
-    threads: Loop, end: Callable[[Scribe], None]
+    threads: Loop, end: Callable[[RecordingProcess], None]
 ) -> tuple[list[str], int, list[Exit], Exit | None]:
     """Ask, watch and end one actor from five threads at once; return what each was told."""
     lane = threads.lane("lane")
-    actor = Scribe("actor", lane)
+    actor = RecordingProcess("actor", lane)
     ref = actor.launch()
     answers: list[Answer] = []
     downs: list[Down] = []
@@ -260,9 +260,9 @@ def storm(
     return outcomes, len(actor.heard), told, actor.exit
 
 
-@pytest.mark.parametrize("end", [Scribe.stop, Scribe.kill])
+@pytest.mark.parametrize("end", [RecordingProcess.stop, RecordingProcess.kill])
 def test_every_question_is_answered_however_it_ends(
-    threads: Loop, end: Callable[[Scribe], None]
+    threads: Loop, end: Callable[[RecordingProcess], None]
 ) -> None:
     """Asked, watched and ended at once: handled or dead, nobody is forgotten or told twice."""
     for _ in range(40):
@@ -278,12 +278,12 @@ def test_launched_and_killed_at_once_it_ends_once(threads: Loop) -> None:
     """The launch fails or the actor is killed after it; either way it is dead and told of once."""
     for number in range(60):
         lane = threads.lane("lane")
-        actor = Scribe(f"actor {number}", lane)
+        actor = RecordingProcess(f"actor {number}", lane)
         downs: list[Down] = []
         actor.watch(downs.append)
         asked = actor.ref.ask_later("hello")
 
-        def launch(actor: Scribe = actor) -> None:
+        def launch(actor: RecordingProcess = actor) -> None:
             with contextlib.suppress(StartFailed):
                 actor.launch()
 
@@ -298,7 +298,7 @@ def test_launched_and_killed_at_once_it_ends_once(threads: Loop) -> None:
 def test_what_a_small_mailbox_took_is_handled(threads: Loop) -> None:
     """Many senders, little room: what was accepted is handled once, each sender's in order."""
     lane = threads.lane("a")
-    actor = Scribe("a", lane, mailbox=8)
+    actor = RecordingProcess("a", lane, mailbox=8)
     ref = actor.launch()
     accepted: list[list[tuple[int, int]]] = [[] for _ in range(4)]
 
@@ -341,11 +341,11 @@ def test_answers_given_at_once_are_one() -> None:
 
 def test_actors_at_rest_cost_little_and_hold_no_thread(threads: Loop) -> None:
     """A few kilobytes each, lane included."""
-    Scribe("warm", threads.lane("warm")).launch()
+    RecordingProcess("warm", threads.lane("warm")).launch()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        actors = [Scribe("a", threads.lane("a")) for _ in range(1_000)]
+        actors = [RecordingProcess("a", threads.lane("a")) for _ in range(1_000)]
         for actor in actors:
             actor.launch()
         after, _ = tracemalloc.get_traced_memory()
@@ -359,7 +359,7 @@ def test_actors_at_rest_cost_little_and_hold_no_thread(threads: Loop) -> None:
 def test_nobody_keeps_the_dead(scheduler: Scheduler) -> None:
     """Once it has ended and nobody holds it, an actor is collected, and its lane too."""
     lane = scheduler.lane("a")
-    actor = Scribe("a", lane)
+    actor = RecordingProcess("a", lane)
     actor.launch().tell("hello")
     actor.ref.tell(ValueError())
     rest(scheduler, lane)
@@ -378,7 +378,7 @@ def test_a_forked_child_is_told_to_start_its_own(threads: Loop) -> None:
     over = threading.Event()
     busy = threads.lane("busy")
     busy.run(lambda: (over.wait(), None)[1])
-    refs = [Scribe("a", lane).launch() for lane in (threads.lane("a"), busy)]
+    refs = [RecordingProcess("a", lane).launch() for lane in (threads.lane("a"), busy)]
 
     def child() -> None:
         for ref in [*refs, *refs]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.errors import Dead
-from tests.actors.players import Scribe, rest
+from tests.actors.players import RecordingProcess, rest
 
 if TYPE_CHECKING:
     from actors.scheduling.manual_scheduler import ManualScheduler
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def test_the_dead_go_at_once(manual: ManualScheduler, how: str) -> None:
     """Not only when Python looks for circles; whoever refers to one still knows how it ended."""
     lane = manual.lane("a")
-    actor = Scribe("a", lane)
+    actor = RecordingProcess("a", lane)
     ref = actor.launch()
     ref.tell("hello")
     rest(manual, lane)

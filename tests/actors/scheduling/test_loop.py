@@ -17,7 +17,7 @@ from actors.scheduling.group_commit import GroupCommit
 from actors.scheduling.loop import BURST, Loop
 from actors.units import SECOND
 from runelog.errors import Refused
-from tests.actors.players import PATIENCE, Committed, Scribe, Sign, in_turn, raising, rest
+from tests.actors.players import PATIENCE, Committed, RecordingProcess, Sign, in_turn, raising, rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,7 +96,7 @@ def test_a_lane_never_runs_two_jobs_at_once(threads: Loop) -> None:
 def test_actors_pass_messages_round_without_losing_any(threads: Loop) -> None:
     """A ring of actors on lanes of their own, several messages under way, all come round."""
     done = Sign()
-    ring = [Scribe(f"{number}", threads.lane(f"{number}")) for number in range(12)]
+    ring = [RecordingProcess(f"{number}", threads.lane(f"{number}")) for number in range(12)]
     arrived: list[int] = []
 
     def pass_on(at: int, left: int) -> None:
@@ -305,7 +305,7 @@ def test_a_step_that_takes_too_long_is_named_to_operators(
     """Everything else waited for it: which actor it was, and at which message."""
     seconds = iter([0.0, 1.0, 1.04, 1.1, 1.2, 1.3])
     monkeypatch.setattr(module, "time", Ticks(lambda: next(seconds, 1.3)))
-    actor = Scribe("a", threads.lane("lane"))
+    actor = RecordingProcess("a", threads.lane("lane"))
     with caplog.at_level(logging.WARNING, "runefold"):
         actor.launch().tell("hello")
         rest(threads, threads.lane("b"))

@@ -12,7 +12,7 @@ from actors.errors import Unanswered
 from actors.scheduling.clock import ManualClock
 from actors.scheduling.manual_scheduler import ManualScheduler
 from actors.units import SECOND
-from tests.actors.players import PATIENCE, Committed, Scribe, Sign, raising
+from tests.actors.players import PATIENCE, Committed, RecordingProcess, Sign, raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def story(seed: int) -> list[str]:
             yield None if number % 2 else clock.now() + SECOND
 
     for name in "abc":
-        actor = Scribe(name, scheduler.lane(name))
+        actor = RecordingProcess(name, scheduler.lane(name))
         ref = actor.launch()
         for number in range(4):
             ref.tell(lambda name=name, number=number: told.append(f"{name}{number}"))
@@ -123,7 +123,7 @@ def test_to_wait_ends_with_the_answer(manual: ManualScheduler) -> None:
 
 def test_nobody_answers_for_an_actor_that_waits_for_ever(manual: ManualScheduler) -> None:
     """A question without a time-out ends once nothing can happen any more."""
-    actor = Scribe("a", manual.lane("a"))
+    actor = RecordingProcess("a", manual.lane("a"))
 
     with pytest.raises(Unanswered):
         actor.ref.ask("hello", manual, None)

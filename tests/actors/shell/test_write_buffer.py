@@ -51,7 +51,7 @@ class CountedLog(MemoryLog):
         return super().append(conversation, changes, durable=durable, timeout=timeout)
 
 
-class Desk:
+class BufferOnLog:
     """A buffer on a log."""
 
     def __init__(self, *, hold: bool = False) -> None:
@@ -75,7 +75,7 @@ class Desk:
 
 def test_what_is_written_is_numbered_as_the_log_will_number_it() -> None:
     """Each write is told its first event, though the log has heard of none of them yet."""
-    desk = Desk()
+    desk = BufferOnLog()
     firsts = [desk.buffer.write([change("a", "x", "y")]), desk.buffer.write([change("b", "z")])]
     desk.buffer.sync()
 
@@ -85,7 +85,7 @@ def test_what_is_written_is_numbered_as_the_log_will_number_it() -> None:
 
 def test_a_page_is_one_append() -> None:
     """What was gathered is in the log as a whole or not at all."""
-    desk = Desk()
+    desk = BufferOnLog()
     for text in "abc":
         desk.buffer.write([change(text, text)])
     desk.buffer.flush()
@@ -95,7 +95,7 @@ def test_a_page_is_one_append() -> None:
 
 def test_a_page_does_not_grow_without_end() -> None:
     """A conversation that decides and decides hands in now and then."""
-    desk = Desk()
+    desk = BufferOnLog()
     for number in range(2 * LONGEST):
         desk.buffer.write([change(f"e{number}", "x")])
 
@@ -104,7 +104,7 @@ def test_a_page_does_not_grow_without_end() -> None:
 
 def test_it_knows_whose_streams_it_makes_longer() -> None:
     """Owners and observers both; none once the buffer is in the log."""
-    desk = Desk()
+    desk = BufferOnLog()
     desk.buffer.write([change("b", "x")])
     touched = set(desk.buffer.touched)
     desk.buffer.flush()
@@ -115,7 +115,7 @@ def test_it_knows_whose_streams_it_makes_longer() -> None:
 
 def test_what_goes_to_the_log_at_once_goes_behind_what_was_written() -> None:
     """A fragment does not overtake the decisions before it."""
-    desk = Desk()
+    desk = BufferOnLog()
     desk.buffer.write([change("a", "decided")])
     desk.buffer.write([change("b", "heard")], at_once=True)
     desk.buffer.sync()
@@ -125,7 +125,7 @@ def test_what_goes_to_the_log_at_once_goes_behind_what_was_written() -> None:
 
 def test_what_is_refused_at_once_changes_nothing() -> None:
     """Whoever asked is told, and the buffer goes on from where it was."""
-    desk = Desk()
+    desk = BufferOnLog()
     with pytest.raises(WrongVersion):
         desk.buffer.write([change("a", "late", expected=0)], at_once=True)
     first = desk.buffer.write([change("a", "next")])
@@ -139,7 +139,7 @@ def test_what_is_refused_at_once_changes_nothing() -> None:
 @pytest.mark.parametrize("error", [LogFull("no room"), Refused("no"), LogFailed("gone")])
 def test_a_page_that_is_lost_is_told_of_once(error: Exception) -> None:
     """Whoever believes in what was on it has to begin anew."""
-    desk = Desk()
+    desk = BufferOnLog()
     desk.buffer.write([change("a", "lost")])
     desk.log.refuses = error
     with pytest.raises(type(error)):
@@ -152,7 +152,7 @@ def test_a_page_that_is_lost_is_told_of_once(error: Exception) -> None:
 
 def test_somebody_else_who_writes_is_noticed() -> None:
     """Numbers that were told already would be wrong: that is a failure, and not passed over."""
-    desk = Desk()
+    desk = BufferOnLog()
     desk.buffer.write([change("b", "mine")])
     desk.log.append("conv_1", [change("c", "theirs")])
     with pytest.raises(LogFailed, match="another writer appended"):
@@ -168,7 +168,7 @@ def test_what_the_log_lost_is_noticed_whoever_was_told(
     go_on: Callable[[WriteBuffer], object],
 ) -> None:
     """A log tells of a loss but once, and not always us: nothing counts as kept that is not."""
-    desk = Desk(hold=True)
+    desk = BufferOnLog(hold=True)
     desk.buffer.sync()
     desk.buffer.write([change("a", "lost")], at_once=True)
     desk.log.lose_pending()
@@ -181,7 +181,7 @@ def test_what_the_log_lost_is_noticed_whoever_was_told(
 
 def test_without_room_for_more_it_knows_what_was_kept() -> None:
     """That what came before is on disk is no less true, and whoever asked for it may be told."""
-    desk = Desk()
+    desk = BufferOnLog()
     desk.buffer.write([change("a", "kept")], at_once=True)
     desk.log.refuses = LogFull("no room")
     with pytest.raises(LogFull):
@@ -194,7 +194,7 @@ def test_without_room_for_more_it_knows_what_was_kept() -> None:
 
 def test_a_conversation_whose_beginning_was_lost_is_noticed() -> None:
     """There is nothing to be found of it then, and that is no reason to believe in it."""
-    desk = Desk(hold=True)
+    desk = BufferOnLog(hold=True)
     desk.log.lose_pending()
     with pytest.raises(LogFull, match="after event 0"):
         desk.buffer.sync()
