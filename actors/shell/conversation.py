@@ -9,10 +9,11 @@ append goes behind it, so a crash that loses the rune loses what followed from i
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from actors.errors import Dead
+from actors.errors import Dead, Overloaded
 from actors.process.ref import log_dead_letter
 from actors.redaction.redactor import DEFAULT
 from actors.shell.admission import AdmissionGate
@@ -357,8 +358,14 @@ class ConversationContext(CommitMember):
             yield EntityState(passive.kind, name, passive.state, passive.version)
 
     def _keep_snapshot(self) -> None:
-        if self._snapshots.is_due(self.buffer.last):
-            self._snapshots.keep([*self._entity_states()])
+        last = self.buffer.last
+        if self._snapshots.is_due(last):
+            # Beside the actors: states do not change, and writing them takes a while. If there is
+            # no thread for it, the next commit tries again.
+            with contextlib.suppress(Overloaded):
+                steps = self._snapshots.keep([*self._entity_states()])
+                self._scheduler.work(f"{self.conversation} snapshot", steps)
+                self._snapshots.begun(last)
 
 
 def _nothing() -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from actors.operator_log import log as operator
+from runelog.errors import Closed
 from runelog.replay import remember, replay
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from actors.kind import Kind
     from runelog.log import Log
@@ -68,14 +70,23 @@ class SnapshotPolicy:
         """Return True if enough runes have come since the last snapshot."""
         return head >= self._next and self._log.snapshots is not None
 
-    def keep(self, entities: Sequence[EntityState]) -> None:
-        """Save the states of entities; all runes that led to them must be on disk."""
-        head = self._log.conversation(self._conversation).head
+    def begun(self, head: int) -> None:
+        """Take note that a snapshot of everything up to `head` is being taken."""
         self._next = head + self._every
+
+    def keep(self, entities: Sequence[EntityState]) -> Iterator[None]:
+        """Save the states of entities, one a step; all runes that led to them must be on disk."""
         snapshots = self._log.snapshots
         for kind, name, state, version in entities:
             if version <= FEW or snapshots is None:
                 continue
-            latest = next(self._log.stream(self._conversation, name, version - 1), None)
-            if latest is not None:
-                remember(snapshots, kind.lifecycle, latest, version, state, entity=name)
+            yield None
+            try:
+                latest = next(self._log.stream(self._conversation, name, version - 1), None)
+                if latest is not None:
+                    remember(snapshots, kind.lifecycle, latest, version, state, entity=name)
+            except Closed:
+                return
+            except Exception as error:  # noqa: BLE001 -- a cache: without it, more runes are read
+                operator.warning("no_snapshot", conversation=self._conversation, reason=str(error))
+                return
