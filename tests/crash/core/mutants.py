@@ -301,7 +301,7 @@ MUTANTS: Final = {
         "model.called",
     ),
     "waits in vain": Mutant(
-        _waits_in_vain, "plain", "actor", "finished", "hang", "actor-before-message", "session Wake"
+        _waits_in_vain, "steer", "actor", "finished", "hang", "actor-before-message", "session Wake"
     ),
 }
 
