@@ -18,7 +18,7 @@ from actors.errors import Overloaded
 from actors.model.lifecycle import NAME, TIMEOUT, BreakOff, Fail, Finish
 from actors.model.provider import Request, blocks, is_async, price_of
 from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
-from actors.model.stream import GATHER, Stream
+from actors.model.stream import Stream
 from actors.model.tokens import tokens_of
 from actors.scheduling.event_loop import EventLoopClosed
 from actors.shell.entities import PassiveEntity
@@ -248,7 +248,7 @@ class ModelCalls:
             # end is there by now: which appends there are is no matter of a moment.
             text = stream.take()
             if text:
-                stream.held_until = now + GATHER
+                stream.hold_back()
                 if not self._write(call_id, text):
                     return
         if outcome is not None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 GATHER: Final = SECOND // 70
 """Fragments are kept back so long, in nanoseconds: with what an alarm may be late, under 20 ms."""
+LONGEST_GATHER: Final = SECOND // 4
+"""They are kept back so long at most where actors do not keep up: fewer runes, and none is lost."""
 MANY: Final = 1_000
 """If more messages than that wait for actors, streams are read more slowly."""
 MAX_CALLS: Final = 1_000
@@ -91,6 +93,8 @@ class Stream:
         """When something last came."""
         self.held_until = 0
         """Until when text is kept back, so that what comes in between is taken together."""
+        self._due_at = 0
+        """When the actor was to take what waits."""
         self._alarm: Timer | None = None
 
     # -- for the caller's actor ---------------------------------------------------------------
@@ -124,6 +128,12 @@ class Stream:
         if text:
             self._said.append(text)
         return text
+
+    def hold_back(self) -> None:
+        """Keep back what comes next for a moment: longer, the later the actor was to take this."""
+        now = self._clock.now()
+        late = now - self._due_at
+        self.held_until = now + (GATHER if late <= GATHER else min(2 * late, LONGEST_GATHER))
 
     def is_closed(self) -> bool:
         """Return True if the answer is not wanted any more."""
@@ -207,6 +217,10 @@ class Stream:
                     outcome = self._heard(event)
                     if outcome is not None:
                         break
+                    while self._scheduler.backlog > MANY and not self.closed:
+                        # As above: the actors are behind.
+                        await asyncio.sleep(GATHER / SECOND)
+                        self.heard_at = self._clock.now()
             finally:
                 # Its connection is closed here and now, and not when Python finds the generator.
                 if hasattr(events, "aclose"):
@@ -293,6 +307,7 @@ class Stream:
         self._waiting.append(text)
         if not self._told:
             self._told = True
+            self._due_at = max(self.heard_at, self.held_until)
             if self.heard_at >= self.held_until:
                 self._tell(self)
             else:

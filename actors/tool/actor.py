@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.operator_log import log as operator
+from actors.scheduling.event_loop import EventLoopClosed
 from actors.shell.shell import NEAR, Shell
 from actors.tool.context import Call, Cancellation
 from actors.tool.lifecycle import (
@@ -216,7 +218,19 @@ class ToolActor(Shell):
             reporter.end()
             return partial(run.over, outcome)
 
-        services.scheduler.work(self.name, steps())
+        async def awaited() -> None:
+            outcome = await _outcome_async(tool, call)
+            reporter.end()
+            run.over(self._ran(outcome, attempt or 0))
+
+        try:
+            if attempt is not None and getattr(tool, "is_async", False):
+                services.scheduler.begin_async(self.name, awaited())
+            else:
+                services.scheduler.work(self.name, steps())
+        except EventLoopClosed as closed:
+            self.carry_out(Fail(str(closed)) if attempt == 0 else Abandon(str(closed)))
+            return
         if attempt is not None:
             # Only now: what could not even begin is not under way.
             self._running_calls.begin(self.ctx.conversation, self.me, run)
@@ -277,6 +291,21 @@ def _outcome(tool: Tool, call: Call) -> Outcome:
         found: object = tool.run(call)
     except BaseException as error:  # noqa: BLE001 -- an app's own code: the error would be lost
         return Outcome("error", error=in_words(error, call.redactor))
+    return _checked(found, tool, call)
+
+
+async def _outcome_async(tool: Any, call: Call) -> Outcome:  # noqa: ANN401 -- one with `run_async`
+    """Do as `_outcome`, on the event loop; if that ends, nothing is told: the call is in doubt."""
+    try:
+        found: object = await tool.run_async(call)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 -- as above
+        return Outcome("error", error=in_words(error, call.redactor))
+    return _checked(found, tool, call)
+
+
+def _checked(found: object, tool: Tool, call: Call) -> Outcome:
     if not isinstance(found, Outcome):
         return Outcome("error", error=f"the tool gave a {type(found).__name__} and no outcome")
     # To look at a long output twice takes time.

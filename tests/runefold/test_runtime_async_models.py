@@ -1,4 +1,4 @@
-"""Rules about async providers: one event loop for all of them, and nothing that goes on unseen."""
+"""Rules about async providers and tools: one event loop for all, and nothing goes on unseen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actors.model.provider import Done, Pause, Text
+from actors.model.providers.scripted import Scripted, call
 from actors.scheduling.event_loop import SLOW, TimedSteps
+from actors.tool.adapters.function import tool
+from actors.tool.runes import Result
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from runelog.errors import Refused
@@ -274,3 +277,87 @@ def test_a_step_that_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureFix
 
 async def _within(steps: Any) -> None:  # noqa: ANN401 -- a coroutine
     await asyncio.get_running_loop().create_task(steps)
+
+
+# -- tools -----------------------------------------------------------------------------------------
+
+
+class Desk:
+    """Async tools that share what belongs to one event loop."""
+
+    def __init__(self) -> None:
+        """Begin before the first call."""
+        self.gate = asyncio.Semaphore(1)
+        self.loops: set[asyncio.AbstractEventLoop] = set()
+        self.begun = threading.Event()
+        self.errors: list[str] = []
+
+    def tools(self) -> list[Any]:
+        """Return the tools."""
+
+        @tool(side_effects=False)
+        async def count(to: int) -> int:
+            """Count."""
+            self.loops.add(asyncio.get_running_loop())
+            async with self.gate:
+                await asyncio.sleep(0)
+                return to
+
+        @tool(side_effects=False)
+        async def wait() -> str:
+            """Wait for what never comes."""
+            self.begun.set()
+            try:
+                await asyncio.Event().wait()
+            except BaseException as error:
+                self.errors.append(type(error).__name__)
+                raise
+            return "never"
+
+        return [count, wait]
+
+
+COUNTING = Scripted([[call("count", to=1), call("count", to=2), call("count", to=3)], "done"])
+WAITING = Scripted([[call("wait")], "done"])
+CLERK = AgentSpec(role="bot", model="demo", tools=["count", "wait"])
+
+
+def test_async_tools_share_the_loop_with_models(tmp_path: Path) -> None:
+    """A semaphore holds across calls of several sessions."""
+    desk = Desk()
+    with Runtime.open(tmp_path, tools=desk.tools(), providers={"demo": COUNTING}) as runtime:
+        turns = [runtime.create_session(CLERK).send("go") for _ in range(4)]
+        outputs = {turn.result(PATIENCE).output for turn in turns}
+        kinds = [each.payload for each in runtime.log.read(turns[0].conversation)]
+
+    results = [each.output for each in kinds if isinstance(each, Result)]
+    assert outputs == {"done"}
+    assert len(desk.loops) == 1
+    assert sorted(results) == [1, 2, 3]
+
+
+def test_a_cancelled_tool_is_told_so_where_it_waits(tmp_path: Path) -> None:
+    """What it awaits raises `CancelledError`."""
+    desk = Desk()
+    with Runtime.open(tmp_path, tools=desk.tools(), providers={"demo": WAITING}) as runtime:
+        session = runtime.create_session(CLERK)
+        turn = session.send("go")
+        assert desk.begun.wait(PATIENCE)
+        session.interrupt("enough", timeout=PATIENCE)
+        result = turn.result(PATIENCE)
+
+    assert result.status == "interrupted"
+    assert desk.errors == ["CancelledError"]
+
+
+def test_by_hand_async_tools_are_awaited_on_the_schedulers_clock() -> None:
+    """One that never ends is stopped at its time limit, and nothing really waits."""
+    desk = Desk()
+    there = talk(WAITING, *desk.tools())
+    result = there.session.send("go").result(1_000)
+    (ended,) = [each for each in there.runes("tool.result") if isinstance(each, Result)]
+
+    assert result.output == "done"
+    assert ended.status == "timeout"
+    there.stage.run()
+    assert desk.errors == ["CancelledError"]

@@ -9,9 +9,9 @@ be killed: a function that outlives its time limit is *abandoned* by the runtime
 it may still happen, and what `run` returns is dropped. A function that can stop early asks
 `cancelled()`.
 
-An async function gets an event loop of its own for each call: one that blocks, or leaves tasks
-behind, then harms no other call, and its end is the loop's end. It is cancelled at its time limit
-and when the call is. What belongs to a loop, an HTTP client for instance, is made within the call.
+An async function is awaited on the event loop of the runtime, which it shares with all others and
+with async providers: so an HTTP client, a semaphore or a pool works across calls, and one that
+blocks holds up the others. It is cancelled at its time limit and when the call is.
 """
 
 from __future__ import annotations
@@ -118,6 +118,8 @@ class FunctionTool(Generic[P, R]):
         keyed = given.pop("call_id", None)
         about, texts = described(inspect.getdoc(function))
         self._function: Final = function
+        self.is_async: Final = inspect.iscoroutinefunction(function)
+        """Whether the runtime awaits it on its event loop."""
         self._call_id, self._secrets, takes = _declared(name, function, keyed, listed)
         try:
             self._parameters: Final = Parameters(takes, texts)
@@ -143,34 +145,77 @@ class FunctionTool(Generic[P, R]):
         return self._parameters.fit(arguments)
 
     def run(self, call: Call) -> Outcome:
-        """Run the function on this thread. Never raises, whatever the function does."""
+        """Run the function on this thread. Never raises, whatever the function does.
+
+        An async function has an event loop of its own here; the runtime awaits `run_async`.
+        """
         if call.cancellation.cancelled:
-            return Outcome("cancelled", error="it was cancelled before it began")
+            return Outcome("cancelled", error=_NOT_BEGUN)
         mask = _NO_MASK
         try:
-            kwargs = self.fit(call.arguments)
-            known = self._reveal(kwargs, call)
-            if known:
-                mask = secret.SecretMask(known)
-            if self._call_id is not None:
-                kwargs[self._call_id] = CallId(call.call_id)
+            kwargs, mask = self._ready(call)
             # In a context of its own: what the function sets there ends with the call.
             reporter = _Reporter(call.progress, mask, self.spec.max_output_bytes)
             try:
                 value = contextvars.copy_context().run(self._called, kwargs, call, reporter)
             finally:
                 reporter.end()
-        except Unfit as unfit:
-            return Outcome("error", error=f"the arguments do not fit: {unfit}")
-        except _OutOfTime:
-            limit = self._limit(call)
-            return Outcome("timeout", error=f"it was stopped after {limit:g} s")
         except BaseException as error:  # noqa: BLE001 -- nothing of it may end the thread it runs on
-            asked = isinstance(error, Cancelled | asyncio.CancelledError)
-            if asked and call.cancellation.cancelled:
-                return Outcome("cancelled", error="it was cancelled")
-            return Outcome("error", error=in_words(error, mask, call.redactor))
+            return self._failed(error, mask, call)
         return returned(value, self.spec, mask, call.redactor)
+
+    async def run_async(self, call: Call) -> Outcome:
+        """Run an async function on the event loop that this runs on.
+
+        Raises only `CancelledError`, if the loop itself ends: how the call ends is not known then.
+
+        >>> @tool
+        ... async def later(text: str) -> str:
+        ...     "Say it in a moment."
+        ...     await asyncio.sleep(0)
+        ...     return text
+        >>> from actors.tool.context import Call
+        >>> asyncio.run(later.run_async(Call(call_id="call_1", arguments={"text": "so"}))).output
+        'so'
+        """
+        if call.cancellation.cancelled:
+            return Outcome("cancelled", error=_NOT_BEGUN)
+        mask = _NO_MASK
+        function: Callable[..., Awaitable[object]] = self._function  # type: ignore[assignment]  # it is async
+        try:
+            kwargs, mask = self._ready(call)
+            reporter = _Reporter(call.progress, mask, self.spec.max_output_bytes)
+            try:
+                with during(call.saying(reporter)):
+                    value = await _awaited(function(**kwargs), call, self._limit(call))
+            finally:
+                reporter.end()
+        except BaseException as error:
+            task = asyncio.current_task()
+            ends = isinstance(error, asyncio.CancelledError) and task is not None
+            if ends and task.cancelling() and not call.cancellation.cancelled:  # type: ignore[union-attr]  # as asked
+                raise
+            return self._failed(error, mask, call)
+        return returned(value, self.spec, mask, call.redactor)
+
+    def _ready(self, call: Call) -> tuple[dict[str, Any], secret.SecretMask]:
+        """Return what the function is called with, and what masks its secrets."""
+        kwargs = self.fit(call.arguments)
+        known = self._reveal(kwargs, call)
+        if self._call_id is not None:
+            kwargs[self._call_id] = CallId(call.call_id)
+        return kwargs, secret.SecretMask(known) if known else _NO_MASK
+
+    def _failed(self, error: BaseException, mask: secret.SecretMask, call: Call) -> Outcome:
+        """Return the outcome of a call that raised."""
+        if isinstance(error, Unfit):
+            return Outcome("error", error=f"the arguments do not fit: {error}")
+        if isinstance(error, _OutOfTime):
+            return Outcome("timeout", error=f"it was stopped after {self._limit(call):g} s")
+        asked = isinstance(error, Cancelled | asyncio.CancelledError)
+        if asked and call.cancellation.cancelled:
+            return Outcome("cancelled", error="it was cancelled")
+        return Outcome("error", error=in_words(error, mask, call.redactor))
 
     def _limit(self, call: Call) -> float:
         return self.spec.timeout if call.timeout is None else max(call.timeout, 0)
@@ -195,6 +240,7 @@ class FunctionTool(Generic[P, R]):
 
 
 _NO_MASK: Final = secret.SecretMask({})
+_NOT_BEGUN: Final = "it was cancelled before it began"
 _NO_AWAITABLES: Final = frozenset({str, int, float, bool, list, dict, tuple, type(None)})
 """What functions mostly return: to ask whether that can be awaited takes longer than to run it."""
 

@@ -8,9 +8,10 @@ import pytest
 
 from actors.model.lifecycle import Fail, Finish
 from actors.model.provider import Done, Request, Text
-from actors.model.stream import GATHER, MANY, Stream
+from actors.model.stream import GATHER, LONGEST_GATHER, MANY, Stream
 from actors.scheduling.clock import ManualClock
 from actors.scheduling.manual_scheduler import ManualScheduler
+from actors.units import SECOND
 from runefold.testing.stage import SeededChance
 
 if TYPE_CHECKING:
@@ -153,3 +154,30 @@ def test_an_answer_is_read_more_slowly_while_actors_are_behind() -> None:
     assert behind == len("one. ")
     assert stream.length == len("one. two. ")
     assert stream.heard_at == clock.now() == heard_at + 5 * GATHER
+
+
+@pytest.mark.parametrize(
+    ("late", "held"), [(0, 0.02), (0.014, 0.02), (0.05, 0.1), (0.1, 0.2), (5, 0.25)]
+)
+def test_what_comes_is_held_back_for_longer_while_actors_do_not_keep_up(
+    late: float, held: float
+) -> None:
+    """Under 20 ms as a rule; twice as long as actors are late, and at most 250 ms."""
+    answering = Answering()
+    stream, clock = answering.stream, answering.clock
+
+    def events() -> Iterator[Event]:
+        yield Text("first. ")
+        clock.advance(late)
+        assert stream.take() == "first. "
+        stream.hold_back()
+        yield Text("second. ")
+        yield Text("third. ")
+
+    answering.read(events())
+    wait = stream.held_until - clock.now()
+
+    assert 0 < wait <= held * SECOND
+    assert wait <= LONGEST_GATHER
+    assert (wait == round(held * SECOND)) is (late >= 0.05)
+    assert stream.close() == "second. third. "

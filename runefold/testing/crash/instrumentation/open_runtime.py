@@ -31,7 +31,7 @@ from runefold.testing.stage import StageScheduler
 from runefold.turns import outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
     from actors.ports import Clock, Job, Lane, Steps
@@ -133,6 +133,11 @@ class InstrumentedLoop(Loop):
         _die(self._watch, name)
         return super().work(name, steps, blocks=blocks)
 
+    def begin_async(self, name: str, run: Coroutine[Any, Any, None]) -> Job:
+        """Run a coroutine, unless whoever asks for it is to die first."""
+        _die(self._watch, name, run)
+        return super().begin_async(name, run)
+
 
 class InstrumentedManual(StageScheduler):
     """The same, by hand."""
@@ -150,11 +155,18 @@ class InstrumentedManual(StageScheduler):
         _die(self.watch, name)
         return super().work(name, steps, blocks=blocks)
 
+    def begin_async(self, name: str, run: Coroutine[Any, Any, None]) -> Job:
+        """Run a coroutine, unless whoever asks for it is to die first."""
+        _die(self.watch, name, run)
+        return super().begin_async(name, run)
 
-def _die(watch: Watch, name: str) -> None:
+
+def _die(watch: Watch, name: str, run: Coroutine[Any, Any, None] | None = None) -> None:
     """Raise in an actor that is to die before the effect it is about to begin."""
     conversation, _, entity = name.partition("/")
     if watch.fault_of(conversation, entity, [ACTOR_EFFECT]):
+        if run is not None:
+            run.close()
         msg = f"{name} is killed before its effect begins"
         raise ActorKilled(msg)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actors.model.provider import Done, Failure, is_async
 from runefold.agents import Bound
@@ -96,12 +96,40 @@ class WatchedTool:
         """Return the arguments as the tool takes them."""
         return self._inner.fit(arguments)
 
+    @property
+    def is_async(self) -> bool:
+        """Whether it is awaited on the event loop, as the tool itself is."""
+        return bool(getattr(self._inner, "is_async", False))
+
+    async def run_async(self, call: Call) -> Outcome:
+        """Do as `run` on the event loop; a fault is played by running it there, beside the loop."""
+        ledger, inner = self._ledger, cast("Any", self._inner)
+        fault = ledger.watch.fault_of(call.conversation, call.call_id, TOOL_FAULTS)
+        if fault or call.cancellation.cancelled:
+            return self._faulty(fault, call)
+        where, name = call.conversation, self.spec.name
+        number = ledger.began("tool", name, where, call.call_id, call.arguments)
+        status = "raised"
+        try:
+            outcome: Outcome = await inner.run_async(call)
+            status = outcome.status
+        finally:
+            ledger.over(number, status)
+        ledger.watch.effect_done(where, call.call_id)
+        return outcome
+
     def run(self, call: Call) -> Outcome:
         """Run the tool, note that, and have the watch look before anybody hears of the outcome."""
+        watch = self._ledger.watch
+        gone = call.cancellation.cancelled
+        fault = "" if gone else watch.fault_of(call.conversation, call.call_id, TOOL_FAULTS)
+        return self._faulty(fault, call)
+
+    def _faulty(self, fault: str, call: Call) -> Outcome:
+        """Run the tool here, with a fault if there is one."""
         ledger, spec = self._ledger, self.spec
         if call.cancellation.cancelled:
             return self._inner.run(call)  # which it will not do any more
-        fault = ledger.watch.fault_of(call.conversation, call.call_id, TOOL_FAULTS)
         if fault in {"tool-raises", "tool-breaks"}:
             return self._run(raising(self._inner, late=fault == "tool-breaks"), call)
         if fault:
