@@ -37,15 +37,15 @@ _KNOCKER: Final = (
 )
 
 
-def check_file(path: Path, timeout: float | None = None, tables: Sequence[str] = TABLES) -> None:
+def check_file(path: Path, tables: Sequence[str] = TABLES) -> None:
     """Raise `Corrupt` unless a child process finds every byte of a file sound, and lives.
 
     Raises `Fault` if the child does not start or is ended from outside, which says nothing about
-    the file. A walk that takes more than `timeout` seconds counts as one without end; by default
-    that is a minute, and more for a large file.
+    the file. A walk that takes more than a minute, or for a large file longer, counts as one that
+    never ends.
     """
     check_size(path)
-    (fault,) = _verdicts([(path, tables)], timeout)
+    (fault,) = _verdicts([(path, tables)])
     if fault is not None:
         raise fault
 
@@ -58,7 +58,7 @@ def check_files(*files: tuple[Path, Sequence[str]]) -> list[Corrupt | None]:
     try:
         for path, _ in files:
             check_size(path)
-        return _verdicts(files, None)
+        return _verdicts(files)
     except Corrupt:
         return [_found(path, tables) for path, tables in files]
 
@@ -71,13 +71,9 @@ def _found(path: Path, tables: Sequence[str]) -> Corrupt | None:
     return None
 
 
-def _verdicts(
-    files: Sequence[tuple[Path, Sequence[str]]], timeout: float | None
-) -> list[Corrupt | None]:
+def _verdicts(files: Sequence[tuple[Path, Sequence[str]]]) -> list[Corrupt | None]:
     """Return what one child finds wrong with each file; raise `Corrupt` if it dies of one."""
-    if timeout is None:
-        size = sum(path.stat().st_size for path, _ in files)
-        timeout = _PATIENCE + size / _BYTES_PER_SECOND
+    timeout = _PATIENCE + sum(path.stat().st_size for path, _ in files) / _BYTES_PER_SECOND
     named = [word for path, tables in files for word in (str(path), " ".join(tables))]
     told = _judge(files[0][0], _command(_CHILD, str(len(files)), *named), timeout)
     found = from_msgpack(list[Finding | None])(told)

@@ -20,7 +20,7 @@ from runelog.errors import Corrupt
 from runelog.rune import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from runelog.lmdb.tables import Tables
 
@@ -175,11 +175,6 @@ class Tail:
         self.stop = position + count
         self.next += count
         return self
-
-
-def entries_of(tails: Iterable[Tail]) -> list[tuple[bytes, bytes]]:
-    """Return chunks as they are stored, each with its key."""
-    return [(tail.key, tail.runs) for tail in tails]
 
 
 def load_tail(view: Tables, table: str, prefix: bytes) -> Tail | None:

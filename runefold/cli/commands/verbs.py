@@ -152,7 +152,6 @@ class _Field:
             self._extra = (found.extra or {}) | self._extra
             self._help = self._help or (found.extra_json_schema or {}).get("description", "")
             found = found.type
-        self._is_optional = isinstance(found, kinds.UnionType) and found.includes_none
         if isinstance(found, kinds.UnionType):
             found, *_ = [each for each in found.types if not isinstance(each, kinds.NoneType)]
         self._type = found

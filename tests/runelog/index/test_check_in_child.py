@@ -16,7 +16,7 @@ import pytest
 from runelog.errors import Corrupt, Fault
 from runelog.index import check_in_child, frame
 from runelog.index.index_check import IndexCheck
-from runelog.index.records import Head, Tail, encode_head, entries_of, stream_prefix
+from runelog.index.records import Head, Tail, encode_head, stream_prefix
 from runelog.index.unwritten import INDEXED, encode_indexed
 from runelog.lmdb.environment import TABLES
 from tests.runelog.lmdb_file import (
@@ -95,7 +95,7 @@ def index_of(since: int = 1) -> Iterator[tuple[str, bytes, bytes]]:
             tail = Tail(prefix, first)
             for _, key, _ in frames:
                 tail.add(int.from_bytes(key, "big"), RUNES)
-            yield from ((table, *entry) for entry in entries_of([tail]))
+            yield table, tail.key, tail.runs
     yield "meta", INDEXED, encode_indexed(FRAMES * RUNES)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runelog.index.records import MAX_COUNT, Tail, entries_of, runs_in
+from runelog.index.records import MAX_COUNT, Tail, runs_in
 from runelog.writer.commit_queue import Touched, touch
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def test_postings_lead_to_every_rune(stretches: list[tuple[int, int]], first: in
         expected.append((position, count))
         position += count
 
-    found = [run for key, value in entries_of(chunks) for run in runs_in(key, value)]
+    found = [run for chunk in chunks for run in runs_in(chunk.key, chunk.runs)]
 
     assert found[0].first == first
     assert all(b.first == a.first + a.length for a, b in itertools.pairwise(found))
