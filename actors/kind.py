@@ -258,6 +258,11 @@ class Kind:
             own = type(self.actor.__name__, (self.actor,), {"kind": self})
             object.__setattr__(self, "actor", own)
 
+    def index_entry(self, state: Any) -> tuple[bool, int | None]:  # noqa: ANN401 -- of whichever lifecycle
+        """Return what the index has of an entity: whether it has work left, and its deadline."""
+        is_open = self.is_open(state)
+        return is_open, self.deadline(state) if is_open else None
+
     @property
     def asks_humans(self) -> bool:
         """Whether its law may have `AskHuman` due."""

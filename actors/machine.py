@@ -52,7 +52,6 @@ from runelog.rune import check_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.entity import Placed
     from actors.model.performer import End
     from actors.shell.conversation import ConversationContext
     from actors.tool.planning import Ruling
@@ -102,30 +101,34 @@ class Machine(ModelCaller, Judging):
                         pass
 
     @property
+    def _where(self) -> tuple[str, str]:
+        """What the ids of its calls, questions and requests are made of, beside their keys."""
+        return self.ctx.conversation, self.me
+
+    @property
     def payer(self) -> str:
         """The account that its calls are charged to: that of the conversation's root."""
         return self.ctx.root.prefix
 
     def perform(self, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
         """Make a call, stop one or ask a human; a subclass does what else its law has due."""
-        where = self.ctx.conversation, self.me
         match effect:
             case CallTool():
-                self._call(effect, effect.call_id(*where))
+                self._call(effect, effect.call_id(*self._where))
             case CallModel():
-                self._ask_model(effect, effect.call_id(*where))
+                self._ask_model(effect, effect.call_id(*self._where))
             case StopCall():
                 self._stop_call(effect)
             case AskHuman():
-                self._ask(effect, effect.approval_id(*where))
+                self._ask(effect, effect.approval_id(*self._where))
             case BearChild():
                 self._bear(effect)
             case EndChild():
                 self._end_child(effect)
             case Request():
-                self._request(effect, effect.request_id(*where))
+                self._request(effect, effect.request_id(*self._where))
             case StopRequest(reason=reason):
-                request_id = effect.request_id(*where)
+                request_id = effect.request_id(*self._where)
                 self.ctx.children.ensure(REQUEST, request_id, self.me)
                 self.ctx.tell(request_id, Cancel(reason, "system"))
             case _:
@@ -141,12 +144,12 @@ class Machine(ModelCaller, Judging):
 
     def _begins(self, effect: Any) -> bool:  # noqa: ANN401 -- as above
         """Return True if an effect begins something outside, rather than going on with it."""
-        where = self.ctx.conversation, self.me
         match effect:
             case CallTool(key) | CallModel(key):
-                return not self.ctx.exists(effect.call_id(*where)) and self._stop_of(key) is None
+                found = self.ctx.exists(effect.call_id(*self._where))
+                return not found and self._stop_of(key) is None
             case Request(key):
-                found = self.ctx.exists(effect.request_id(*where))
+                found = self.ctx.exists(effect.request_id(*self._where))
                 return not found and self._stop_of(key) is None
             case _:
                 return type(effect) in self.kind.external
@@ -183,9 +186,6 @@ class Machine(ModelCaller, Judging):
             return Refused(f"{self.me} is {self.state.phase.value}: it asks for no approval now")
         return self.decide_for(pending[0], command)
 
-    def _now(self) -> int:
-        return self.ctx.services.clock.now()
-
     def has_work(self, due: Sequence[Any]) -> bool:
         """Act on every change while it asks humans: a question may not be asked any more."""
         return bool(self._questions) or super().has_work(due)
@@ -208,10 +208,9 @@ class Machine(ModelCaller, Judging):
     # -- calls --------------------------------------------------------------------------------
 
     def _stop_call(self, stop: StopCall) -> None:
-        where = self.ctx.conversation, self.me
-        model_call = CallModel(stop.key, "").call_id(*where)
+        model_call = CallModel(stop.key, "").call_id(*self._where)
         self.model_calls.cancel(model_call, Cancel(stop.reason, "system"))
-        if self.ctx.exists(call_id := CallTool(stop.key, "").call_id(*where)):
+        if self.ctx.exists(call_id := CallTool(stop.key, "").call_id(*self._where)):
             self._ensure(stop.key, call_id)
 
     def _ensure(self, key: str, call_id: str) -> None:
@@ -224,15 +223,15 @@ class Machine(ModelCaller, Judging):
     def calls_in_doubt(self) -> Sequence[str]:
         """Return the model calls that the law waits for, as far as they began."""
         due = [each for each in self.kind.lifecycle.due(self.state) if isinstance(each, CallModel)]
-        ids = [each.call_id(self.ctx.conversation, self.me) for each in due]
+        ids = [each.call_id(*self._where) for each in due]
         return [call_id for call_id in ids if self.ctx.exists(call_id)]
 
     def resend_to(self, entity: str) -> None:
         """Do again what is under way about a call whose actor begins anew."""
         super().resend_to(entity)
-        where, under_way = (self.ctx.conversation, self.me), self._under_way
+        under_way = self._under_way
         calls = (each for each in under_way if isinstance(each, CallTool))
-        keys = {call.key for call in calls if call.call_id(*where) == entity}
+        keys = {call.key for call in calls if call.call_id(*self._where) == entity}
         if self.kind.keeps_children:
             keys |= {each.key for each in self.state.children if each.child == entity}
         if keys:
@@ -259,7 +258,7 @@ class Machine(ModelCaller, Judging):
 
     def judged(self, effect: CallTool, rules: Sequence[Ruling]) -> None:
         """Begin a call by the policy's ruling, unless this entity was paused meanwhile."""
-        call_id = effect.call_id(self.ctx.conversation, self.me)
+        call_id = effect.call_id(*self._where)
         if self._begins(effect) and self.ctx.is_halted(self.me):
             self._hold(effect)
             return
@@ -294,11 +293,10 @@ class Machine(ModelCaller, Judging):
         """Take notice of the end of a model call: the law is told what came of it."""
         if isinstance(rune, ENDS):
             self._ends[rune.model_call_id] = rune
-            where = self.ctx.conversation, self.me
             self._under_way -= {
                 each
                 for each in self._under_way
-                if isinstance(each, CallModel) and each.call_id(*where) == rune.model_call_id
+                if isinstance(each, CallModel) and each.call_id(*self._where) == rune.model_call_id
             }
             self.wake()
 
@@ -364,15 +362,7 @@ class Machine(ModelCaller, Judging):
         if provider is not None:
             request = PreparedRequest(provider, sending.messages, facts, *waits)
             self.model_calls.prepare(call_id, request)
-        law = ctx.kinds[model.NAME]
-        births: list[Placed] = []
-        law.fold_and_route(
-            call_id,
-            law.lifecycle.initial,
-            ctx.decided(law, law.lifecycle.initial, begin),
-            births,
-        )
-        self.append(births)
+        self.append(birth(ctx, ctx.kinds[model.NAME], call_id, begin))
 
     def _obstacle(self, effect: CallModel) -> tuple[str, str]:
         """Return why a call cannot be made here, as a type of error and a message, if it cannot."""
@@ -475,7 +465,7 @@ class Machine(ModelCaller, Judging):
             asker=self.me,
             tools_hash="",
             reason=self.ctx.services.redactor.text(effect.reason),
-            deadline=self.ctx.services.clock.now() + ANSWER_WITHIN if by is None else by,
+            deadline=self._now() + ANSWER_WITHIN if by is None else by,
             observed=True,
         )
         runes = [asked, approvals.Awaiting(approval_id=approval_id)]
@@ -484,9 +474,8 @@ class Machine(ModelCaller, Judging):
 
     def _settle_questions(self) -> None:
         """Conclude approvals whose question is not due any more, whatever became of it."""
-        where = self.ctx.conversation, self.me
         due = self.kind.lifecycle.due(self.state)
-        wanted = {each.approval_id(*where) for each in due if isinstance(each, AskHuman)}
+        wanted = {each.approval_id(*self._where) for each in due if isinstance(each, AskHuman)}
         for approval_id in sorted(self._questions - wanted):
             self._questions.discard(approval_id)
             self.decide_for(approval_id, Conclude("no longer wanted"))

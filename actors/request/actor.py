@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from actors.children import AskedFor, Asker, ChildEnd
 from actors.operator_log import log as operator
 from actors.request.lifecycle import Deliver, Hear
-from actors.shell.mail import Reply, is_answer
+from actors.shell.mail import Echo, is_answer
 from actors.shell.shell import Shell
 from actors.units import SECOND
 from runelog.errors import Refused, RunefoldError, UnknownConversation
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 FIRST_PAUSE: Final = 1 * SECOND
 """Before the other conversation is told again for the first time; then twice as long each time."""
 LONGEST_PAUSE: Final = 60 * SECOND
-
-
-class Echo(NamedTuple):
-    """What the other conversation said when it was told."""
-
-    effect: Deliver
-    said: object
-    """A `ChildEnd`, the error why it has not taken it, or anything else if it has."""
 
 
 class RequestActor(Shell):
@@ -58,20 +50,16 @@ class RequestActor(Shell):
 
     def perform(self, effect: Deliver) -> None:
         """Tell the other conversation, once this side is on disk."""
-        sent, services = self.state.sent, self.ctx.services
+        sent = self.state.sent
         try:
             command = self._command()
         except Refused:
             # The app that knows the kind is not here: it may be back at the next open.
             self._pause_before(effect)
             return
-        self.ctx.sync()
         asker = Asker(self.ctx.conversation, self.me)
         asked = AskedFor(sent.machine, sent.child, command, asker, effect.withdrawn)
-        services.mail.send(sent.to, asked, Reply(lambda said: self._notify(effect, said)))
-
-    def _notify(self, effect: Deliver, said: object) -> None:
-        self.ref.notify(Echo(effect, said))
+        self.post(sent.to, asked, effect)
 
     def _command(self) -> Command:
         sent = self.state.sent

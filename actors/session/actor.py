@@ -14,7 +14,7 @@ from actors.process.process import Answer
 from actors.session.members import Spawn, member
 from actors.session.messages import Await, Ended, Interrupt, Look, Refusal, Send, Sent, ended
 from actors.session.queue import Accept, Begin, BeginTurn, InterruptTurn, Withdraw, message_entity
-from actors.session.runes import NAME, InputRefused
+from actors.session.runes import InputRefused
 from actors.session.suspension import is_stuck
 from actors.shell.root import Root
 from actors.shell.signals import Wake
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class SessionActor(Root):
     """A session."""
 
-    def __init__(self, ctx: ConversationContext, me: str = NAME) -> None:
+    def __init__(self, ctx: ConversationContext, me: str) -> None:
         """Begin before replay."""
         super().__init__(ctx, me)
         self._waiting: dict[str, list[Answer]] = {}
@@ -82,7 +82,7 @@ class SessionActor(Root):
                 return Accept(
                     message_id=message_id,
                     content=content,
-                    now=self.ctx.services.clock.now(),
+                    now=self._now(),
                     mode=mode,
                     to=to,
                     known=own_id and self._is_known(message_id),
@@ -199,7 +199,7 @@ class SessionActor(Root):
                 waiting = self.state.waiting
                 asked = [each.asked_in for each in waiting if each.message_id == message_id]
                 if self.ctx.services.gate.admits(*asked):
-                    self.carry_out(Begin(message_id, self.ctx.services.clock.now()))
+                    self.carry_out(Begin(message_id, self._now()))
             case InterruptTurn(turn_id, reason, actor):
                 self._stop_turn(turn_id, Cancel(reason, actor))
             case ReportEnd():

@@ -190,8 +190,7 @@ class Decision:
             self._note_clocks(notes)
         self.after = after
         """The author's state once all of it has happened."""
-        is_open = kind.is_open(after)
-        self.index_entry = (is_open, kind.deadline(after) if is_open else None)
+        self.index_entry = kind.index_entry(after)
         if self.index_entry != author.index_entry:
             notes[me] = self.index_entry
         self.changes = self._changes(notes, kind.context(after), author.event)
@@ -346,15 +345,10 @@ class Decision:
 
     def _note(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
         """Add the index entries of the other entities that have changed."""
-        for birth in self._births:
-            if birth.kind.is_open(birth.state):
-                notes[birth.name] = (True, birth.kind.deadline(birth.state))
-        for other in self._passive:
-            kind, state = other.kind, other.state
-            if kind.is_open(state):
-                notes[other.name] = (True, kind.deadline(state))
-            elif kind.is_open(other.before):
-                notes[other.name] = (False, None)
+        for other in (*self._births, *self._passive):
+            entry = other.kind.index_entry(other.state)
+            if entry[0] or (other.known is not None and other.kind.is_open(other.before)):
+                notes[other.name] = entry
 
     def _note_clocks(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
         """Add the entries of entities whose clocks stand or go on with this: they observe it."""
@@ -366,8 +360,7 @@ class Decision:
                         kind = ctx.kinds.of(entity)
                         if kind is not None and kind.lifecycle.standing:
                             state = kind.lifecycle.apply(ctx.state_of(kind, entity), rune)
-                            is_open = kind.is_open(state)
-                            notes[entity] = (is_open, kind.deadline(state) if is_open else None)
+                            notes[entity] = kind.index_entry(state)
                             ctx.forget_index_entry(entity)
 
     def _changes(

@@ -5,7 +5,7 @@ So the sender repeats one until it is answered.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.errors import Dead, Overloaded
 from runelog.errors import Closed, Refused
@@ -30,6 +30,15 @@ class Reply:
     def fail(self, error: Exception) -> None:
         """Give an error as the answer."""
         self._told(error)
+
+
+class Echo(NamedTuple):
+    """What another conversation said to a message, for the actor that sent it."""
+
+    effect: Any
+    """What the message was sent for."""
+    said: object
+    """The answer, or the error why it was not taken."""
 
 
 def is_answer(said: object) -> bool:

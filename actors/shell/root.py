@@ -6,7 +6,7 @@ crashing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from actors.children import (
 from actors.common_commands import Abandon, Cancel
 from actors.public_command import Forward, Order
 from actors.shell.birth import adoption
-from actors.shell.mail import Reply, is_answer
+from actors.shell.mail import Echo, is_answer
 from actors.shell.shell import Shell
 from actors.units import SECOND
 from runelog.errors import Refused, UnknownConversation
@@ -31,17 +31,10 @@ if TYPE_CHECKING:
     from actors.children import Asker
     from actors.kind import Kind
     from actors.shell.conversation import ConversationContext
+    from runelog.rune import Envelope
 
 REPORT_AGAIN: Final = 5 * SECOND
 """How long to wait before another conversation is told again of an end that it has not recorded."""
-
-
-class Echo(NamedTuple):
-    """What another conversation said when it was told of an end."""
-
-    effect: ReportEnd
-    said: object
-    """The error why it has not recorded it, or anything else if it has."""
 
 
 class Root(Shell):
@@ -136,18 +129,19 @@ class Root(Shell):
             return ""
         if ctx.kinds.is_child(kind):
             return entity
-        ctx.sync()
-        first = next(iter(ctx.log.stream(ctx.conversation, entity)), None)
+        first = self._first_of(entity)
         if first is None or first.owner != entity:
             return ""
         return first.agent or next(iter(first.observers), "")
 
     def caller_of(self, entity: str) -> str:
         """Return the entity that a call is for; nothing if it is not there."""
-        ctx = self.ctx
-        ctx.sync()
-        first = next(iter(ctx.log.stream(ctx.conversation, entity)), None)
+        first = self._first_of(entity)
         return "" if first is None else next(iter(first.observers), "")
+
+    def _first_of(self, entity: str) -> Envelope | None:
+        self.ctx.sync()
+        return next(iter(self.ctx.log.stream(self.ctx.conversation, entity)), None)
 
     # -- children -----------------------------------------------------------------------------
 
@@ -213,12 +207,9 @@ class Root(Shell):
         asker: Asker = effect.asker
         end = self._child_end(effect.kind, effect.child)
         assert end is not None, effect
-        self.ctx.sync()
         waiting = self.ctx.kinds.of(asker.request_id)
         assert waiting is not None, asker
-        told = Forward(waiting.name, asker.request_id, end)
-        reply = Reply(lambda said: self.ref.notify(Echo(effect, said)))
-        self.ctx.services.mail.send(asker.conversation, told, reply)
+        self.post(asker.conversation, Forward(waiting.name, asker.request_id, end), effect)
 
     def _hear_of_report(self, effect: ReportEnd, said: object) -> NoteReport | None:
         """Take note that an end was recorded, or that there is nothing left to record it in."""

@@ -18,6 +18,7 @@ from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.public_command import DecisionInput, Order
 from actors.shell.decision import MAX_TRIES, CannotFold, Decision, live_lock
+from actors.shell.mail import Echo, Reply
 from actors.shell.signals import WAKE, RetryEffect, Wake
 from actors.shell.transition_log import forget_logged, log_replayed, log_runes, warn_time_short
 from runelog.errors import Refused, WrongVersion
@@ -122,8 +123,7 @@ class Shell(Process):
         else:
             self.state, self.version, self.event = born.state, born.version, born.event_id
             self._believe(self.kind.lifecycle.initial, born.runes)
-            is_open = self.kind.is_open(self.state)
-            self.index_entry = (is_open, self.kind.deadline(self.state) if is_open else None)
+            self.index_entry = self.kind.index_entry(self.state)
         self.ctx.join(self.me, self)
         self.wake()
 
@@ -244,13 +244,13 @@ class Shell(Process):
         """After a restart: what the log says began, and not how it ended, is settled by the law."""
         due = self.kind.lifecycle.due(self.state)
         if any(type(effect) in self.kind.external for effect in due):
-            self.carry_out(Recover(now=self.ctx.services.clock.now()))
+            self.carry_out(Recover(now=self._now()))
 
     def _if_due(self, message: TimeUp) -> TimeUp | None:
         """Pass a time that is up on to the law, unless the deadline was moved or is only near."""
         when = self.kind.deadline(self.state)
         # It may have waited here for a while: one that was only near then may be up now.
-        message = TimeUp(now=max(message.now, self.ctx.services.clock.now()))
+        message = TimeUp(now=max(message.now, self._now()))
         if when is None or when > message.now:
             self._alarm = None
             near = self.near()
@@ -476,7 +476,7 @@ class Shell(Process):
 
     def retry_effect(self, effect: msgspec.Struct, pause: int) -> None:
         """Perform an effect again after a pause, in nanoseconds, if it is still due then."""
-        self.later(self.ctx.services.clock.now() + pause, lambda _now: RetryEffect(effect))
+        self.later(self._now() + pause, lambda _now: RetryEffect(effect))
 
     def _arm(self) -> None:
         state, when = self._until
@@ -494,7 +494,15 @@ class Shell(Process):
             first = when if near is None or near == self._warned else min(near, when)
             self._timer = self.later(first, lambda now: TimeUp(now=now))
 
+    def post(self, conversation: str, message: object, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
+        """Send a message to another conversation once all is on disk; its answer is an `Echo`."""
+        self.ctx.sync()
+        reply = Reply(lambda said: self.ref.notify(Echo(effect, said)))
+        self.ctx.services.mail.send(conversation, message, reply)
+
+    def _now(self) -> int:
+        return self.ctx.services.clock.now()
+
     def later(self, when: int, message: Callable[[int], object]) -> Timer:
         """Have a message sent to this actor at a time."""
-        clock = self.ctx.services.clock
-        return clock.at(when, lambda: self.ref.notify(message(clock.now())))
+        return self.ctx.services.clock.at(when, lambda: self.ref.notify(message(self._now())))

@@ -114,7 +114,7 @@ class ToolActor(Shell):
                 # It may be that we want it stopped since: then that is what it came to.
                 if self._why is not None:
                     return self.understand(outcome)
-                return Recover(now=self.ctx.services.clock.now())
+                return Recover(now=self._now())
         return super().understand(message)
 
     def _waits_for_its_end(self, why: Cancel | TimeUp) -> bool:
@@ -140,7 +140,7 @@ class ToolActor(Shell):
         if self._given_up is not None:
             # As late as it was found to be, whatever the clock says since.
             by = self.kind.deadline(self.state)
-            return TimeUp(now=max(self.ctx.services.clock.now(), by or 0))
+            return TimeUp(now=max(self._now(), by or 0))
         return end
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
@@ -265,7 +265,7 @@ class ToolActor(Shell):
 
     def _probed(self, tool: Tool, call: Call, attempt: int) -> Probed:
         found = asked(tool.spec, call)
-        return replace(found, attempt=attempt, now=self.ctx.services.clock.now())
+        return replace(found, attempt=attempt, now=self._now())
 
     def on_stop(self) -> None:
         """Stop what still runs, except for a call that asks another agent."""

@@ -195,9 +195,6 @@ class TurnActor(ModelCaller, Judging):
             self.ctx.tell(call_id, wish)
         return bool(going)
 
-    def _now(self) -> int:
-        return self.ctx.services.clock.now()
-
     def _end_if_still(self, wish: Cancel) -> None:
         """End now, as that was asked for, if nothing is under way any more."""
         if under_way(self.state) or not self.kind.is_open(self.state):
