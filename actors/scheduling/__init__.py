@@ -1,1 +1,1 @@
-"""How actors run: clocks and schedulers, on threads or by hand."""
+"""How actors run: on one thread by a loop, with a pool for what blocks; or by hand."""

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from actors.operator_log import log
-from actors.scheduling import heap
+from actors.scheduling import free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class _Worker:
 class Pool:
     """Threads that are used again."""
 
-    def __init__(self, name: str, relieve: Callable[[], object] = heap.trim) -> None:
+    def __init__(self, name: str, relieve: Callable[[], object] = free_memory.trim) -> None:
         """Begin without any; one that ends calls `relieve` before, unless the pool is closed."""
         self._name = name
         self._relieve = relieve

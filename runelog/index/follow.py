@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runelog.errors import Corrupt
 from runelog.index import frame
 from runelog.index.catalog import entries
+from runelog.index.frame_streams import frame_streams
 from runelog.index.laid_over import LaidOver, NoTables
 from runelog.index.notes import Notes, decode_notes
 from runelog.index.records import (
@@ -24,7 +25,6 @@ from runelog.index.records import (
     load_tail,
     stream_prefix,
 )
-from runelog.index.seers import seers
 from runelog.index.unwritten import Changed, IndexedConversation, UnwrittenIndex, indexed
 from runelog.rune import State
 
@@ -200,10 +200,10 @@ class _Trail:
         ]
 
     def _see(self, place: _Place, position: int, count: int, content: bytes) -> None:
-        """Take in who sees the runes of a frame."""
+        """Take in whose streams the runes of a frame are in."""
         assert place.number is not None
         changed, tails = self.changed, place.tails
-        for each in seers(position, count, content):
+        for each in frame_streams(position, count, content):
             for entity in each.entities:
                 tail = tails.get(entity)
                 if tail is None:

@@ -15,8 +15,8 @@ from zlib import crc32
 from runelog.errors import Corrupt
 from runelog.index import frame
 from runelog.index.catalog import entries
+from runelog.index.frame_streams import frame_streams
 from runelog.index.records import NUMBER, PLACE, decode_head, runs_in, stream_prefix
-from runelog.index.seers import seers
 from runelog.rune import State
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class IndexCheck:
         """Begin with no rune seen."""
         self._told: dict[int, _Told] = {}
         self._trails: dict[bytes, _Trail] = {}
-        self._seers: dict[tuple[int, str, tuple[str, ...]], list[_Trail]] = {}
+        self._by_streams: dict[tuple[int, str, tuple[str, ...]], list[_Trail]] = {}
         self.fault = ""
         """How the runes contradict each other; nothing if they do not."""
 
@@ -100,18 +100,18 @@ class IndexCheck:
         """Take notice of who sees the runes of a sound frame."""
         number, _, _, count, _ = frame.header(data)
         self._trail(NUMBER.pack(number)).add(position, count)
-        for each in seers(position, count, frame.content(data)):
+        for each in frame_streams(position, count, frame.content(data)):
             at = position + each.start
             self._seen_by(number, each.owner, each.observers, at, each.stop - each.start)
 
     def _seen_by(
         self, number: int, owner: str, observers: tuple[str, ...], position: int, count: int
     ) -> None:
-        trails = self._seers.get((number, owner, observers))
+        trails = self._by_streams.get((number, owner, observers))
         if trails is None:
             entities = {owner, *observers}
             trails = [self._trail(stream_prefix(number, entity)) for entity in entities]
-            self._seers[number, owner, observers] = trails
+            self._by_streams[number, owner, observers] = trails
         for trail in trails:
             trail.add(position, count)
 

@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from actors.scheduling import heap
+from actors.scheduling import free_memory
 
 LIBC = ctypes.CDLL(None)
 LIBC.malloc.restype = ctypes.c_void_p
@@ -25,7 +25,7 @@ def test_pages_that_are_free_are_given_back() -> None:
     # Still mapped, as there are blocks in use on both sides.
     middle = blocks[32] + SIZE // 2
     before = ctypes.string_at(middle, 1)
-    heap.trim()
+    free_memory.trim()
     after = ctypes.string_at(middle, 1)
     for block in (*blocks[:8], *blocks[56:]):
         LIBC.free(ctypes.c_void_p(block))

@@ -1,4 +1,4 @@
-"""Who sees the runes of a frame, as their envelopes say."""
+"""Which streams the runes of a frame are in: those of its owners and observers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class _Envelope(msgspec.Struct, array_like=True, gc=False):
-    """Of a rune's envelope, who sees it."""
+    """Of a rune's envelope, whose streams it is in."""
 
     owner: str
     observers: tuple[str, ...]
 
 
-class Seers(NamedTuple):
+class FrameStreams(NamedTuple):
     """The runes from `start` to before `stop` of a frame have the same owner and observers."""
 
     owner: str
@@ -30,15 +30,15 @@ class Seers(NamedTuple):
 
     @property
     def entities(self) -> dict[str, None]:
-        """Each entity that sees them, once."""
+        """Each entity whose stream they are in, once."""
         return dict.fromkeys((self.owner, *self.observers))
 
 
 _decode = msgspec.msgpack.Decoder(list[_Envelope]).decode
 
 
-def seers(position: int, count: int, content: bytes) -> Iterator[Seers]:
-    """Yield who sees the runes of a sound frame at a position, in their order."""
+def frame_streams(position: int, count: int, content: bytes) -> Iterator[FrameStreams]:
+    """Yield whose streams the runes of a sound frame at a position are in, in their order."""
     try:
         found = _decode(b"\xdc" + count.to_bytes(2, "big") + content)
     except UNREADABLE as error:
@@ -48,6 +48,6 @@ def seers(position: int, count: int, content: bytes) -> Iterator[Seers]:
     start, owner, observers = 0, found[0].owner, found[0].observers
     for at, one in enumerate(found):
         if one.owner != owner or one.observers != observers:
-            yield Seers(owner, observers, start, at)
+            yield FrameStreams(owner, observers, start, at)
             start, owner, observers = at, one.owner, one.observers
-    yield Seers(owner, observers, start, count)
+    yield FrameStreams(owner, observers, start, count)
