@@ -9,7 +9,7 @@ import msgspec
 from actors.children import AskedFor, Asker, ChildEnd
 from actors.operator_log import log as operator
 from actors.request.lifecycle import Deliver, Hear
-from actors.shell.mail import Echo, is_answer
+from actors.shell.mail import Echo, echo_to, is_answer
 from actors.shell.shell import Shell
 from actors.units import SECOND
 from runelog.errors import Refused, RunefoldError, UnknownConversation
@@ -59,7 +59,8 @@ class RequestActor(Shell):
             return
         asker = Asker(self.ctx.conversation, self.me)
         asked = AskedFor(sent.machine, sent.child, command, asker, effect.withdrawn)
-        self.post(sent.to, asked, effect)
+        self.ctx.sync()
+        self.ctx.services.mail.send(sent.to, asked, echo_to(self.ref, effect))
 
     def _command(self) -> Command:
         sent = self.state.sent

@@ -13,6 +13,8 @@ from runelog.errors import Closed, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actors.process.ref import Ref
+
 
 class Reply:
     """Takes the answer to a message, in place of a caller that waits for it."""
@@ -39,6 +41,11 @@ class Echo(NamedTuple):
     """What the message was sent for."""
     said: object
     """The answer, or the error why it was not taken."""
+
+
+def echo_to(sender: Ref, effect: object) -> Reply:
+    """Return a reply that tells an actor what is said to a message that it sent for an effect."""
+    return Reply(lambda said: sender.notify(Echo(effect, said)))
 
 
 def is_answer(said: object) -> bool:

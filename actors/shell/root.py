@@ -22,7 +22,7 @@ from actors.children import (
 from actors.common_commands import Abandon, Cancel
 from actors.public_command import Forward, Order
 from actors.shell.birth import adoption
-from actors.shell.mail import Echo, is_answer
+from actors.shell.mail import Echo, echo_to, is_answer
 from actors.shell.shell import Shell
 from actors.units import SECOND
 from runelog.errors import Refused, UnknownConversation
@@ -207,9 +207,11 @@ class Root(Shell):
         asker: Asker = effect.asker
         end = self._child_end(effect.kind, effect.child)
         assert end is not None, effect
+        self.ctx.sync()
         waiting = self.ctx.kinds.of(asker.request_id)
         assert waiting is not None, asker
-        self.post(asker.conversation, Forward(waiting.name, asker.request_id, end), effect)
+        told = Forward(waiting.name, asker.request_id, end)
+        self.ctx.services.mail.send(asker.conversation, told, echo_to(self.ref, effect))
 
     def _hear_of_report(self, effect: ReportEnd, said: object) -> NoteReport | None:
         """Take note that an end was recorded, or that there is nothing left to record it in."""

@@ -18,7 +18,6 @@ from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.public_command import DecisionInput, Order
 from actors.shell.decision import MAX_TRIES, CannotFold, Decision, live_lock
-from actors.shell.mail import Echo, Reply
 from actors.shell.signals import WAKE, RetryEffect, Wake
 from actors.shell.transition_log import forget_logged, log_replayed, log_runes, warn_time_short
 from runelog.errors import Refused, WrongVersion
@@ -229,12 +228,9 @@ class Shell(Process):
     def _believe(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- any law's
         """Call `on_folded` for runes that were just folded, and log their transitions."""
         if is_info_enabled():
-            self._log_transitions(before, runes)
+            log_runes(self.ctx, self.kind, self.me, before.phase, runes, self._agent, self.event)
         for rune in runes:
             self.on_folded(rune)
-
-    def _log_transitions(self, before: Any, runes: Sequence[Rune]) -> None:  # noqa: ANN401 -- as above
-        log_runes(self.ctx, self.kind, self.me, before.phase, runes, self._agent, self.event)
 
     @property
     def _agent(self) -> str | None:
@@ -493,12 +489,6 @@ class Shell(Process):
             # One alarm for both: mostly it is over before either.
             first = when if near is None or near == self._warned else min(near, when)
             self._timer = self.later(first, lambda now: TimeUp(now=now))
-
-    def post(self, conversation: str, message: object, effect: Any) -> None:  # noqa: ANN401 -- of whichever law
-        """Send a message to another conversation once all is on disk; its answer is an `Echo`."""
-        self.ctx.sync()
-        reply = Reply(lambda said: self.ref.notify(Echo(effect, said)))
-        self.ctx.services.mail.send(conversation, message, reply)
 
     def _now(self) -> int:
         return self.ctx.services.clock.now()
