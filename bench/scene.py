@@ -97,7 +97,7 @@ def open_runtime(
     return Runtime.open(
         path,
         tools=[add],
-        providers={"demo": Scripted(reply)},
+        providers={"demo": Scripted(reply, blocks=False)},
         idle_after=idle_after,
         clock=clock,
         scheduler=scheduler,

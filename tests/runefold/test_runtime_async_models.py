@@ -361,3 +361,22 @@ def test_by_hand_async_tools_are_awaited_on_the_schedulers_clock() -> None:
     assert ended.status == "timeout"
     there.stage.run()
     assert desk.errors == ["CancelledError"]
+
+
+def test_the_end_of_the_apps_loop_leaves_tools_in_doubt(tmp_path: Path) -> None:
+    """That a call began is on disk, and no result: the next runtime does what the tool declares."""
+    desk = Desk()
+
+    async def main() -> Runtime:
+        loop = asyncio.get_running_loop()
+        runtime = Runtime.open(tmp_path, tools=desk.tools(), providers={"demo": WAITING}, loop=loop)
+        session = await asyncio.to_thread(runtime.create_session, CLERK, conversation_id="conv_a")
+        await asyncio.to_thread(session.send, "go")
+        await asyncio.to_thread(desk.begun.wait, PATIENCE)
+        return runtime
+
+    with asyncio.run(main()) as runtime:
+        kinds = [each.kind for each in runtime.log.read("conv_a") if each.kind.startswith("tool.")]
+
+    assert desk.errors == ["CancelledError"]
+    assert kinds == ["tool.call", "tool.started"]
