@@ -1,9 +1,10 @@
 """One answer as it comes: text that waits to be written, and what is known of the rest.
 
-A provider is read step by step: on a pooled thread or, if it never blocks, by the loop between
-messages. What came is laid down here, and the caller's actor is told once that there is something;
-it takes all of it at once. One side only adds to what waits, the other only takes from its front:
-no lock is needed. Once the stream is closed, nothing more is taken.
+A provider is read step by step: on a pooled thread; if it is async, on the event loop; or, if it
+never blocks, by the loop of the actors, between messages. What came is laid down here, and the
+caller's actor is told once that there is something; it takes all of it at once. One side only adds
+to what waits, the other only takes from its front: no lock is needed. Once the stream is closed,
+nothing more is taken.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Threads for what blocks: tools, models that wait, an app's policies, reads of the log, views.
+"""Threads for what blocks: tools, models, an app's policies, views, snapshots, long reads.
 
 A thread that has nothing to do waits for more, the one that came last first, and ends after a
 while; so does one that has run many jobs, as the C library keeps memory for each thread until it

@@ -20,7 +20,6 @@ from actors.shell.admission import AdmissionGate
 from actors.shell.commit_member import CommitMember
 from actors.shell.entities import PassiveEntity, StartingState
 from actors.shell.mail import Mail
-from actors.shell.pausing import is_halted
 from actors.shell.shared_caches import SharedCaches
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
 from actors.shell.write_buffer import WriteBuffer, head_of
@@ -212,8 +211,14 @@ class ConversationContext(CommitMember):
         return next((each for each in table if each.child == entity), None)
 
     def is_halted(self, entity: str) -> bool:
-        """Return True if an entity is to begin nothing outside as long as it is paused."""
-        return is_halted(self, entity)
+        """Return True if an entity is to begin nothing outside: a parent above it is paused."""
+        while (found := self.child(entity)) is not None and found.on_pause == "pause":
+            # The first in a line was born by the root.
+            entity = found.parent or self.root.prefix
+            kind = self.kinds.of(entity)
+            if kind and kind.pauses and self.state_of(kind, entity).phase in kind.pauses:
+                return True
+        return False
 
     def state_of(self, kind: Kind, entity: str) -> Any:  # noqa: ANN401 -- of whichever law
         """Return the present state of an entity with an actor, live or not."""

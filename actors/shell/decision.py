@@ -170,7 +170,7 @@ class Decision:
         self.count = 0
         """How many runes there are."""
         self._lay_out(placed)
-        notes: dict[str, tuple[bool | None, int | None]] = {}
+        entries: dict[str, tuple[bool | None, int | None]] = {}
         folded = len(self.own)
         if self._others:
             for birth in self._births:
@@ -185,15 +185,15 @@ class Decision:
         self._settle(kind, me, author.state, after)
         if self._others:
             after = self._folded(kind, after, folded)
-            self._note(notes)
+            self._add_entries(entries)
         if kind.pauses:
-            self._note_clocks(notes)
+            self._add_clock_entries(entries)
         self.after = after
         """The author's state once all of it has happened."""
         self.index_entry = kind.index_entry(after)
         if self.index_entry != author.index_entry:
-            notes[me] = self.index_entry
-        self.changes = self._changes(notes, kind.context(after), author.event)
+            entries[me] = self.index_entry
+        self.changes = self._changes(entries, kind.context(after), author.event)
 
     def _folded(self, kind: Kind, state: Any, since: int) -> Any:  # noqa: ANN401 -- of whichever law
         for rune in self.own[since:]:
@@ -343,14 +343,14 @@ class Decision:
 
     # -- index entries ------------------------------------------------------------------------
 
-    def _note(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
+    def _add_entries(self, entries: dict[str, tuple[bool | None, int | None]]) -> None:
         """Add the index entries of the other entities that have changed."""
         for other in (*self._births, *self._passive):
             entry = other.kind.index_entry(other.state)
             if entry[0] or (other.known is not None and other.kind.is_open(other.before)):
-                notes[other.name] = entry
+                entries[other.name] = entry
 
-    def _note_clocks(self, notes: dict[str, tuple[bool | None, int | None]]) -> None:
+    def _add_clock_entries(self, entries: dict[str, tuple[bool | None, int | None]]) -> None:
         """Add the entries of entities whose clocks stand or go on with this: they observe it."""
         ctx = self._ctx
         for place, _, runes in self._parts:
@@ -360,12 +360,12 @@ class Decision:
                         kind = ctx.kinds.of(entity)
                         if kind is not None and kind.lifecycle.standing:
                             state = kind.lifecycle.apply(ctx.state_of(kind, entity), rune)
-                            notes[entity] = kind.index_entry(state)
+                            entries[entity] = kind.index_entry(state)
                             ctx.forget_index_entry(entity)
 
     def _changes(
         self,
-        notes: dict[str, tuple[bool | None, int | None]],
+        entries: dict[str, tuple[bool | None, int | None]],
         context: tuple[str | None, str | None],
         cause: int,
     ) -> list[Change]:
@@ -379,7 +379,7 @@ class Decision:
                 agent, turn = context
                 if (other := others.get(owner)) is not None and other.known is None:
                     agent, turn = other.kind.context(other.state)
-            is_open, by = notes.pop(owner, _UNSAID) if notes else _UNSAID
+            is_open, by = entries.pop(owner, _UNSAID) if entries else _UNSAID
             changes.append(
                 Change(
                     owner,
@@ -396,7 +396,7 @@ class Decision:
         agent, turn = context
         # What is left: the author's own entry if it decided only for others, and those of others
         # that observe a rune.
-        for name, (is_open, by) in notes.items():
+        for name, (is_open, by) in entries.items():
             changes.append(
                 Change(
                     name,
