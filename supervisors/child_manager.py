@@ -129,7 +129,7 @@ class ChildManager(Process):
 
     # -- children that end --------------------------------------------------------------------
 
-    def _hear(self, down: Down) -> Plan[None] | None:
+    def _ended(self, down: Down) -> Plan[None] | None:
         """Do what follows from the end of a child, or return what is to be done in steps."""
         child = self._living.get(down.ref)
         if child is None:

@@ -87,7 +87,7 @@ class Supervisor(ChildManager):
             self._plan = self._plan_for(message, promise)
             if self._plan is not None:
                 self._go_on()
-        elif len(self._later) < self._limit or isinstance(message, _NEWS):
+        elif len(self._later) < self._limit or isinstance(message, _NOTICES):
             self._later.append((message, promise))
         else:
             return Overloaded(f"{self.name} has {self._limit:,} requests waiting: ask later")
@@ -109,7 +109,7 @@ class Supervisor(ChildManager):
         """Do what is to be done at once; return what is to be done in steps, if anything is."""
         match message:
             case Down():
-                return self._hear(message)
+                return self._ended(message)
             case StartDynamic(key, args) if self._dynamic and key not in self._children:
                 return self._start_at_once(key, args, promise)
             case _Leave(how):
@@ -266,5 +266,5 @@ class Supervisor(ChildManager):
         return NotDone(self.name, name, why, "" if error is None else str(error))
 
 
-_NEWS = (Down, _Leave, TryAgain, PauseOver)
+_NOTICES = (Down, _Leave, TryAgain, PauseOver)
 """Messages that are no requests: their number is limited, and none may be lost."""

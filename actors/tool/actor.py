@@ -144,11 +144,11 @@ class ToolActor(Shell):
         return end
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
-        """Carry out a command; what a run says is heard once it is decided on."""
+        """Carry out a command; what a run says is kept until that is decided on."""
         answer = super().on_receive(message)
         run = self._running_calls.find(self.ctx.conversation, self.me)
         if run is not None and isinstance(message, Report):
-            run.heard(message)
+            run.recorded(message)
         return answer
 
     def _ends_by_itself(self) -> bool:

@@ -690,11 +690,11 @@ def evolve(state: State, rune: Rune) -> State:
         case Approved(actor="timeout"):
             return replace(state, deadline=None)
         case Approved(approver=approver, at=at, trigger=trigger):
-            heard = Answered(state.approval_id, approver, meant(trigger))
-            return replace(state, answered=heard, at=at, deadline=None)
+            answer = Answered(state.approval_id, approver, meant(trigger))
+            return replace(state, answered=answer, at=at, deadline=None)
         case Denied(approver=approver) if state.phase is Phase.AWAITING_APPROVAL:
-            heard = Answered(state.approval_id, approver, "deny")
-            return replace(state, answered=heard, deadline=None)
+            answer = Answered(state.approval_id, approver, "deny")
+            return replace(state, answered=answer, deadline=None)
         case Started(deadline=until):
             return replace(state, started=True, deadline=until)
         case Retried(attempt=attempt, deadline=until):

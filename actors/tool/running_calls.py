@@ -56,7 +56,7 @@ class RunningCall:
                 self._words.append(word)
             self._tell(word)
 
-    def heard(self, word: object) -> None:
+    def recorded(self, word: object) -> None:
         """Forget progress that is in the log now."""
         with self._lock:
             if self._words and self._words[0] is word:

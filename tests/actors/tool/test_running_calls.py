@@ -28,7 +28,7 @@ def test_whoever_takes_over_hears_what_is_not_on_record() -> None:
     run, first, second = begun(Listener()), object(), object()
     run.say(first)
     run.say(second)
-    run.heard(first)
+    run.recorded(first)
     run.take_over(successor := Listener())
 
     assert successor.heard == [second]
@@ -57,7 +57,7 @@ def test_a_word_of_another_run_is_not_taken_for_ones_own() -> None:
     """What an earlier run of the same call says late does not count as heard of this one."""
     run, word = begun(Listener()), object()
     run.say(word)
-    run.heard(object())
+    run.recorded(object())
     run.take_over(successor := Listener())
 
     assert successor.heard == [word]
