@@ -195,7 +195,7 @@ def test_a_provider_that_has_no_stream_to_give_ends_the_turn_in_error() -> None:
 
 
 def test_a_provider_for_event_loops_is_told_what_is_wanted() -> None:
-    """Its stream is read on a thread, and the turn says so instead of what Python says."""
+    """One that does not say that it is async: the turn says how, instead of what Python says."""
 
     async def stream(_request: Request) -> AsyncIterator[Text]:
         yield Text("hi")
@@ -203,7 +203,7 @@ def test_a_provider_for_event_loops_is_told_what_is_wanted() -> None:
     result = talk(Raw(stream)).session.send("go").result(10)
 
     assert (result.status, result.reason) == ("error", "bad_response")
-    assert "give a plain iterator or generator" in result.message
+    assert "write `async def stream`" in result.message
 
 
 ODD_USAGE: list[Any] = [(-5, -6), (10**30, 1), ("a", None), (1.5, 2)]
