@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.catalogue import KINDS
 from actors.operator_log import log as operator
 from actors.units import SECOND
 from actors.view import Mark, Move, Step, View
@@ -23,7 +24,7 @@ from runefold.observe.monitoring import Alert
 from runefold.view_files import FileView, Record
 from runelog.errors import Closed, Gone, IllegalTransition, Refused, UnknownConversation
 from runelog.replay import anchor
-from runelog.rune import Gap, State, Tombstone, Unknown
+from runelog.rune import Gap, State, Tombstone, Unknown, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from actors.ports import Job
     from actors.shell.conversation import Services
     from runelog.log import Log
-    from runelog.rune import Envelope
+    from runelog.rune import Envelope, Rune
 
 CHUNK: Final = 4_096
 """So many runes are taken to the views at a time."""
@@ -157,7 +158,10 @@ class Views:
     """All views of one runtime."""
 
     def __init__(self, kinds: Kinds, log: Log, directory: Path | None, services: Services) -> None:
-        """Bring what the kinds declare to the log's head; files are kept in `directory`."""
+        """Bring what the kinds declare to the log's head; files are kept in `directory`.
+
+        Without one, our own kinds have none: whoever opens a log in memory did not ask for them.
+        """
         self._log = log
         self._kinds = kinds
         self._services = services
@@ -172,6 +176,7 @@ class Views:
         self._watched = frozenset(kind.name for kind in kinds if kind.views)
         self._folds, self._folds_at = self._new_folds(), 0
         self._feeds = [_ViewState(kind.name, view) for kind in kinds for view in self._bound(kind)]
+        self._wakes = frozenset(kind_of(rune) for kind in kinds for rune in self._seen(kind))
         names = [feed.view.name for feed in self._feeds]
         for name in names:
             if not name or names.count(name) > 1:
@@ -185,9 +190,15 @@ class Views:
                 yield view
             elif self._record is not None:
                 yield FileView(kind, view, self._record, self._folds.replay)
-            else:
+            elif kind not in KINDS.all:
                 msg = f"{kind.name} has a view in files: say with views= where they are kept"
                 raise Refused(msg)
+
+    def _seen(self, kind: Kind) -> Iterable[type[Rune]]:
+        """Return the runes that an entity with views may have in its stream: others wake none."""
+        if kind.name not in {feed.kind for feed in self._feeds}:
+            return ()
+        return {*kind.runes, *kind.retired, *kind.lifecycle.runes, *kind.lifecycle.observed}
 
     def _new_folds(self) -> _Folds:
         return _Folds(self._log, self._kinds, self._watched)
@@ -215,7 +226,7 @@ class Views:
                 failed = [feed.retry for feed in self._feeds if feed.error]
                 if failed:
                     wait = min(max((min(failed) - clock.now()) / SECOND, 0.01), _IDLE)
-                for _ in self._log.follow(None, self._heard, wait=wait):
+                for _ in self._log.follow(None, self._heard, kinds=self._wakes, wait=wait):
                     break
                 yield clock.now() + _GATHER
                 self.catch_up()

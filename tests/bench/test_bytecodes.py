@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import os
 import threading
+import time
 from pathlib import Path
 
 import lmdb
@@ -17,6 +18,7 @@ from actors.model.providers.scripted import Scripted
 from bench import bytecodes
 from bench.bytecodes import Tracer, of_builtin, part_of
 from runefold import AgentSpec, Runtime
+from runelog.store import Runelog
 
 ROOT = Path(bytecodes.__file__).parent.parent
 
@@ -94,8 +96,11 @@ def test_commits_puts_and_syncs_are_told_from_other_calls(tmp_path: Path) -> Non
     ]
 
 
-def bytecodes_of_views(directory: Path, *, used: bool) -> int:
-    """Return how many bytecodes of views a turn takes, with a kind that has one or without."""
+def bytecodes_of_views(directory: Path, *, used: bool, told: bool = False) -> int:
+    """Return how many bytecodes of views a turn takes, with a kind that has one or without.
+
+    If they are `told` they are brought to the log's head in that time.
+    """
     tracer = Tracer()
     kinds = [ORDER] if used else []
     model = Scripted(["Hi."])
@@ -104,10 +109,15 @@ def bytecodes_of_views(directory: Path, *, used: bool) -> int:
         Runtime.open(directory, kinds=kinds, providers={"demo": model}) as runtime,
     ):
         session = runtime.create_session(AgentSpec(role="bot", model="demo"))
+        # Their job has taken in what there was, and waits for more.
+        while used and not waits_for_news(runtime):
+            time.sleep(0)
         with tracer.counting():
             session.send("hi").result(timeout=60)
-            if used:
+            if told:
                 runtime.views.catch_up()
+            elif used:
+                assert waits_for_news(runtime)
     return sum(
         count
         for code, count in tracer.codes.items()
@@ -115,7 +125,19 @@ def bytecodes_of_views(directory: Path, *, used: bool) -> int:
     )
 
 
+def waits_for_news(runtime: Runtime) -> bool:
+    """Return True if the job of the views sleeps until a rune comes that is for one of them."""
+    assert isinstance(runtime.log, Runelog)
+    listening = runtime.log._reader.subscriptions.listening
+    return any(each._marks is not None and each.waits for each in listening)
+
+
 def test_views_cost_a_turn_nothing_where_no_kind_has_any(tmp_path: Path) -> None:
     """Not a bytecode of theirs is executed: what they cost is paid by those who have them."""
     assert bytecodes_of_views(tmp_path / "none", used=False) == 0
-    assert bytecodes_of_views(tmp_path / "some", used=True) > 0
+    assert bytecodes_of_views(tmp_path / "some", used=True, told=True) > 0
+
+
+def test_views_cost_a_turn_nothing_where_nothing_is_for_them(tmp_path: Path) -> None:
+    """A kind has one, and the turn appends no rune that is in the stream of such an entity."""
+    assert bytecodes_of_views(tmp_path / "log", used=True) == 0

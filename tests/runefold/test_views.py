@@ -461,6 +461,29 @@ def test_files_need_a_directory() -> None:
         Machine(MemoryLog(CODEC), None, UNPAID, LOG)
 
 
+def test_files_of_our_own_kinds_are_left_out_where_there_is_no_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An app that opens a log in memory did not ask for them; its own views are kept all the same.
+
+    If they were all that there is, nothing runs.
+    """
+    log, table = MemoryLog(CODEC), Table()
+    ours = order_kind(STATE, LOG)
+    mixed = order_kind(STATE, table)
+    monkeypatch.setattr("runefold.views.KINDS", Kinds([ours]))
+    place(log)
+    none = Views(Kinds([ours]), log, None, Machine(log, None, table).views._services)
+    none.start()
+    none.close()
+    monkeypatch.setattr("runefold.views.KINDS", Kinds([mixed]))
+    Views(Kinds([mixed]), log, None, none._services).close()
+
+    assert none._job is None
+    assert none.alerts() == []
+    assert table.rows == {("conv_a", "ord_1"): "placed"}
+
+
 def test_one_file_is_not_of_two_entities(tmp_path: Path) -> None:
     """If ids are the same in two conversations the view says so, and shows the first one's."""
     log = MemoryLog(CODEC)
