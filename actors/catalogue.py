@@ -30,18 +30,31 @@ KINDS: Final = Kinds(
 )
 """The kinds of the product; their codec reads and writes its runes."""
 
-RESERVED: Final = frozenset(
+MACHINES_TO_COME: Final = frozenset(
     {
         *("plan", "channel", "participant", "part", "run", "research", "hypothesis", "hyp"),
-        *("task", "health", "worker", "resource", "episode", "epi", "memory", "provider"),
-        *("mcp", "conv", "child", "log", "lost"),
-        # Verbs of the command line: a kind's name is the first word of its commands there.
-        *("alerts", "answer", "approve", "archive", "close", "deny", "history", "interrupt"),
-        *("lifecycles", "pause", "phases", "replenish", "resume", "send", "sessions", "suspend"),
-        *("tree", "unsuspend", "verify", "new", "backup", "stats"),
+        *("task", "health", "worker", "resource", "episode", "epi", "memory", "provider", "mcp"),
     }
 )
-"""Names and prefixes that machines of ours will have, and other words that no app may take."""
+"""Names, prefixes and families of runes that machines of ours will have."""
+
+CLI_VERBS: Final = frozenset(
+    {
+        *("alerts", "answer", "approve", "archive", "close", "crash-test", "deny", "hand-over"),
+        *("history", "interrupt", "lifecycles", "log", "pause", "phases", "policy-check"),
+        *("replenish", "resume", "send", "serve", "sessions", "suspend", "tree", "unsuspend"),
+        *("verify",),
+    }
+)
+"""Verbs of the command line. The name of a kind is the first word of its commands there, so no
+kind, of ours or of an app, may be named like one."""
+
+RESERVED: Final = {
+    **dict.fromkeys(("conv", "child", "lost", "backup", "new", "stats"), "taken"),
+    **dict.fromkeys(MACHINES_TO_COME, "taken by a machine that will be added to runefold"),
+    **dict.fromkeys(CLI_VERBS, "taken by a verb of the command line"),
+}
+"""Every word that no app may take, and why: those above, and others that logs and tools use."""
 
 COMMANDS: Final = KINDS.commands
 """What users may ask of the product's own kinds."""

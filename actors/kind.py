@@ -443,22 +443,22 @@ class Kinds:
         kind = self.of(entity)
         return kind if kind is not None and kind.actor is None else None
 
-    def plus(self, kinds: Iterable[Kind], reserved: Iterable[str] = ()) -> Kinds:
-        """Return these kinds and an app's; `Refused` if a name is taken or reserved."""
-        taken = {*reserved}
+    def plus(self, kinds: Iterable[Kind], reserved: Mapping[str, str] | None = None) -> Kinds:
+        """Return these kinds and an app's; `Refused` if a name is taken.
+
+        `reserved` has further words that are, and says of each why.
+        """
+        taken = dict(reserved or {})
         for kind in self.all:
-            taken |= {kind.name, kind.prefix, *kind.streams}
-            taken |= _families(kind)
+            taken |= dict.fromkeys(_names(kind), "taken")
         found = list(self.all)
         for kind in kinds:
             if not isinstance(kind, Kind):
                 msg = f"kinds=[...] takes values of Kind, not a {type(kind).__name__}"
                 raise Refused(msg)
-            names = {kind.name, kind.prefix, *kind.streams}
-            names |= _families(kind)
-            for name in sorted(names):
+            for name in sorted(_names(kind)):
                 _check(kind, name, taken)
-            taken |= names
+            taken |= dict.fromkeys(_names(kind), "taken")
             found.append(kind)
         known = {kind.name for kind in found}
         for kind in found:
@@ -472,8 +472,10 @@ class Kinds:
         return Kinds(found)
 
 
-def _families(kind: Kind) -> set[str]:
-    return {kind_of(rune).partition(".")[0] for rune in (*kind.runes, *kind.retired)}
+def _names(kind: Kind) -> set[str]:
+    """Return the words that a kind takes: its name, its prefixes and the families of its runes."""
+    families = {kind_of(rune).partition(".")[0] for rune in (*kind.runes, *kind.retired)}
+    return {kind.name, kind.prefix, *kind.streams} | families
 
 
 def _check_keeps(parent: Kind, kind: Kind) -> None:
@@ -491,9 +493,12 @@ def _check_keeps(parent: Kind, kind: Kind) -> None:
         raise Refused(msg)
 
 
-def _check(kind: Kind, name: str, taken: set[str]) -> None:
+def _check(kind: Kind, name: str, taken: Mapping[str, str]) -> None:
     if name in taken:
-        msg = f"the kind {kind.name} cannot use the name {name!r}: it is taken; choose another one"
+        msg = (
+            f"the kind {kind.name} cannot use the name {name!r}: it is {taken[name]}; "
+            "choose another one"
+        )
         raise Refused(msg)
     if not is_id(name) or "_" in name or "-" in name:
         msg = f"the kind {kind.name} cannot use the name {name!r}: use letters and digits only"

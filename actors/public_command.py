@@ -129,7 +129,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offline: ClassVar[Literal["at_once", "later", "no"]] = "at_once"
     """What is recorded if no runtime has the log open: what the command leads to and everything
     that follows from it at once; the command alone; or nothing, and it is refused."""
-    way_out: ClassVar[str] = "start one with `runefold run`"
+    way_out: ClassVar[str] = "start one with `runefold serve`"
     """What to do if it is refused offline."""
     done: ClassVar[str] = "done"
     """How the command line reports it."""

@@ -1,4 +1,4 @@
-"""`runefold run`: an app's runtime as a process of its own, until SIGTERM or Ctrl-C drains it."""
+"""`runefold serve`: an app's runtime as a process of its own, until SIGTERM or Ctrl-C drains it."""
 
 import json as plain_json
 import logging
@@ -28,7 +28,7 @@ _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctim
 """The fields that every log record has."""
 
 
-def run(directory: Directory, app: App, *, drain: Drain = 30.0, verbose: Verbose = False) -> None:
+def serve(directory: Directory, app: App, *, drain: Drain = 30.0, verbose: Verbose = False) -> None:
     """Run an app: resume unfinished work and accept commands.
 
     On SIGTERM or Ctrl-C, start no new turns, wait --drain seconds, interrupt the rest. Logs go to

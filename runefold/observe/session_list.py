@@ -156,7 +156,7 @@ def check_ended(log: Log, conversation: str, how: str) -> None:
     if found is not None and found.phase == Phase.CLOSING:
         msg = (
             f"{conversation} is closing and cannot be archived yet: its app completes that when it "
-            "runs, with `runefold run` or Runtime.open"
+            "runs, with `runefold serve` or Runtime.open"
         )
         raise Refused(msg)
     if found is not None and found.phase in _ALIVE:

@@ -1,4 +1,4 @@
-"""An app to be run by `runefold run`: its model has its say when the runtime is about to end."""
+"""An app to be run by `runefold serve`: its model has its say when the runtime is about to end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Waiting(Scripted):
 
 def build(directory: Path) -> Runtime:
     """Open the app's runtime."""
-    model = Waiting(["So it is."])
+    model = Waiting(["So it is."], blocks=True)
     model.runtime = runtime = Runtime.open(directory, providers={"demo": model})
     return runtime
 

@@ -302,7 +302,7 @@ def test_where_no_log_is_the_way_out_is_named(tmp_path: Path) -> None:
 
     assert found == (
         f"error: {tmp_path} holds no log (it has no MANIFEST): name another directory, or create "
-        "a log there with `runefold run`\n"
+        "a log there with `runefold serve`\n"
     )
 
 

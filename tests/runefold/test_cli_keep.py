@@ -114,7 +114,7 @@ def test_a_session_that_is_closing_is_completed_by_its_app(tmp_path: Path) -> No
 
     assert refused.exit_code == Exit.REFUSED
     assert "runefold close" not in refused.stderr
-    assert "its app completes that when it runs, with `runefold run`" in refused.stderr
+    assert "its app completes that when it runs, with `runefold serve`" in refused.stderr
     assert states(tmp_path / "log") == {"conv_a": "archived"}
 
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import typer
 
-from actors.catalogue import COMMANDS, RESERVED
+from actors.catalogue import CLI_VERBS, COMMANDS, MACHINES_TO_COME, RESERVED
 from actors.catalogue import KINDS as OURS
 from actors.public_command import Command, Commands, CommandTarget, Forward, Order
 from actors.session.public_commands import Pause, Send
@@ -329,17 +329,41 @@ def test_a_command_belongs_to_one_kind() -> None:
 
 
 def test_words_of_ours_are_kept_from_apps() -> None:
-    """The names of all machines to come, and the verbs of the command line, which come first."""
-    verbs = {name for name in typer.main.get_group(app).commands if "-" not in name}
-    machines = {
-        *("session", "agent", "turn", "tool", "plan", "participant", "run", "approval"),
-        *("research", "hypothesis", "task", "health", "worker", "resource", "episode"),
-    }
-    ours = {name for kind in OURS for name in (kind.name, kind.prefix)}
+    """The names of all machines to come, and the verbs of the command line, each with why."""
+    law = dataclasses.replace(PARCEL.lifecycle, name="serve")
 
-    assert (verbs | machines) - RESERVED <= ours
-    with pytest.raises(Refused, match="cannot use the name 'tree': it is taken"):
+    with pytest.raises(Refused, match="'tree': it is taken by a verb of the command line; choose"):
         OURS.plus([dataclasses.replace(PARCEL, prefix="tree")], RESERVED)
+    with pytest.raises(Refused, match="kind serve cannot use the name 'serve': it is taken by a v"):
+        OURS.plus([dataclasses.replace(PARCEL, lifecycle=law)], RESERVED)
+    with pytest.raises(Refused, match="'plan': it is taken by a machine that will be added to run"):
+        OURS.plus([dataclasses.replace(PARCEL, prefix="plan")], RESERVED)
+
+
+def test_the_verbs_of_the_command_line_are_listed() -> None:
+    """Each word that begins a command there, but the names of kinds, which have verbs below them.
+
+    A verb and the commands of a kind of the same name would hide each other.
+    """
+    words = set(typer.main.get_group(app).commands)
+    grouped = {kind.name for kind, _ in COMMANDS if kind.name not in {"session", "tool"}}
+
+    assert grouped
+    assert words == CLI_VERBS | grouped
+    assert not CLI_VERBS & grouped
+
+
+def test_no_machine_of_ours_is_named_like_a_verb() -> None:
+    """Neither one there is nor one to come: `runefold KIND VERB` has to reach all of them."""
+    machines = {
+        *("session", "agent", "turn", "tool", "plan", "channel", "participant", "run"),
+        *("approval", "research", "hypothesis", "task", "health", "worker", "resource"),
+        *("episode", "memory", "provider"),
+    }
+    ours = {name for kind in OURS for name in (kind.name, kind.prefix, *kind.streams)}
+
+    assert machines <= MACHINES_TO_COME | ours
+    assert not (machines | MACHINES_TO_COME | ours) & CLI_VERBS
 
 
 def with_commands(*commands: type[Command]) -> Kind:

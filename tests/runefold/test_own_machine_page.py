@@ -91,7 +91,7 @@ def test_what_the_page_types_gives_what_it_shows(
     typed = [each for each in session() if each[0][0] != "pytest"]
     with contextlib.ExitStack() as stack:
         for command, shown in typed:
-            if command[0] == "runefold" and command[1] != "run":
+            if command[0] == "runefold" and command[1] != "serve":
                 result = run(*command[1:])
                 found = result.stdout + result.stderr
             else:

@@ -52,7 +52,7 @@ def test_the_first_example_answers(tmp_path: Path) -> None:
 
 
 def test_the_first_app_answers_what_is_sent_to_it(tmp_path: Path) -> None:
-    """Its `build` is what `runefold run` calls; the message that the page sends gets its answer."""
+    """Its `build` is what `runefold serve` calls; the message that the page sends is answered."""
     (tmp_path / "app.py").write_text(snippets()[0])
     app: dict[str, Any] = runpy.run_path(str(tmp_path / "app.py"))
     with app["build"](tmp_path / "data") as runtime:

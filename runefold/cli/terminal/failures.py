@@ -112,7 +112,7 @@ def told(error: Exception) -> str:
                 "`runefold log repair` sets it aside and keeps what can be read"
             )
         case NotALog() if message.endswith("(it has no MANIFEST)"):
-            return f"{message}: name another directory, or create a log there with `runefold run`"
+            return f"{message}: name another directory, or create a log there with `runefold serve`"
         case OSError() if error.strerror:
             return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return message
