@@ -37,7 +37,7 @@ class Timed(Moved, frozen=True, kw_only=True):
 class Clocked(Moved, frozen=True, kw_only=True):
     """Base of runes with which the clocks of entities that observe them stand, or go on."""
 
-    clocks: ClassVar[Literal["stand", "run"]] = "run"
+    clocks: ClassVar[Literal["stand", "go"]] = "go"
     at: int | None = None
     """When, in nanoseconds; put in by the shell."""
 

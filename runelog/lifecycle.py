@@ -161,7 +161,7 @@ class Lifecycle(Generic[P, S, C, E]):
     `enforced` says that the machinery keeps the time-outs: it puts the deadline into the rune that
     enters a phase (its field `deadline`) and, when it is folded, into the state's `deadline`.
     Where a time-out stands, the state has a field `stands_since` as well: an observed rune whose
-    class has `clocks` set to "stand" or "run" says when clocks stand, and go on (its field `at`).
+    class has `clocks` set to "stand" or "go" says when clocks stand, and go on (its field `at`).
     `reads` names another entity of the same conversation: its state, as folded when the decision is
     made, is the third argument of `decide`.
     `printed` are rows that belong to the picture and are not folded. `version` is raised whenever
@@ -265,7 +265,7 @@ class Lifecycle(Generic[P, S, C, E]):
         clocks, at = getattr(rune, "clocks", ""), getattr(rune, "at", None)
         if clocks == "stand" and at is not None and since is None and found.phase in self.standing:
             since = at if found.deadline is not None else None
-        elif clocks == "run" and at is not None and since is not None:
+        elif clocks == "go" and at is not None and since is not None:
             found = replace(found, deadline=found.deadline + max(at - since, 0))
             since = None
         return found if since == found.stands_since else replace(found, stands_since=since)  # type: ignore[no-any-return]  # an S, as above
