@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
 import msgspec
 
+from actors.scheduling.group_commit import GroupCommit
+from actors.session.lifecycle import Phase
 from actors.session.runes import InputAccepted
 from actors.tool.runes import Result
 from runefold.spec import AgentSpec
@@ -110,14 +113,24 @@ def scenario_drifting(runtime: Runtime) -> None:
 def build_early(directory: Path) -> Runtime:
     """Open a bot in a runtime that says that a message is kept before it is on disk."""
     MUTANTS["told before it is on disk"].bug()
-    # Whether the log writes it by itself meanwhile would be a matter of luck.
+    # Whether the log writes it by itself meanwhile, or the commit is there before the app has taken
+    # note, would be a matter of luck.
     mock.patch.object(leader, "FLUSH_AFTER", bots.PATIENCE).start()
+    commit = GroupCommit.commit
+
+    def late(commits: GroupCommit) -> None:
+        time.sleep(0.1)
+        commit(commits)
+
+    mock.patch.object(GroupCommit, "commit", late).start()
     return bots.build(directory)
 
 
 def scenario_paused(runtime: Runtime) -> None:
-    """Send a message to a session that begins nothing; let it go on when that is kept."""
+    """Send a message to a session that begins nothing yet; let it go on then."""
     session = bots.talk(runtime)
+    while session.state.phase is Phase.CREATED:
+        time.sleep(0.001)
     session.pause()
     turn = session.send("pay", message_id="m1")
     session.resume()

@@ -114,7 +114,10 @@ def test_killed_again_while_it_recovers_it_survives() -> None:
     report = swept(bots.SOUND, mode="double", sample=2)
 
     assert report.ok, told(report)
-    assert all([life.ended for life in result.lives] == TWICE for result in report.results)
+    ended = [[life.ended for life in result.lives] for result in report.results]
+    # A second kill may be aimed at a commit that the recovery from the last ones does not make.
+    assert TWICE in ended
+    assert all(each in (TWICE, TWICE[1:]) for each in ended), ended
 
 
 def test_the_report_says_what_recovery_did() -> None:
