@@ -1,4 +1,4 @@
-"""A kind that an app brings: parcels, with commands that only their classes describe."""
+"""Kinds that an app brings: parcels, with commands that only their classes describe; and orders."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
+from order import ORDER
 
 from actors.catalogue import KINDS as OURS
 from actors.kind import Kind
@@ -37,6 +38,12 @@ class Shipped(Rune, frozen=True, tag="parcel.shipped"):
     insured: bool = True
 
 
+class Labelled(Rune, frozen=True, tag="parcel.labelled"):
+    """It has labels, from the first to the last."""
+
+    texts: tuple[str, ...]
+
+
 class Phase(StrEnum):
     """What a parcel can be."""
 
@@ -44,7 +51,10 @@ class Phase(StrEnum):
     SHIPPED = "shipped"
 
 
-TABLE: Final[Table[Phase]] = {Phase.PACKED: {Shipped: Phase.SHIPPED}, Phase.SHIPPED: {}}
+TABLE: Final[Table[Phase]] = {
+    Phase.PACKED: {Shipped: Phase.SHIPPED, Labelled: Phase.PACKED},
+    Phase.SHIPPED: {},
+}
 
 
 class State(msgspec.Struct, frozen=True):
@@ -69,6 +79,20 @@ class ShipOut(Command, frozen=True):
     reason: Reason = ""
 
 
+class Label(msgspec.Struct, frozen=True):
+    """What is stuck on a parcel."""
+
+    text: str
+    size: int = 1
+
+
+class Stick(Command, frozen=True):
+    """Stick labels on a parcel."""
+
+    labels: Annotated[tuple[Label, ...], about("The labels: JSON.", metavar="LABELS")]
+    first: Annotated[Label | None, about("The one to begin with: JSON.")] = None
+
+
 class Weigh(Command, frozen=True):
     """Ask the scales of the app how heavy a parcel is."""
 
@@ -80,8 +104,11 @@ class Weigh(Command, frozen=True):
         return {"weighed": target.entity, "in": target.conversation}
 
 
-def decide(state: State, command: ShipOut) -> list[Rune]:
-    """Ship it once."""
+def decide(state: State, command: ShipOut | Stick) -> list[Rune]:
+    """Stick labels on it; ship it once."""
+    if isinstance(command, Stick):
+        first = () if command.first is None else (command.first,)
+        return [Labelled(tuple(label.text * label.size for label in (*first, *command.labels)))]
     if state.phase is Phase.SHIPPED:
         raise refusal(NAME, state.phase, command)
     return [Shipped(command.weight, command.by, command.note, command.insured)]
@@ -103,10 +130,10 @@ PARCEL: Final = Kind(
     ),
     prefix=NAME,
     parents=("session",),
-    runes=(Packed, Shipped),
-    commands=(ShipOut, Weigh),
+    runes=(Packed, Labelled, Shipped),
+    commands=(ShipOut, Stick, Weigh),
 )
-KINDS: Final = [PARCEL]
+KINDS: Final = [PARCEL, ORDER]
 KNOWN: Final = OURS.plus(KINDS)
 ALL: Final = KNOWN.commands
 

@@ -14,6 +14,7 @@ import typer
 
 from actors.catalogue import CLI_VERBS, COMMANDS, MACHINES_TO_COME, RESERVED
 from actors.catalogue import KINDS as OURS
+from actors.children import CreateChild
 from actors.public_command import Command, Commands, CommandTarget, Forward, Order
 from actors.session.public_commands import Pause, Send
 from runefold.cli.app import app
@@ -29,7 +30,7 @@ from runelog.store import Runelog
 from tests.architecture.commands_page import described, page
 from tests.runefold.cli_scenes import ROOT, run
 from tests.runefold.control_app import SESSION, options, spec
-from tests.runefold.parcels import ALL, KINDS, KNOWN, PARCEL, Packed, ShipOut, Weigh
+from tests.runefold.parcels import ALL, KINDS, KNOWN, PARCEL, Labelled, Packed, ShipOut, Weigh
 
 if TYPE_CHECKING:
     from actors.kind import Kind, Kinds
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 APP: Final = ["--app", "tests.runefold.parcels:KINDS"]
 TOP: Final = {"session", "tool"}
 """Kinds whose verbs need no kind before them."""
+TYPED: Final = {"session", "tool", "agent"}
+"""Kinds whose commands are methods of a `Session`; those of others are given by `entity(KIND)`."""
 EACH: Final = pytest.mark.parametrize(
     ("kind", "command"),
     [pytest.param(kind, each, id=f"{kind.name} {each.verb()}") for kind, each in ALL],
@@ -47,10 +50,25 @@ EACH: Final = pytest.mark.parametrize(
 
 def example(command: type[Command]) -> Command:
     """Return a command with a value in each field that has to be given."""
-    known = {"verdict": "happened", "to": "agt_1", "content": "Hi", "weight": 5}
-    needed = [each.name for each in msgspec.structs.fields(command) if each.required]
-    found = command(**{name: known.get(name, "x") for name in needed})
+    known = {"verdict": "happened", "to": "agt_1", "content": "Hi", "weight": 5, "cents": 5}
+    needed = [each for each in msgspec.structs.fields(command) if each.required]
+    found = command(**{each.name: known.get(each.name, value_of(each.type)) for each in needed})
     return msgspec.structs.replace(found, tokens=5) if hasattr(found, "tokens") else found
+
+
+def value_of(wanted: Any) -> Any:  # noqa: ANN401 -- a type, and a value of it
+    """Return a value of a type that is a text, or a Struct, or several of these."""
+    inspect_ = msgspec.inspect
+    found = inspect_.type_info(wanted)
+    while isinstance(found, inspect_.Metadata):
+        found = found.type
+    match found:
+        case inspect_.VarTupleType(item_type=inspect_.StructType(cls=cls)):
+            return (value_of(cls),)
+        case inspect_.StructType(cls=cls, fields=fields):
+            return cls(**{each.name: "x" for each in fields if each.required})
+        case _:
+            return "x"
 
 
 def words(kind: Kind, command: type[Command]) -> list[str]:
@@ -65,11 +83,11 @@ def words(kind: Kind, command: type[Command]) -> list[str]:
 @EACH
 def test_a_command_goes_through_the_socket(kind: Kind, command: type[Command]) -> None:
     """What comes out of a frame is what went in, with its address."""
-    entity = "" if kind.single else f"{kind.name}_1"
+    entity = "" if kind.single else f"{kind.prefix}_1"
     ask = wire.Ask("conv_a", example(command), entity)
     data = wire.encode_command(ALL, ask)
 
-    assert wire.request_from(data, ALL) == ask._replace(entity=entity or kind.name)
+    assert wire.request_from(data, ALL) == ask._replace(entity=entity or kind.prefix)
     assert (
         msgspec.msgpack.decode(data).items()
         >= {
@@ -86,7 +104,7 @@ def test_a_command_is_a_verb_whose_help_says_what_its_class_says(
 ) -> None:
     """The whole docstring and every field, in words; and it can answer in JSON."""
     monkeypatch.setenv("COLUMNS", "400")
-    result = run(*words(kind, command), "--help", *(APP if kind is PARCEL else []))
+    result = run(*words(kind, command), "--help", *([] if kind in OURS.all else APP))
     shown = " ".join(result.stdout.replace("│", " ").split())
 
     assert result.exit_code == 0
@@ -96,7 +114,9 @@ def test_a_command_is_a_verb_whose_help_says_what_its_class_says(
         off = msgspec.inspect.type_info(field.type).extra or {}  # type: ignore[attr-defined]  # described
         assert off.get("off", ("", described(field.type)))[1] in shown
     assert "--json" in shown
-    assert (f"Id of the {command.noun or kind.name}." in shown) is not kind.single
+    takes_id = not kind.single and not command.begins
+    assert (f"Id of the {command.noun or kind.name}." in shown) is takes_id
+    assert (f"Id of the new {command.noun or kind.name};" in shown) is command.begins
 
 
 @EACH
@@ -148,6 +168,10 @@ def test_a_command_is_ordered_from_its_entity_or_does_more(
     if command.execute is not Command.execute:
         return
     wanted = example(command)
+    if command.begins:
+        wanted.execute(CommandTarget(Deaf(), kind, "conv_a", "it", "process 7", None))
+        assert asked == [("conv_a", CreateChild(kind.name, "it", wanted))]
+        return
     wanted.execute(CommandTarget(Deaf(), kind, "conv_a", "it", "process 7", None))
     order = Order(wanted, "process 7", "cmd_1" if command.numbered else "")
 
@@ -163,12 +187,16 @@ def test_a_command_is_recorded_offline_or_refused_by_name(
     with Runelog.open(tmp_path, KNOWN.codec) as log:
         offline = OfflineCommands(log, kinds=KNOWN)
         entity = {"parcel": "parcel_1", "session": ""}.get(kind.name, "none_1")
+        if command.begins:
+            entity = f"{kind.prefix}_new"
         before = log.position
         if command.offline == "no":
             with pytest.raises(Refused, match=f"{command.verb()} needs one: {command.way_out}"):
                 offline.do(SESSION, example(command), entity)
         elif entity == "none_1":
-            with pytest.raises(Refused, match=f"there is no {command.noun} none_1 in {SESSION}"):
+            with pytest.raises(
+                Refused, match=f"there is no {command.noun or kind.name} none_1 in {SESSION}"
+            ):
                 offline.do(SESSION, example(command), entity)
         elif command.verb() in {"interrupt", "resume", "unsuspend"}:
             offline.do(SESSION, example(command), entity)  # nothing to do
@@ -185,7 +213,7 @@ def test_a_session_has_a_typed_method_for_each_of_our_commands(
     kind: Kind, command: type[Command]
 ) -> None:
     """With the command's fields, so that nothing can be asked from outside alone."""
-    if kind is PARCEL:
+    if kind.name not in TYPED:
         return
     method = getattr(Session, command.verb())
     takes = {*inspect.signature(method).parameters} - {"self", "timeout", "process"}
@@ -261,6 +289,47 @@ def test_a_mistake_in_an_apps_command_is_named(
     assert result.exit_code == 2
     assert said in " ".join(result.stderr.replace("│", " ").split())
     assert shipped(tmp_path) == []
+
+
+def labelled(directory: Path) -> list[tuple[str, ...]]:
+    """Return the texts of all labels that were stuck on the parcel."""
+    with Runelog.open(directory, KNOWN.codec, readonly=True) as log:
+        runes = [each.payload for each in log.read(SESSION)]
+    return [rune.texts for rune in runes if isinstance(rune, Labelled)]
+
+
+def test_a_field_that_holds_structs_is_typed_as_json(tmp_path: Path) -> None:
+    """One or several: the law is given what it declares."""
+    make(tmp_path)
+    labels = '[{"text": "up", "size": 2}, {"text": "down"}]'
+    first = ("--first", '{"text": "this "}')
+    done = run("parcel", "stick", *APP, tmp_path, SESSION, "parcel_1", labels, *first)
+
+    assert done.exit_code == 0, done.stderr
+    assert labelled(tmp_path) == [("this ", "upup", "down")]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["up"], "labels cannot be read as JSON of what it takes: Expected array, got str"),
+        (['[{"text": "up"'], "labels cannot be read as JSON of what it takes: Expected array"),
+        (['[{"size": 1}]'], "missing required field text - at $[0]"),
+        (['[{"text": 5}]'], "Expected str, got int - at $[0].text"),
+        (["[]", "--first", "[]"], "first cannot be read as JSON of what it takes: Expected object"),
+    ],
+)
+def test_a_struct_that_is_mistyped_is_refused_in_plain_words(
+    tmp_path: Path, given: list[str], said: str
+) -> None:
+    """With the place of what is wrong; nothing is shown as Python writes it."""
+    make(tmp_path)
+    result = run("parcel", "stick", *APP, tmp_path, SESSION, "parcel_1", *given)
+
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert "Label(" not in result.stderr
+    assert labelled(tmp_path) == []
 
 
 def test_kinds_that_are_none_are_refused(tmp_path: Path) -> None:
@@ -375,7 +444,7 @@ def test_a_handle_has_no_other_methods() -> None:
     """A misspelt command is an error that names those there are."""
     handle = Remote(Path(), commands=ALL).entity("parcel", "conv_a", "parcel_1")
 
-    with pytest.raises(AttributeError, match="has no command ship; there are: ship_out, wei"):
+    with pytest.raises(AttributeError, match="has no command ship; there are: ship_out, stick, w"):
         handle.ship()
 
 

@@ -144,6 +144,7 @@ class _Field:
     def __init__(self, field: msgspec.structs.FieldInfo) -> None:
         self.name = field.name
         self.default = field.default
+        self._wanted = field.type
         found = kinds.type_info(field.type)
         self._extra: dict[str, Any] = {}
         self._help = ""
@@ -197,7 +198,15 @@ class _Field:
             case kinds.IntType() | kinds.FloatType():
                 return given
             case _:
-                return _parsed(given)
+                return self._read(given)
+
+    def _read(self, given: str) -> Any:  # noqa: ANN401 -- of whichever type
+        """Return what was typed as the field takes it, such as a Struct that is typed as JSON."""
+        try:
+            return msgspec.convert(_parsed(given), self._wanted)
+        except msgspec.ValidationError as error:
+            msg = f"{self.name} cannot be read as JSON of what it takes: {error}".replace("`", "")
+            raise Refused(msg) from None
 
 
 def _hyphened(name: str) -> str:
