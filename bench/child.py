@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from runefold.sessions import Session
     from runelog.rune import Rune
 
+BEHIND = 150
+"""Appends of ten runes before a kill: the index of a segment may lack some two thousand."""
 SAMPLE_EVERY = 5_000
 IDLE_AFTER = 0.5
 """Seconds after which a session goes to sleep here: nobody wants to wait for a minute."""
@@ -72,9 +74,13 @@ def memory(directory: str, conversation: str) -> None:
 
 
 def crash(directory: str) -> None:
-    """Append something durably and die without closing the log."""
+    """Append what the index may still lack, durably, and die without closing the log."""
     log = Runelog.open(directory, CODEC)
-    part = Talk(0).part(1)
+    talk = Talk(0)
+    for _ in range(BEHIND):
+        part = talk.part(10)
+        log.append(part.conversation, [part.change()], durable=False)
+    part = talk.part(1)
     log.append(part.conversation, [part.change()])
     os.kill(os.getpid(), signal.SIGKILL)
 
