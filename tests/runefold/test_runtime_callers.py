@@ -356,7 +356,7 @@ def kind(actor: type[Machine]) -> Kind:
 
 
 def test_a_machine_that_is_given_up_leaves_no_call_behind() -> None:
-    """Its parent ends the calls under way, then the machine: all is charged for, no work is left."""
+    """Its parent ends the calls under way, then the machine: all is charged, no work is left."""
     there = There(talkative, kind=kind(Trapped))
     there.send("trap")
     there.stage.advance(60)
