@@ -444,10 +444,7 @@ class Kinds:
         return kind if kind is not None and kind.actor is None else None
 
     def plus(self, kinds: Iterable[Kind], reserved: Mapping[str, str] | None = None) -> Kinds:
-        """Return these kinds and an app's; `Refused` if a name is taken.
-
-        `reserved` has further words that are, and says of each why.
-        """
+        """Return these kinds and an app's; `Refused` if a name is taken or `reserved`, with why."""
         taken = dict(reserved or {})
         for kind in self.all:
             taken |= dict.fromkeys(_names(kind), "taken")
@@ -495,10 +492,7 @@ def _check_keeps(parent: Kind, kind: Kind) -> None:
 
 def _check(kind: Kind, name: str, taken: Mapping[str, str]) -> None:
     if name in taken:
-        msg = (
-            f"the kind {kind.name} cannot use the name {name!r}: it is {taken[name]}; "
-            "choose another one"
-        )
+        msg = f"the kind {kind.name} cannot use the name {name!r}: it is {taken[name]}; use another"
         raise Refused(msg)
     if not is_id(name) or "_" in name or "-" in name:
         msg = f"the kind {kind.name} cannot use the name {name!r}: use letters and digits only"

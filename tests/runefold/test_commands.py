@@ -401,7 +401,7 @@ def test_words_of_ours_are_kept_from_apps() -> None:
     """The names of all machines to come, and the verbs of the command line, each with why."""
     law = dataclasses.replace(PARCEL.lifecycle, name="serve")
 
-    with pytest.raises(Refused, match="'tree': it is taken by a verb of the command line; choose"):
+    with pytest.raises(Refused, match="'tree': it is taken by a verb of the command line; use"):
         OURS.plus([dataclasses.replace(PARCEL, prefix="tree")], RESERVED)
     with pytest.raises(Refused, match="kind serve cannot use the name 'serve': it is taken by a v"):
         OURS.plus([dataclasses.replace(PARCEL, lifecycle=law)], RESERVED)
