@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from actors.catalogue import KINDS
-from tests.architecture.test_source import PACKAGES, parsed, shown, sources
+from runefold import machines
+from tests.architecture.test_source import PACKAGES, ROOT, parsed, shown, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,3 +167,26 @@ def test_only_the_catalogue_knows_two_laws() -> None:
     assert set(KNOWS_LAWS) - several == set(), "no longer needed"
     assert below - set(BELOW) == set(), "ask the kind, or say why in BELOW"
     assert set(BELOW) - below == set(), "no longer needed"
+
+
+def test_the_page_says_where_the_names_for_apps_are_from() -> None:
+    """Whoever writes a machine of ours imports them from there, and reads of them there."""
+    found = set()
+    for node in parsed(ROOT / "runefold" / "machines.py").body:
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            place = node.module or ""
+            for alias in node.names:
+                inner = f"{place}.{alias.name}"
+                whole = (ROOT / inner.replace(".", "/")).with_suffix(".py").exists()
+                found.add((inner if whole else place, alias.asname or alias.name))
+    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition("| module | names in `runefold.machines` |\n|---|---|\n")
+    told = {
+        (cells[0].replace("/", "."), name)
+        for row in rest.partition("\n\n")[0].splitlines()
+        if (cells := re.findall(r"`([^`]+)`", row))
+        for name in cells[1:]
+    }
+
+    assert {name for _, name in found} == set(machines.__all__)
+    assert told == found
