@@ -1,8 +1,9 @@
 """Keeps the views of all kinds in step with the log, beside the actors.
 
-Views are told of committed runes only. At an open they are brought to the log's head; then one job
-follows the log. A view that fails is reported, left where it is and tried again later; the others
-and the machine go on. Nothing here runs if no kind has views.
+Views are told of committed runes only. At an open they are brought to the log's head, at once if
+its index tells that it has no entity of their kinds; then one job follows the log, and wakes for
+runes of these kinds. A view that fails is reported, left where it is and tried again later; the
+others and the machine go on. Nothing here runs if no kind has views.
 """
 
 from __future__ import annotations
@@ -313,8 +314,19 @@ class Views:
         if mark is None or not self._fits(mark):
             feed.view.reset()
             feed.cursor, feed.counts = 0, {}
+            self._skip(feed)
         else:
             feed.cursor, feed.counts = mark.position, None if mark.position else {}
+
+    def _skip(self, feed: _ViewState) -> None:
+        """Go to the log's head at once if the index tells that there is nothing for a view."""
+        kind, position = self._kinds[feed.kind], self._log.position
+        if self._log.may_hold(kind.prefix if kind.single else f"{kind.prefix}_"):
+            return
+        for last in self._log.read_all(position - 1) if position else ():
+            feed.view.take((), mark := Mark(_end(last), _anchor(last)))
+            feed.cursor, feed.counts = mark.position, None
+            return
 
     def _fits(self, mark: Mark) -> bool:
         """Return True if the log has, at a mark's position, the rune that was there."""

@@ -125,6 +125,14 @@ class Log(Protocol):
         """Yield the entities with something left to do, of one conversation or of all."""
         ...
 
+    def may_hold(self, start: str) -> bool:
+        """Return False if the index tells that no entity has an id that begins with `start`.
+
+        The log is not scanned for that. True may be said of what it cannot tell, such as whose
+        runes are in an archive.
+        """
+        ...
+
     @property
     def position(self) -> int:
         """The position of the last committed rune; 0 in an empty log."""

@@ -279,6 +279,16 @@ class MemoryLog:
                 ]
             )
 
+    def may_hold(self, start: str) -> bool:
+        """Return False if no entity has an id that begins with `start`."""
+        with self._changed:
+            self._check_open()
+            return any(
+                entity.startswith(start)
+                for home in self._store.homes.values()
+                for entity in home.streams
+            )
+
     @property
     def position(self) -> int:
         """The position of the last committed rune; 0 in an empty log."""

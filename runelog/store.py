@@ -321,6 +321,11 @@ class Runelog:
         self._check()
         return self._while_open(self._reader.open_work(conversation))
 
+    def may_hold(self, start: str) -> bool:
+        """Return False if the index tells that no entity has an id that begins with `start`."""
+        self._check()
+        return self._reader.may_hold(start)
+
     @property
     def position(self) -> int:
         """The position of the last committed rune; 0 in an empty log."""

@@ -107,6 +107,11 @@ class Catalog:
             found = view.floor("streams", prefix + LAST)
         return decode_span(*found).last if found and found[0].startswith(prefix) else 0
 
+    def may_hold(self, conversation: str, start: str) -> bool:
+        """Return True if there was an entity whose id begins so, as of the last sealed segment."""
+        with self.env.view() as view:
+            return begins(view, _scoped(conversation) + start.encode())
+
     def spans(self, conversation: str, after: int) -> list[Span]:
         """Return which segments hold the conversation behind event `after`, in order."""
         return self._spans("spans", _scoped(conversation), after)
@@ -310,6 +315,12 @@ def _work(view: Tables, ids: dict[bytes, str]) -> Iterator[_Put]:
             own = _scoped(ids[key[:4]]) + key[4:]
             value = encode_work(own, is_open=True, deadline=deadline) if is_open else None
             yield "work", own, value
+
+
+def begins(view: Tables, prefix: bytes) -> bool:
+    """Return True if the key of an entry of `streams` begins with a prefix."""
+    found = view.floor("streams", prefix + b"\xff")
+    return found is not None and found[0].startswith(prefix)
 
 
 def entries(

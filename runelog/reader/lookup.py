@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from runelog.errors import Closed, Corrupt, Refused
 from runelog.index import frame
-from runelog.index.catalog import Catalog, Span, entries
+from runelog.index.catalog import Catalog, Span, begins, entries
 from runelog.index.records import (
     LAST,
     NUMBER,
@@ -218,6 +218,27 @@ class Lookup:
         """Return True if the catalog says that an entity has work left."""
         with self._asked() as catalog:
             return catalog.is_open(conversation, entity)
+
+    def may_hold(self, start: str) -> bool:
+        """Return False if the index tells that no entity has an id that begins with `start`.
+
+        Of what is archived it knows no entities, and in a damaged active segment it may lie.
+        """
+        return any(
+            head.state is State.ARCHIVED or self._may_hold(head.id, start)
+            for head in self.heads()
+            if head.state is not State.ERASED
+        )
+
+    def _may_hold(self, conversation: str, start: str) -> bool:
+        with self.segments.take(self.segments.manifest.active.number) as (segment, view):
+            number = segment.number_of(view, conversation)
+            if segment.damaged or (
+                number is not None and begins(view, NUMBER.pack(number) + start.encode())
+            ):
+                return True
+        with self._asked() as catalog:
+            return catalog.may_hold(conversation, start)
 
     # -- segments -----------------------------------------------------------------------------
 

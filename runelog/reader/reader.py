@@ -288,6 +288,11 @@ class Reader:
             self.conversation(conversation)
         return self._lookup.work(conversation)
 
+    def may_hold(self, start: str) -> bool:
+        """Return False if the index tells that no entity has an id that begins with `start`."""
+        self._check_open()
+        return self._lookup.may_hold(start)
+
     # -- everything ---------------------------------------------------------------------------
 
     @property

@@ -26,6 +26,7 @@ from tests.runefold.orders import (
     STATE,
     UNPAID,
     Machine,
+    Noted,
     Paid,
     Table,
     files,
@@ -196,6 +197,58 @@ def test_a_second_open_reads_only_what_is_new(
 
     assert min(read) == log.position - 1
     assert {path: (directory / path).stat().st_ino for path in files(directory)} == before
+
+
+class Counted(MemoryLog):
+    """A log that notes from where all of it is read."""
+
+    def __init__(self) -> None:
+        """Note nothing yet."""
+        super().__init__(CODEC)
+        self.begun: list[int] = []
+
+    def read_all(self, after: int = 0) -> Iterator[Envelope | Gap]:
+        """Note it."""
+        self.begun.append(after)
+        return super().read_all(after)
+
+
+def test_a_first_open_reads_nothing_if_there_is_nothing_for_a_view(tmp_path: Path) -> None:
+    """The index tells that: files that were left behind are removed, what comes then is shown."""
+    log, directory = Counted(), tmp_path / "v"
+    for number in range(20):
+        log.append(f"conv_{number}", [Change("tea_1", None, [Noted("x")] * 5)])
+    (directory / "orders/ord_9").mkdir(parents=True)
+    (directory / "orders/ord_9/STATE.json").write_bytes(b"{}")
+    machine = Machine(log, directory)
+    found, skipped = files(directory), min(log.begun)
+    place(log)
+    go_on(log)
+    machine.views.close()
+    shown = files(directory)
+    log.begun.clear()
+    whole = fresh(log, tmp_path / "fresh")
+
+    assert (found, skipped) == ({}, 99)
+    assert shown == whole != {}
+    assert min(log.begun) == 0
+
+
+def test_what_is_skipped_is_not_read_at_the_next_open(tmp_path: Path) -> None:
+    """It is recorded how far the files are; also if what came since was archived unseen."""
+    log, directory = Counted(), tmp_path / "v"
+    log.append("conv_b", [Change("tea_1", None, [Noted("x")] * 5)])
+    Machine(log, directory).views.close()
+    log.begun.clear()
+    Machine(log, directory).views.close()
+    again = min(log.begun)
+    place(log)
+    log.append("conv_b", [Change("tea_1", None, [Noted("y")])])
+    log.archive("conv_a")
+    Machine(log, directory).views.close()
+
+    assert again == 4
+    assert files(directory) == fresh(log, tmp_path / "fresh") != {}
 
 
 def test_another_version_of_a_view_makes_its_files_anew(tmp_path: Path) -> None:

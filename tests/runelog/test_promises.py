@@ -148,6 +148,7 @@ def test_opening_and_listing_read_the_index_only(
     with open_ledger(tmp_path, readonly=readonly) as log:
         heads = {found.id: found.head for found in log.conversations()}
         head = log.conversation(A).head
+        held = [log.may_hold(start) for start in ("book_", "order_")]
         work = list(log.open_work())
         position = log.position
         assert opened.names == {"000007.0.mdb"}
@@ -155,6 +156,7 @@ def test_opening_and_listing_read_the_index_only(
             list(log.read(A))
 
     assert (heads, head, work, position) == ({A: 2, B: 6}, 2, [], 8)
+    assert held == [True, False]
 
 
 # -- blobs of conversations that cannot be appended to -----------------------------------------

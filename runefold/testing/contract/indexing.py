@@ -56,6 +56,23 @@ class Indexing(Base):
 
             assert (log.conversation(A).first_time, log.conversation(A).last_time) == (0, 5)
 
+    def test_it_is_known_which_sorts_of_entities_there_are(self, log: Log) -> None:
+        """By how their ids begin, wherever they are; of what is erased there is nothing."""
+        assert not log.may_hold("note_")
+        log.append(A, [notes("note_1", "a", observers=("pad_1",))])
+        log.append(B, [notes("leaf", "b")])
+        for _ in range(3):
+            held = [log.may_hold(start) for start in ("note_", "pad_", "leaf", "note_1")]
+            others = [log.may_hold(start) for start in ("book_", "note_2", "not_", "z", "0")]
+
+            assert (held, others) == ([True] * 4, [False] * 5)
+            log.roll()
+            log.append(B, [notes("leaf", "b")])
+        log.archive(A)
+        assert log.may_hold("note_")
+        log.erase(A)
+        assert (log.may_hold("note_"), log.may_hold("leaf")) == (False, True)
+
     def test_conversations_come_in_order_of_id(self, log: Log) -> None:
         """Every conversation is listed once, by id, however they were appended to."""
         names = ["conv_b", "conv_a", "Conv", "z", "0", "conv_a0", "conv_-", "conv_ab"]
