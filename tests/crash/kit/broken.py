@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
@@ -18,6 +18,7 @@ from runelog.rune import Change
 from runelog.writer import leader
 from tests.crash.core.mutants import MUTANTS
 from tests.crash.kit import bots
+from tests.scenarios.app import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,6 +111,10 @@ def scenario_drifting(runtime: Runtime) -> None:
 # -- what an app is told too early -----------------------------------------------------------------
 
 
+TOLD: Final = threading.Event()
+"""Set once the app was told that its message is kept."""
+
+
 def build_early(directory: Path) -> Runtime:
     """Open a bot in a runtime that says that a message is kept before it is on disk."""
     MUTANTS["told before it is on disk"].bug()
@@ -119,7 +124,7 @@ def build_early(directory: Path) -> Runtime:
     commit = GroupCommit.commit
 
     def late(commits: GroupCommit) -> None:
-        time.sleep(0.1)
+        TOLD.wait(0.1)
         commit(commits)
 
     mock.patch.object(GroupCommit, "commit", late).start()
@@ -129,10 +134,11 @@ def build_early(directory: Path) -> Runtime:
 def scenario_paused(runtime: Runtime) -> None:
     """Send a message to a session that begins nothing yet; let it go on then."""
     session = bots.talk(runtime)
-    while session.state.phase is Phase.CREATED:
-        time.sleep(0.001)
+    TOLD.clear()
+    until(runtime, lambda: session.state.phase is not Phase.CREATED)
     session.pause()
     turn = session.send("pay", message_id="m1")
+    TOLD.set()
     session.resume()
     turn.result(bots.PATIENCE)
 
