@@ -50,6 +50,8 @@ def _command(kind: Kind, command: type[Command]) -> Iterator[str]:
     whose = noun(kind, command)
     article = "an" if whose[0] in "aeiou" else "a"
     takes = "" if kind.single else f", of {article} {whose} by its id"
+    if command.begins:
+        takes = f", which begins {article} {whose}"
     yield f"### `{command.verb()}`{takes}\n"
     yield f"{inspect.getdoc(command)}\n"
     fields = msgspec.structs.fields(command)

@@ -227,6 +227,17 @@ def test_the_page_lists_every_command() -> None:
     assert (ROOT / "docs" / "COMMANDS.md").read_text() == page(COMMANDS)
 
 
+def test_the_page_says_what_a_command_goes_to() -> None:
+    """An entity by its id, or one that it begins; the session needs none."""
+    heads = {line for line in page(ALL).splitlines() if line.startswith("###")}
+
+    assert heads >= {
+        "### `pause`",
+        "### `ship_out`, of a parcel by its id",
+        "### `place`, which begins an order",
+    }
+
+
 # -- a kind of an app ------------------------------------------------------------------------------
 
 

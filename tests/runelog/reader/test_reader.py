@@ -17,6 +17,7 @@ from runefold.testing.contract.racing import switching_often
 from runelog.errors import Closed, Gone, RunefoldError
 from runelog.lmdb.environment import Environment
 from runelog.lmdb.salvage import check_size
+from runelog.reader.segments import Segment
 from runelog.store import Runelog
 
 if TYPE_CHECKING:
@@ -116,6 +117,20 @@ def test_a_reader_with_its_own_handle_follows_every_move(
             else:
                 assert ids([*seen, *reader]) == list(range(1, COUNT + 1))
                 assert other.version(A, "note_1") == COUNT
+
+
+def test_a_damaged_index_does_not_say_what_there_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries of the active segment have no checksum: one that is gone is not missed there."""
+    with Runelog.open(tmp_path / "log", CODEC) as log:
+        fill(log, A, 1)
+        sound = log.may_hold("book_")
+        with monkeypatch.context() as patch:
+            patch.setattr(Segment, "damaged", True)
+            damaged = log.may_hold("book_")
+
+    assert (sound, damaged) == (False, True)
 
 
 def test_a_file_that_is_written_to_is_not_damaged(tmp_path: Path) -> None:
