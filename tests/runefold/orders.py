@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -210,3 +211,12 @@ def files(directory: Path) -> dict[str, bytes]:
         for path in sorted(directory.rglob("*"))
         if path.is_file() and not path.name.startswith("views.sqlite")
     }
+
+
+def fresh(log: Log, directory: Path) -> dict[str, bytes]:
+    """Return the files that views make of a log if there were none before."""
+    machine = Machine(log, directory)
+    machine.views.close()
+    found = files(directory)
+    shutil.rmtree(directory)
+    return found
