@@ -244,6 +244,7 @@ def test_every_use_of_a_log_is_refused(tmp_path: Path) -> None:
             "conversation": lambda: log.conversation(NAME),
             "conversations": lambda: [*log.conversations()],
             "open_work": lambda: [*log.open_work()],
+            "may_hold": lambda: log.may_hold("agt_"),
             "position": lambda: log.position,
             "archive": lambda: log.archive(NAME),
             "restore": lambda: log.restore(NAME),
