@@ -1,9 +1,9 @@
 """The children of an entity, of whichever kinds: born, ensured, stopped, ended.
 
 A parent keeps a table of its children, by key. The root of the conversation (a session, or the
-system's own) keeps one of all that live in it, whoever bore them: it has their actors started, and
-sees to those whose parent has ended. A birth is one append with its entry in both tables; an end
-brings its own. So a parent that was dead reads the same from the log.
+system's own) keeps one of all that live in it, its own children and those of others: it has their
+actors started, and sees to those whose parent has ended. A birth is one append with its entry in
+both tables; an end brings its own. So a parent that was dead reads the same from the log.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Sizes(NamedTuple):
     streaming: float
     """For so many seconds."""
     followers: int
-    """Streams that are followed by somebody each."""
+    """Streams that have a follower each."""
     firsts: int
     """First fragments whose way is timed."""
     woken: int

@@ -52,7 +52,7 @@ def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def _field(results: Results) -> str:
-    """Show what turns take everybody."""
+    """Show what a turn takes each contender."""
     if not results.field:
         return _NOTHING
 

@@ -1,7 +1,7 @@
 """Many streams at once, and how soon the first fragment of one is heard.
 
 Models here say what time it is: each fragment is the moment at which the provider gave it away, so
-that whoever hears it knows how long it was under way.
+that its subscriber knows how long it was under way.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_THREADS: Final = 40
 MOST_LAG: Final = 300
 """Milliseconds from the provider to the subscriber, of all fragments but one in a hundred."""
 FOLLOWED: Final = 40
-"""Fragments of each stream that is followed by somebody of its own."""
+"""Fragments of each stream that has a follower of its own."""
 APART: Final = 0.025
 """Seconds between two of them."""
 THINKS: Final = 0.005
@@ -254,7 +254,7 @@ class _Blocking:
 
 
 def followed(directory: str, count: str) -> None:
-    """Have somebody follow each of many streams, all in one event loop."""
+    """Follow each of many streams with a task of its own, all in one event loop."""
     model = _Blocking(FOLLOWED, APART)
 
     async def follow(turn: Turn) -> float:

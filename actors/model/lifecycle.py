@@ -200,7 +200,7 @@ def decide(
 
 
 def begun(command: Begin, account: ledger.State) -> list[Rune]:
-    """Return the birth of a call, whoever makes it; with its failure, if it cannot be made.
+    """Return the birth of a call by any caller; with its failure, if it cannot be made.
 
     Without a price it costs something, so that a limit of nothing refuses it.
     """

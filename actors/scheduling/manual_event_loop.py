@@ -1,4 +1,8 @@
-"""An event loop that goes on when a manual scheduler says so, on the scheduler's clock."""
+"""The event loop of a runtime on a manual scheduler: async providers and tools run on it.
+
+The scheduler drives it: its rounds are steps among those of lanes and jobs. (The event loop of an
+app, which drives the scheduler while its tasks wait, is `runefold.testing.driving_event_loop`.)
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
     from actors.scheduling.manual_scheduler import ManualScheduler
 
 
-class HandDrivenLoop(asyncio.SelectorEventLoop):
+class ManualEventLoop(asyncio.SelectorEventLoop):
     """Takes one round for each step of its scheduler; its timers are alarms of that one's clock."""
 
     name: Final = "event loop"
@@ -78,7 +82,7 @@ class HandDrivenLoop(asyncio.SelectorEventLoop):
         """Run what is ready now, also within a task of another loop that drives the scheduler."""
         if self.is_closed():
             return
-        around = asyncio._get_running_loop()  # noqa: SLF001 -- meant for whoever runs loops
+        around = asyncio._get_running_loop()  # noqa: SLF001 -- meant for code that runs loops
         asyncio._set_running_loop(None)  # noqa: SLF001 -- as above
         try:
             super().call_soon(self.stop)

@@ -16,7 +16,7 @@ from actors.operator_log import log
 from actors.scheduling.event_loop import begin, refuse_wait
 from actors.scheduling.group_commit import GroupCommit
 from actors.scheduling.loop import STEPS
-from actors.scheduling.manual_event_loop import HandDrivenLoop
+from actors.scheduling.manual_event_loop import ManualEventLoop
 from actors.units import SECOND
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ class ManualScheduler:
         """Whether an event loop drives this scheduler while its tasks wait."""
         self._halted = halted
         self._choice = choice
-        self._line: list[ManualLane | ManualJob | HandDrivenLoop] = []
-        self._events: HandDrivenLoop | None = None
+        self._line: list[ManualLane | ManualJob | ManualEventLoop] = []
+        self._events: ManualEventLoop | None = None
         self._commits = GroupCommit()
         self._pollers: list[Poller] = []
         self.steps = 0
@@ -143,7 +143,7 @@ class ManualScheduler:
         return ManualLane(self, name)
 
     backlog = 0
-    """Nothing comes faster than it is handled: whoever sends something takes a step for it."""
+    """Nothing comes faster than it is handled: each fragment takes a step, as each message does."""
 
     def commit_soon(self, member: Member) -> None:
         """Have what `member` has appended committed when it is the commit's turn."""
@@ -165,7 +165,7 @@ class ManualScheduler:
     def begin_async(self, name: str, run: Coroutine[Any, Any, None]) -> Job:
         """Run a coroutine on an event loop that takes its steps among all others."""
         if self._events is None:
-            self._events = HandDrivenLoop(self)
+            self._events = ManualEventLoop(self)
         return begin(self._events, name, run)
 
     def check_may_block(self, instead: str) -> None:
@@ -174,7 +174,7 @@ class ManualScheduler:
         if running is not None and running is self._events:
             raise refuse_wait(instead)
 
-    def line_up(self, who: ManualLane | ManualJob | HandDrivenLoop) -> None:
+    def line_up(self, who: ManualLane | ManualJob | ManualEventLoop) -> None:
         """Add a lane or a job to those that can take a step."""
         self._line.append(who)
 

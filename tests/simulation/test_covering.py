@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from actors.scheduling.manual_event_loop import HandDrivenLoop
+    from actors.scheduling.manual_event_loop import ManualEventLoop
     from runelog.rune import Envelope
     from runelog.snapshot import Key, Snapshot
     from supervisors.conversation_supervisor import ConversationSupervisor
@@ -205,7 +205,7 @@ def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> N
     assert wanted - set(+seen) == set()
 
 
-def _what(who: ManualLane | ManualJob | HandDrivenLoop) -> str:
+def _what(who: ManualLane | ManualJob | ManualEventLoop) -> str:
     """Say what a step of somebody is about."""
     if isinstance(who, ManualLane):
         return "message"

@@ -18,7 +18,7 @@ import msgspec
 
 from runefold.naming import imported
 from runefold.runtime import Runtime
-from runefold.testing.manual_loop import loop_for
+from runefold.testing.driving_event_loop import loop_for
 from runelog.errors import Refused
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import itertools
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from runefold.testing.crash.plan.points import MODEL_FAULTS, TOOL_FAULTS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
-    from actors.model.provider import AsyncProvider, Event, Provider, Request
+    from actors.model.provider import Event, Request
     from actors.tool.context import Call
     from actors.tool.outcome import Outcome
     from actors.tool.spec import Tool
@@ -170,40 +171,81 @@ class BoundTool(WatchedTool, Bound):
         self._bound.bind(tree)
 
 
-class WatchedModel:
-    """A model whose calls are counted. It is read on a thread, as a fault may hold that up."""
+class _Watched:
+    """A model whose calls are counted."""
 
-    def __init__(self, name: str, inner: Provider, ledger: Ledger) -> None:
-        """Stand in for a model."""
+    def __init__(self, name: str, inner: Any, ledger: Ledger) -> None:  # noqa: ANN401 -- async or not
+        """Stand in for a model: an async one, or one that is not."""
         self._name = name
         self._inner = inner
         self._ledger = ledger
 
-    def stream(self, request: Request) -> Iterator[Event]:
-        """Pass the answer on, and have the watch look before anybody hears that it is complete."""
+    def _fault_of(self, request: Request) -> str:
+        """Return the fault to be played on this answer, if there is one; a refusal is raised."""
         ledger = self._ledger
-        entity = request.call_id
-        fault = ledger.watch.fault_of(request.conversation, entity, MODEL_FAULTS)
+        fault = ledger.watch.fault_of(request.conversation, request.call_id, MODEL_FAULTS)
         if fault == "provider-refuses":
             ledger.faults.refuse()
-        if fault:
-            return ledger.faults.of_model(fault, lambda: self._stream(request, entity), request)
-        return self._stream(request, entity)
+        return fault
 
-    def _stream(self, request: Request, entity: str) -> Iterator[Event]:
-        ledger, where = self._ledger, request.conversation
+    @contextlib.contextmanager
+    def _noted(self, request: Request) -> Iterator[Callable[[Event], None]]:
+        """Note an execution; have the watch look before a follower is told that it is complete.
+
+        Within the block each event is to be handed to what this gives, before it is passed on.
+        """
+        ledger, where, entity = self._ledger, request.conversation, request.call_id
         # The same attempt of the same turn is the same call.
         number = ledger.began("model", self._name, where, f"{where}/{entity}", {})
-        try:
-            for event in self._inner.stream(request):
-                if isinstance(event, Done | Failure):
-                    ledger.over(number, "completed" if isinstance(event, Done) else "failed")
-                    ledger.watch.effect_done(where, entity)
-                yield event
-        except Exception:
-            ledger.over(number, "raised")
+
+        def over(status: str) -> None:
+            ledger.over(number, status)
             ledger.watch.effect_done(where, entity)
+
+        def hear(event: Event) -> None:
+            if isinstance(event, Done | Failure):
+                over("completed" if isinstance(event, Done) else "failed")
+
+        try:
+            yield hear
+        except Exception:
+            over("raised")
             raise
+
+
+class WatchedModel(_Watched):
+    """One that is read on a thread, as a fault may hold that up."""
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Pass the answer on, with a fault if there is one."""
+        fault = self._fault_of(request)
+        if fault:
+            return self._ledger.faults.of_model(fault, lambda: self._stream(request), request)
+        return self._stream(request)
+
+    def _stream(self, request: Request) -> Iterator[Event]:
+        with self._noted(request) as hear:
+            for event in self._inner.stream(request):
+                hear(event)
+                yield event
+
+
+class WatchedAsyncModel(_Watched):
+    """One that is read on the event loop."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        """Pass the answer on; before a fault is played on one, all of it is read."""
+        fault = self._fault_of(request)
+        if fault:
+            said = _Replay([event async for event in self._inner.stream(request)])
+            real = WatchedModel(self._name, said, self._ledger)
+            for event in self._ledger.faults.of_model(fault, lambda: real.stream(request), request):
+                yield event
+            return
+        with self._noted(request) as hear:
+            async for event in self._inner.stream(request):
+                hear(event)
+                yield event
 
 
 class _Replay:
@@ -216,37 +258,3 @@ class _Replay:
         """Say it, whatever is asked."""
         del request
         yield from self._events
-
-
-class WatchedAsyncModel:
-    """A model that is read on the event loop, and whose calls are counted."""
-
-    def __init__(self, name: str, inner: AsyncProvider, ledger: Ledger) -> None:
-        """Stand in for a model."""
-        self._name = name
-        self._inner = inner
-        self._ledger = ledger
-
-    async def stream(self, request: Request) -> AsyncIterator[Event]:
-        """Pass the answer on; before a fault is played on one, all of it is read."""
-        ledger, where, entity = self._ledger, request.conversation, request.call_id
-        fault = ledger.watch.fault_of(where, entity, MODEL_FAULTS)
-        if fault == "provider-refuses":
-            ledger.faults.refuse()
-        if fault:
-            said = _Replay([event async for event in self._inner.stream(request)])
-            real = WatchedModel(self._name, said, ledger)
-            for event in ledger.faults.of_model(fault, lambda: real.stream(request), request):
-                yield event
-            return
-        number = ledger.began("model", self._name, where, f"{where}/{entity}", {})
-        try:
-            async for event in self._inner.stream(request):
-                if isinstance(event, Done | Failure):
-                    ledger.over(number, "completed" if isinstance(event, Done) else "failed")
-                    ledger.watch.effect_done(where, entity)
-                yield event
-        except Exception:
-            ledger.over(number, "raised")
-            ledger.watch.effect_done(where, entity)
-            raise

@@ -1,4 +1,8 @@
-"""An event loop for a runtime with a manual scheduler: while its tasks wait, actors run."""
+"""The event loop of an app whose runtime is on a manual scheduler: it drives the scheduler.
+
+While all tasks of the app wait, actors run. (Async providers and tools run on another event loop,
+`actors.scheduling.manual_event_loop`, which is driven by the scheduler.)
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ class _Idle(selectors.DefaultSelector):
         return super().select(timeout)
 
 
-class ManualLoop(asyncio.SelectorEventLoop):
+class DrivingEventLoop(asyncio.SelectorEventLoop):
     """An event loop on the scheduler's clock: its timers and the alarms are of one time.
 
     While all of its tasks wait, the scheduler takes a step. When that has none left either, the
@@ -74,6 +78,6 @@ class ManualLoop(asyncio.SelectorEventLoop):
         return True
 
 
-def loop_for(scheduler: Scheduler) -> Callable[[], ManualLoop] | None:
+def loop_for(scheduler: Scheduler) -> Callable[[], DrivingEventLoop] | None:
     """Return a factory of event loops for a scheduler; None if it goes on by itself."""
-    return partial(ManualLoop, scheduler) if isinstance(scheduler, ManualScheduler) else None
+    return partial(DrivingEventLoop, scheduler) if isinstance(scheduler, ManualScheduler) else None
