@@ -37,6 +37,12 @@ class ManualEventLoop(asyncio.SelectorEventLoop):
         if not self.is_closed():
             self.close()
 
+    def _make_self_pipe(self) -> None:
+        """Need none: nothing wakes it from outside, and it may be found by the collector."""
+
+    def _close_self_pipe(self) -> None:
+        """Have none."""
+
     def time(self) -> float:
         """Return the seconds by which the clock was moved."""
         return (self._scheduler.clock.now() - self._began) / SECOND

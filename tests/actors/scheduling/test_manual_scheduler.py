@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import random
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -239,3 +241,24 @@ def test_work_that_is_woken_pauses_no_more(manual: ManualScheduler) -> None:
     assert seen == ["a", "b", "c"]
     assert job.done
     assert manual.failures == []
+
+
+def test_its_event_loop_opens_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime that is killed by hand closes nothing, its event loop neither.
+
+    The collector may end what a loop holds before the loop itself: with a socket among it, the loop
+    could not be closed any more.
+    """
+    opened: list[object] = []
+    monkeypatch.setattr(socket, "socketpair", lambda *_: opened.append("pair"))
+    scheduler = ManualScheduler(ManualClock())
+    done: list[str] = []
+
+    async def waits() -> None:
+        await asyncio.sleep(1)
+        done.append("awake")
+
+    scheduler.begin_async("a call", waits())
+
+    assert scheduler.run_until(lambda: bool(done))
+    assert not opened
