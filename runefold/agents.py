@@ -10,15 +10,16 @@ import contextlib
 import hashlib
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
-from actors.agent.runes import Failed, Spawning, Terminated
+from actors.agent.history import History
+from actors.agent.runes import ASK, HAND_OVER, Failed, Terminated
 from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.errors import Unanswered
-from actors.session import public_commands as orders
+from actors.session.hand_over import TakeOver
 from actors.session.lifecycle import why_in_vain
-from actors.session.members import Spawn
+from actors.session.members import Spawn, find
 from actors.session.messages import Await, Ended, Look, Refusal, Send
 from actors.session.queue import Withdraw, message_entity
 from actors.session.runes import InputAccepted
@@ -26,12 +27,15 @@ from actors.tool.outcome import Outcome
 from actors.tool.schema import Parameter, Parameters
 from actors.tool.spec import BadTool, ToolSpec
 from actors.turn import runes as turns
+from runefold import checks
 from runefold.spec import AgentSpec
 from runelog.errors import LogFull, Refused, RunefoldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from actors.model.provider import Message
+    from actors.session.members import Member
     from actors.tool.context import Call, Cancellation
     from supervisors.tree import Tree
 
@@ -101,7 +105,109 @@ class _Told:
         return self._cancellation.cancelled
 
 
-class AgentTool(Bound):
+class _Asking(Bound):
+    """Asks an agent something, and waits for the answer."""
+
+    def run(self, call: Call) -> Outcome:
+        """Ask, and wait for the answer."""
+        fit = self.fit(call.arguments)
+        return self._patiently(call, lambda: self._ask(call, fit["question"]))
+
+    def _named(self, call: Call) -> str:
+        """Return what the agent that is asked is called, for people."""
+        raise NotImplementedError
+
+    def _agent(self, tree: Tree, call: Call) -> str:
+        """Return the id of the agent that is asked, once it is in the conversation."""
+        raise NotImplementedError
+
+    def _ask(self, call: Call, question: str) -> Outcome:
+        tree = self._reached()
+        name = self._named(call)
+        asked = _asked(tree, call)
+        # Looked at before an agent joins for it.
+        if not asked and (why := why_in_vain(tree.ask(call.conversation, Look()), call.caller)):
+            return Outcome("error", error=f"{name} could not be asked: {why}")
+        agent = asked or self._agent(tree, call)
+        with waiting(tree).beginning(call.conversation, call.agent_id, agent):
+            if not asked:
+                sent = Send(call.call_id, question, to=agent, own_id=True, asked_in=call.caller)
+                try:
+                    tree.ask(call.conversation, sent)
+                except Refused as refusal:
+                    why = _why_it_failed(tree, call.conversation, agent) or str(refusal)
+                    return Outcome("error", error=f"{name} could not be asked: {why}")
+            try:
+                # While the asked agent waits for a human the conversation may sleep.
+                end = Await(call.call_id)
+                found = tree.ask(call.conversation, end, call.timeout, wake=False)
+            except Unanswered:
+                # If no turn took the question up yet, none needs to any more.
+                tree.ask(call.conversation, Withdraw(_TOO_LATE, message_id=call.call_id))
+                return Outcome("timeout", error=f"{name} did not answer in time")
+        match found:
+            case Ended(rune=turns.Completed(final_output=text)):
+                return Outcome("success", text)
+            case Ended(rune=turns.Interrupted(reason=reason, partial_output=text)):
+                return Outcome("error", text, f"{name} was interrupted: {reason}")
+            case Ended(rune=turns.Error(message=message, partial_output=text)):
+                return Outcome("error", text, f"{name} failed: {message}")
+            case Refusal(reason=reason):
+                return Outcome("error", error=f"{name} could not be asked: {reason}")
+            case _:
+                return Outcome("error", error=f"{name} gave no answer")
+
+
+class AskMember(_Asking):
+    """Lets an agent ask those of its team that it may ask.
+
+    >>> AskMember().narrowed(["research"]).spec.parameters["properties"]["agent"]["enum"]
+    ['research']
+    """
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        """Take the names of the agents that may be asked."""
+        super().__init__()
+        who = Literal[tuple(names)] if names else str
+        self._parameters = Parameters(
+            [Parameter("agent", who), Parameter("question", str)],
+            {
+                "agent": "The name of the agent to ask.",
+                "question": "What to ask, with all that must be known to answer.",
+            },
+        )
+        self.spec = ToolSpec(
+            name=ASK,
+            description="Ask another agent of this conversation, and get its answer.",
+            parameters=self._parameters.schema,
+            idempotent=True,
+            parallel_safe=True,
+            timeout=DAY,
+            sub_call=True,
+        )
+
+    def narrowed(self, names: Sequence[str]) -> Self:
+        """Return one that asks no other agents than these."""
+        return type(self)(names)
+
+    def _named(self, call: Call) -> str:
+        return str(self.fit(call.arguments)["agent"])
+
+    def _agent(self, tree: Tree, call: Call) -> str:
+        name = self._named(call)
+        members = tree.ask(call.conversation, Look()).members
+        found = find(members, name)
+        if found is None:
+            msg = f"there is no agent {name} any more; there are: {_names(members)}"
+            raise Refused(msg)
+        return found.agent_id
+
+
+def _names(members: Sequence[Member]) -> str:
+    return ", ".join(each.name for each in members)
+
+
+class AgentTool(_Asking):
     """An agent that other agents can ask.
 
     It joins the conversation when it is first asked, as a child of the agent that asks.
@@ -135,47 +241,11 @@ class AgentTool(Bound):
             sub_call=True,
         )
 
-    def run(self, call: Call) -> Outcome:
-        """Ask, and wait for the answer."""
-        return self._patiently(call, lambda: self._ask(call, self.fit(call.arguments)["question"]))
+    def _named(self, call: Call) -> str:
+        del call
+        return self.agent.role
 
-    def _ask(self, call: Call, question: str) -> Outcome:
-        tree = self._reached()
-        spec = self.agent
-        asked = _asked(tree, call)
-        # Looked at before an agent joins for it.
-        if not asked and (why := why_in_vain(tree.ask(call.conversation, Look()), call.caller)):
-            return Outcome("error", error=f"{spec.role} could not be asked: {why}")
-        agent = asked or self._joined(tree, call)
-        with waiting(tree).beginning(call.conversation, call.agent_id, agent):
-            if not asked:
-                sent = Send(call.call_id, question, to=agent, own_id=True, asked_in=call.caller)
-                try:
-                    tree.ask(call.conversation, sent)
-                except Refused as refusal:
-                    why = _why_it_failed(tree, call.conversation, agent) or str(refusal)
-                    return Outcome("error", error=f"{spec.role} could not be asked: {why}")
-            try:
-                # While the asked agent waits for a human the conversation may sleep.
-                end = Await(call.call_id)
-                found = tree.ask(call.conversation, end, call.timeout, wake=False)
-            except Unanswered:
-                # If no turn took the question up yet, none needs to any more.
-                tree.ask(call.conversation, Withdraw(_TOO_LATE, message_id=call.call_id))
-                return Outcome("timeout", error=f"{spec.role} did not answer in time")
-        match found:
-            case Ended(rune=turns.Completed(final_output=text)):
-                return Outcome("success", text)
-            case Ended(rune=turns.Interrupted(reason=reason, partial_output=text)):
-                return Outcome("error", text, f"{spec.role} was interrupted: {reason}")
-            case Ended(rune=turns.Error(message=message, partial_output=text)):
-                return Outcome("error", text, f"{spec.role} failed: {message}")
-            case Refusal(reason=reason):
-                return Outcome("error", error=f"{spec.role} could not be asked: {reason}")
-            case _:
-                return Outcome("error", error=f"{spec.role} gave no answer")
-
-    def _joined(self, tree: Tree, call: Call) -> str:
+    def _agent(self, tree: Tree, call: Call) -> str:
         """Have the agent in the conversation; return its id."""
         spec = self.agent
         config = spec.config()
@@ -261,18 +331,39 @@ def waiting(tree: Tree) -> Waiting:
     return _waiting.setdefault(tree, Waiting())
 
 
-class HandOver(Bound):
-    """Lets an agent hand the conversation over: messages that name no agent go to another one.
+Words: TypeAlias = "Callable[[Sequence[Message]], str | Sequence[str]]"
+"""Given what was said, what the agent that takes over is told of it."""
 
-    >>> HandOver("hand_over").spec.name
+
+class HandOver(Bound):
+    """Lets an agent hand the conversation over: another one answers, from the message at hand on.
+
+    That agent is shown what was said before: the messages of the user, and the words of the other
+    agents under their names. `history` is "all" of it, the last so many messages, "none", or a
+    function of yours that is given the messages and returns a text, or texts, to show instead. Of
+    the calls it is told a line each, with `tools="omit"` nothing; never what is secret.
+
+    >>> HandOver("hand_over", history=20, tools="omit").spec.name
     'hand_over'
     """
 
-    def __init__(self, name: str = "hand_over") -> None:
-        """Name the tool."""
+    def __init__(
+        self,
+        name: str = HAND_OVER,
+        *,
+        to: Sequence[str] = (),
+        history: Literal["all", "none"] | int | Words = "all",
+        tools: Literal["summary", "omit"] = "summary",
+    ) -> None:
+        """Name the tool; `to` are the agents that may take over, by default all."""
         super().__init__()
+        self._last, self._words = _shown(history)
+        checks.choice(tools, "tools of a hand-over", ("summary", "omit"))
+        self._tools = tools
+        self._history = history
         self._parameters = Parameters(
-            [Parameter("to", str)], {"to": "The role of the agent who takes over, or its id."}
+            [Parameter("to", Literal[tuple(to)] if to else str)],
+            {"to": "The name of the agent who takes over."},
         )
         self.spec = ToolSpec(
             name=name,
@@ -281,30 +372,55 @@ class HandOver(Bound):
             idempotent=True,
         )
 
+    def narrowed(self, names: Sequence[str]) -> Self:
+        """Return one that hands over to no other agents than these."""
+        return type(self)(self.spec.name, to=names, history=self._history, tools=self._tools)
+
     def run(self, call: Call) -> Outcome:
         """Hand over."""
         return self._patiently(call, lambda: self._hand_over(call))
 
     def _hand_over(self, call: Call) -> Outcome:
-        tree = self._reached()
-        to, role = _meant(tree, call.conversation, self.fit(call.arguments)["to"])
-        tree.ask(call.conversation, orders.HandOver(to))
-        return Outcome("success", f"{role} takes over")
+        tree, name = self._reached(), self.fit(call.arguments)["to"]
+        conversation = call.conversation
+        members = tree.ask(conversation, Look()).members
+        to = find(members, name)
+        if to is None:
+            msg = f"{name} is no agent here; there are: {_names(members)}"
+            raise Refused(msg)
+        if to.agent_id == call.agent_id:
+            msg = f"{name} is you: answer, or hand over to another agent"
+            raise Refused(msg)
+        agent = to.agent_id
+        briefing = None if self._words is None else self._briefing(tree, conversation, agent)
+        wish = TakeOver(
+            agent, call.caller, call.call_id, self._last, tools=self._tools, briefing=briefing
+        )
+        tree.ask(conversation, wish)
+        return Outcome("success", f"{to.name} takes over")
+
+    def _briefing(self, tree: Tree, conversation: str, agent: str) -> tuple[str, ...]:
+        """Return what the app says of what was said."""
+        assert self._words is not None
+        tree.log.flush(conversation)
+        upto = tree.log.conversation(conversation).head
+        said = self._words(History.unseen(tree.log, conversation, agent, upto))
+        return (said,) if isinstance(said, str) else tuple(said)
 
 
-def _meant(tree: Tree, conversation: str, name: str) -> tuple[str, str]:
-    """Return the id and the role of the agent that a model means by a role or an id."""
-    roles = {}
-    for member in tree.ask(conversation, Look()).members:
-        born = next(tree.log.stream(conversation, member.agent_id)).payload
-        roles[member.agent_id] = born.role if isinstance(born, Spawning) else ""
-    meant = [agent for agent, role in roles.items() if name in {agent, role}]
-    if len(meant) != 1:
-        known = ", ".join(f"{role} ({agent})" for agent, role in roles.items())
-        many = "is more than one agent: name it by its id" if meant else "is no agent here"
-        msg = f"{name} {many}; there are: {known}"
-        raise Refused(msg)
-    return meant[0], roles[meant[0]]
+def _shown(history: object) -> tuple[int | None, Words | None]:
+    """Return how many messages are shown, None for all, and what is asked instead."""
+    if history in ("all", "none"):
+        return (None if history == "all" else 0), None
+    if callable(history):
+        return None, history
+    if isinstance(history, int) and not isinstance(history, bool) and history > 0:
+        return history, None
+    msg = (
+        f"history={history!r:.80} says nothing: give 'all', 'none', how many messages, or a "
+        "function of the messages"
+    )
+    raise BadTool(msg)
 
 
 def _id_of(conversation: str, name: str, number: int) -> str:

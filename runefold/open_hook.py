@@ -25,6 +25,7 @@ from actors.tool.adapters.command import CommandTool
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
 from runefold import checks
+from runefold.agents import AskMember, HandOver
 from runefold.naming import explained, imported
 from runelog.errors import Refused
 from runelog.files import path_of
@@ -130,8 +131,11 @@ def check_codec(log: Log, kinds: Kinds) -> None:
 
 
 def toolbox(tools: Iterable[Tool], directory: Path | None) -> Toolbox:
-    """Return the tools there are; say of programs what they cannot be kept from here."""
-    found = Toolbox(checks.several(tools, "tools", "tools"))
+    """Return the tools there are; say of programs what they cannot be kept from here.
+
+    Those by which the agents of a team reach each other need not be registered.
+    """
+    found = Toolbox(checks.several(tools, "tools", "tools"), beside=[AskMember(), HandOver()])
     for tool in found:
         if isinstance(tool, CommandTool):
             if directory is not None:

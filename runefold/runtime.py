@@ -14,7 +14,6 @@ from actors.redaction.redactor import DEFAULT, Redactor
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.loop import Loop
 from actors.session import lifecycle as ask
-from actors.session.members import Spawn
 from actors.session.runes import SessionConfig
 from actors.shell.conversation import Services
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
@@ -29,7 +28,7 @@ from runefold.observe.following import Following
 from runefold.observe.monitoring import Monitor
 from runefold.observe.session_list import check_ended
 from runefold.sessions import Session
-from runefold.spec import AgentSpec, Budget, checked_budget
+from runefold.spec import AgentSpec, Budget, check_team, checked_budget
 from runefold.views import Views
 from runelog.errors import Refused, UnknownConversation
 from runelog.files import path_of
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     import asyncio
     import os
     import re
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Self, Unpack
 
     from actors.kind import Kind
@@ -152,6 +151,9 @@ class Runtime(Commander):
             self._control = open_beside(log.directory, carrier(self), self.commands)
 
     def _bind_tools(self) -> None:
+        for own in self._services.tools.beside:
+            if isinstance(own, Bound):
+                own.bind(self._core.tree)
         for tool in [*self._services.tools]:
             if isinstance(tool, Bound):
                 tool.bind(self._core.tree)
@@ -190,6 +192,7 @@ class Runtime(Commander):
         self,
         spec: AgentSpec,
         *,
+        team: Sequence[AgentSpec] = (),
         conversation_id: str | None = None,
         budget: Budget | None = None,
         labels: Mapping[str, str] | None = None,
@@ -199,13 +202,19 @@ class Runtime(Commander):
     ) -> Session:
         """Begin a conversation with its root agent; return once it is on disk.
 
+        Messages go to the root, unless they name another agent of its `team`; who may ask whom, and
+        who may hand over to whom, is said in the specs. Each is called by its `name`.
+
         It is suspended after `failed_turns` failed turns in a row, and after `unclean_opens` opens
         that each followed a crash, without a result in between. `timeouts` are seconds by
         `kind.phase`, such as `{"order.checking": 600}`, for machines of this session that are to
         have another time-out than their law's.
         """
         self._home.check()
-        self.check(spec)
+        members = [spec, *checks.several(team, "team", "agents")]
+        for each in members:
+            self.check(each)
+        check_team(members)
         if conversation_id is None:
             name = self._core.new_id("conv")
         else:
@@ -218,8 +227,8 @@ class Runtime(Commander):
             timeouts=checks.timeouts(timeouts, self.kinds),
             labels=checks.labels(labels),
         )
-        root = Spawn(self._core.new_id("agt"), spec.role, spec.model, None, spec.config())
-        self._core.ask(name, ask.Create(name, root, config))
+        root, *others = [each.spawn(self._core.new_id("agt")) for each in members]
+        self._core.ask(name, ask.Create(name, root, config, tuple(others)))
         return Session(self, name)
 
     def _check_new(self, name: str) -> None:

@@ -9,12 +9,13 @@ from actors.process.process import ASK_TIMEOUT
 from actors.public_command import CommandTarget
 from actors.session import public_commands as orders
 from actors.session.approvals import in_doubt
-from actors.session.members import Spawn
+from actors.session.members import find
 from actors.session.messages import Look
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Answer, Approve, Deny
 from runefold import checks
 from runefold.core import core_of
+from runefold.observe.agents import Agent, agent_of
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
 from runefold.observe.history import history
@@ -169,20 +170,42 @@ class Session:
 
     # -- agents -------------------------------------------------------------------------------
 
-    def spawn(self, spec: AgentSpec, *, parent: str | None = None) -> str:
-        """Add an agent to the conversation; return its id."""
+    @property
+    def agents(self) -> list[Agent]:
+        """Return the agents that live, in the order they came."""
+        state = self.state
+        return [agent_of(each, state) for each in state.members]
+
+    def spawn(
+        self, spec: AgentSpec, *, parent: str | None = None, agent_id: str | None = None
+    ) -> str:
+        """Add an agent to the conversation; return its id.
+
+        With an `agent_id` of your own, spawning it again is harmless: it is there once.
+        """
         self._runtime.check(spec)
-        agent = self._core.new_id("agt")
-        self._ask(Spawn(agent, spec.role, spec.model, parent, spec.config()))
+        agent = self._core.new_id("agt") if agent_id is None else check_id(agent_id, "agent id")
+        self._ask(spec.spawn(agent, parent, only=agent_id is not None))
         return agent
 
-    def hand_over(self, to: str) -> None:
-        """Let another agent take the messages that name none."""
-        self.do(orders.HandOver(to))
+    def hand_over(
+        self,
+        to: str,
+        *,
+        last: int | None = None,
+        tools: Literal["summary", "omit"] = "summary",
+    ) -> None:
+        """Let another agent, named by its name or id, take the messages that name none.
+
+        It is shown what was said before, or the `last` so many messages of it, and is told of the
+        calls in a line each, or not at all. A turn that runs is not stopped.
+        """
+        self.do(orders.HandOver(to, last, tools))
 
     def terminate(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
         """Terminate an agent: it takes no more work. While a turn of it runs only with `force`."""
-        self.do(Terminate(reason, force), agent)
+        found = find(self.state.members, agent)
+        self.do(Terminate(reason, force), agent if found is None else found.agent_id)
 
     # -- approvals ----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Limits
+from actors.session.members import Spawn
 from actors.units import COST, SECOND
 from runefold import checks
 from runelog.errors import Refused
@@ -108,10 +109,16 @@ class AgentSpec:
     """What it is, in a word or two."""
     model: str
     """The name of a registered provider."""
+    name: str = ""
+    """What it is called in its session, where no other is called so; by default its role."""
     instructions: str = ""
     """What its model is told before everything else."""
     tools: Sequence[str] = ()
     """The names of registered tools."""
+    can_ask: Sequence[str] = ()
+    """The names of the agents of its session that it may ask."""
+    can_hand_over_to: Sequence[str] = ()
+    """The names of those that it may hand the conversation over to."""
     budget: Budget = field(default_factory=Budget)
     on_exhausted: Literal["suspend", "terminate"] = "suspend"
     """What follows when its own budget is spent: the session waits for a hand, or it ends."""
@@ -125,14 +132,9 @@ class AgentSpec:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        if isinstance(self.tools, str):
-            msg = f"tools={self.tools!r} is one string: give a list of names"
-            raise Refused(msg)
-        if not isinstance(self.tools, Collection):
-            # What can be gone through only once would be gone when it is needed.
-            msg = f"an agent's tools are {checks.shown(self.tools)}: give a list of names"
-            raise Refused(msg)
-        for name in ("role", "model", "instructions"):
+        for name in ("tools", "can_ask", "can_hand_over_to"):
+            _check_names(name, getattr(self, name))
+        for name in ("role", "model", "instructions", "name"):
             checks.text(getattr(self, name), f"an agent's {name}")
         if not self.role:
             msg = "an agent has a role: say in a word or two what it is"
@@ -140,6 +142,11 @@ class AgentSpec:
         whose = f"agent {self.role}:"
         for each in self.tools:
             checks.text(each, f"{whose} the name of a tool")
+        for each in (*self.can_ask, *self.can_hand_over_to):
+            checks.text(each, f"{whose} the name of an agent")
+        if (self.name or self.role) in {*self.can_ask, *self.can_hand_over_to}:
+            msg = f"{whose} it cannot ask itself, nor hand over to itself: name other agents"
+            raise Refused(msg)
         for name in ("turn_timeout", "first_byte_timeout", "silence_timeout"):
             checks.number(getattr(self, name), f"{whose} {name}")
         checks.count(self.max_output_tokens, f"{whose} max_output_tokens", least=1)
@@ -165,4 +172,35 @@ class AgentSpec:
             first_byte_timeout=round(self.first_byte_timeout * SECOND),
             silence_timeout=round(self.silence_timeout * SECOND),
             max_output_tokens=self.max_output_tokens,
+            asks=tuple(self.can_ask),
+            hands_over_to=tuple(self.can_hand_over_to),
         )
+
+    def spawn(self, agent_id: str, parent: str | None = None, *, only: bool = False) -> Spawn:
+        """Return the command that brings it into a session."""
+        return Spawn(
+            agent_id, self.role, self.model, parent, self.config(), name=self.name, only=only
+        )
+
+
+def _check_names(what: str, value: object) -> None:
+    if isinstance(value, str):
+        msg = f"{what}={value!r} is one string: give a list of names"
+        raise Refused(msg)
+    if not isinstance(value, Collection):
+        # What can be gone through only once would be gone when it is needed.
+        msg = f"an agent's {what} are {checks.shown(value)}: give a list of names"
+        raise Refused(msg)
+
+
+def check_team(team: Sequence[AgentSpec]) -> None:
+    """Refuse agents of which one reaches for another that is not among them."""
+    names = {each.name or each.role for each in team}
+    for each in team:
+        if missing := sorted({*each.can_ask, *each.can_hand_over_to} - names):
+            known = ", ".join(sorted(names))
+            msg = (
+                f"agent {each.name or each.role}: there is no agent {missing[0]} in its team; "
+                f"there are: {known}"
+            )
+            raise Refused(msg)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from actors.budget.runes import Amounts
 from actors.errors import Unanswered
-from actors.session.messages import Await, Ended, Refusal, ended
+from actors.session.messages import Await, Ended, Refusal, ended, is_handed_over
 from actors.session.queue import message_entity
 from actors.session.runes import InputRefused
 from actors.turn import runes as turns
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope, Rune, Visibility
 
 _END_KINDS: Final = frozenset({"turn.completed", "turn.interrupted", "turn.error"})
-_NEWS: Final = _END_KINDS | {"turn.started", "session.input_refused"}
+_BEGINNINGS: Final = frozenset({"turn.started", "session.input_refused"})
+_NEWS: Final = _END_KINDS | _BEGINNINGS
 """The kinds of runes that say how far a message has come."""
 
 
@@ -85,6 +86,7 @@ class Turn:
         self._fresh = after > 0
         self._end_told = end
         self._id = ""
+        self._has_ended = False
 
     @property
     def _core(self) -> Core:
@@ -98,8 +100,11 @@ class Turn:
 
     @property
     def id(self) -> str | None:
-        """The turn's id, `turn_3`; None while the message waits for the turn before it."""
-        if not self._id:
+        """The turn's id, `turn_3`; None while the message waits for the turn before it.
+
+        Of a message that is handed over it is the turn that has it now.
+        """
+        if not self._has_ended:
             for envelope in self._story():
                 if isinstance(rune := envelope.payload, turns.Started):
                     self._id = rune.turn_id
@@ -140,7 +145,7 @@ class Turn:
         )
         match found:
             case Ended(turn_id, rune):
-                self._id = turn_id
+                self._id, self._has_ended = turn_id, True
                 return outcome(turn_id, rune)
             case Refusal(message_id, reason):
                 msg = f"the message {message_id} never became a turn: {reason}"
@@ -181,7 +186,7 @@ class Turn:
                         case InputRefused(message_id=self.message_id, reason=reason):
                             found = Refusal(self.message_id, reason)
                         case turns.Completed() | turns.Interrupted() | turns.Error() as rune:
-                            if rune.turn_id == turn_id:
+                            if rune.turn_id == turn_id and not is_handed_over(rune):
                                 found = Ended(rune.turn_id, rune)
             return found
 
@@ -220,15 +225,16 @@ class _Sieve:
         """Take the next item; return True if it is asked for."""
         if isinstance(item, Gap):
             return False
-        if not self._turn_id:
-            rune = item.payload
-            if isinstance(rune, turns.Started) and rune.message_id == self._message_id:
-                self._turn_id = rune.turn_id
-            elif isinstance(rune, InputRefused) and rune.message_id == self._message_id:
-                self.is_over = True
+        rune = item.payload if item.kind in _BEGINNINGS else None
+        if isinstance(rune, turns.Started) and rune.message_id == self._message_id:
+            # The first one, or that of the agent it was handed over to.
+            self._turn_id = rune.turn_id
+        elif isinstance(rune, InputRefused) and rune.message_id == self._message_id:
+            self.is_over = True
         if not self._turn_id or item.turn != self._turn_id:
             return False
-        self.is_over = item.owner == self._turn_id and item.kind in _END_KINDS
+        if item.owner == self._turn_id and item.kind in _END_KINDS:
+            self.is_over = not is_handed_over(item.payload)
         return self._wanted.takes(item)
 
 

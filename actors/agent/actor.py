@@ -14,11 +14,12 @@ from actors.agent.lifecycle import (
     Prepare,
     has_material,
 )
+from actors.agent.runes import ASK, HAND_OVER
 from actors.model.provider import price_of
 from actors.shell.shared_caches import SharedCache
 from actors.shell.shell import Shell
 from actors.tool.planning import Planner
-from actors.tool.spec import digest
+from actors.tool.spec import TeamTool, digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from actors.agent.runes import AgentConfig
     from actors.model.provider import Provider
     from actors.shell.conversation import Services
+    from actors.tool.spec import Tool
 
 
 class AgentToolset:
@@ -49,13 +51,23 @@ class AgentToolset:
         if gone:
             known = ", ".join(sorted(tool.spec.name for tool in services.tools)) or "none"
             self.missing = self.missing or f"there is no tool {gone[0]!r}; registered: {known}"
-        self.planner = Planner(services, state.config.tools)
+        self.planner = Planner(services, state.config.tools, self._team_tools(services))
         described = self.planner.described
         self.tools = services.redactor.value(described.tools)
         self.hash = digest([self.system, described.hash])
         shown = msgspec.json.encode(self.tools) if self.tools else b""
         self.characters = len(self.system) + len(shown)
         """How long the prompt material is, as every model call of the agent has it."""
+
+    def _team_tools(self, services: Services) -> list[Tool]:
+        """Return the tools by which it reaches those agents that it may reach, and no others."""
+        wanted = {ASK: self.config.asks, HAND_OVER: self.config.hands_over_to}
+        found = {name: services.tools.get(name) for name, names in wanted.items() if names}
+        return [
+            tool.narrowed(wanted[name])
+            for name, tool in found.items()
+            if isinstance(tool, TeamTool)
+        ]
 
 
 _READY: Final = frozenset({Phase.IDLE, Phase.RUNNING_TURN})

@@ -2,26 +2,28 @@
 
 It is kept while the agent is alive and read from the log again when it wakes. Every call in it has
 exactly one result, whatever was interrupted, because no turn ends before that is so.
+
+An agent that took over is shown what was said before in the turns of others: see `transcript`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from actors.agent import runes as agents
+from actors.agent.transcript import Transcript, told
 from actors.model import runes as model
-from actors.model.call_ids import turn_of
 from actors.model.provider import Asked, Message
 from actors.model.request_hash import MessagesHash
 from actors.model.tokens import length_of_message
+from actors.session import runes as sessions
 from actors.shell.shared_caches import SharedCache
 from actors.tool import runes as tool
 from actors.turn import runes as turn
 from runelog.rune import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from runelog.log import Log
     from runelog.rune import Rune
@@ -38,7 +40,10 @@ RUNES: Final = frozenset[type["Rune"]](
     }
 )
 """The runes of turns that a history is made of."""
-KINDS: Final = frozenset(map(kind_of, RUNES | {model.AssistantDelta}))
+_BESIDE: Final = frozenset[type["Rune"]](
+    {model.AssistantDelta, agents.Spawning, sessions.HandedOver, tool.Called}
+)
+KINDS: Final = frozenset(map(kind_of, RUNES | _BESIDE))
 """Their kinds; the words of models are beside them in the log."""
 
 
@@ -91,6 +96,12 @@ class History:
             case _:
                 pass
 
+    def catch_up(self, said: Iterable[Message]) -> None:
+        """Take in what was said in the turns of others, before its own turn begins."""
+        for message in said:
+            self._add(message)
+        self._answered = False
+
     def _put_in_order(self) -> None:
         """Have the last results as they were asked for, however they came: a crash changes that."""
         first = len(self.messages)
@@ -117,51 +128,43 @@ class History:
     @classmethod
     def read(cls, log: Log, conversation: str, agent: str, until: int) -> History:
         """Read the history of an agent from the log, up to event `until`."""
+        return cls._read(log, conversation, agent, until)[0]
+
+    @classmethod
+    def unseen(cls, log: Log, conversation: str, agent: str, until: int) -> list[Message]:
+        """Return what others said that an agent was not shown, up to event `until`."""
+        return cls._read(log, conversation, agent, until)[1].messages()
+
+    @classmethod
+    def _read(
+        cls, log: Log, conversation: str, agent: str, until: int
+    ) -> tuple[History, Transcript]:
         history = cls()
         turns: set[str] = set()
+        others = Transcript(agent)
         words: dict[str, list[str]] = {}
+
+        def said(call: str) -> str:
+            return "".join(words.pop(call, ()))
+
         for envelope in log.read(conversation, until=until, kinds=KINDS):
             rune = envelope.payload
             if isinstance(rune, model.AssistantDelta):
-                if turn_of(envelope.owner) in turns:
-                    words.setdefault(envelope.owner, []).append(rune.text)
-            elif isinstance(rune, turn.Started):
-                if rune.agent_id == agent:
-                    turns.add(rune.turn_id)
-                    history.take(rune, _nothing)
+                words.setdefault(envelope.owner, []).append(rune.text)
+            elif isinstance(rune, turn.Started) and rune.agent_id == agent:
+                turns.add(rune.turn_id)
+                if rune.catches_up:
+                    history.catch_up(others.until(rune))
+                else:
+                    history.take(rune, said)
+            elif isinstance(rune, sessions.HandedOver):
+                others.hand_over(rune)
             elif turns.intersection((envelope.owner, *envelope.observers)):
-                history.take(rune, lambda call: "".join(words.pop(call, ())))
-        return history
+                history.take(rune, said)
+            else:
+                others.take(rune, envelope, said)
+        return history, others
 
 
 HISTORIES: Final = SharedCache[History]()
 """By agent."""
-
-
-def _nothing(_call: str) -> str:
-    return ""
-
-
-def told(result: tool.Result) -> str:
-    """Return what the model is told of a result."""
-    output = _shown(result.output)
-    match result.status:
-        case "success":
-            return output
-        case "unknown":
-            return (
-                f"It is not known whether this call took effect: {result.error}. "
-                "Assume neither, and check before you ask for it again."
-            )
-        case "timeout":
-            return f"No result in time: {result.error} {output}".strip()
-        case status if result.error.startswith(status):
-            return f"{result.error} {output}".strip()
-        case status:
-            return f"{status}: {result.error} {output}".strip()
-
-
-def _shown(output: Any) -> str:  # noqa: ANN401 -- whatever a tool returned
-    if output is None:
-        return ""
-    return output if isinstance(output, str) else msgspec.json.encode(output).decode()

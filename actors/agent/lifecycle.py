@@ -83,6 +83,8 @@ class State(msgspec.Struct, frozen=True):
     model: str = ""
     parent_id: str | None = None
     config: AgentConfig = AgentConfig()
+    name: str = ""
+    """What it is called in its session."""
     turn_id: str | None = None
     """The turn that is running."""
     spent: bool = False
@@ -206,7 +208,7 @@ def _terminated(state: State, reason: str, trigger: str, actor: Actor = "system"
 def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
     match rune:
-        case Spawning(agent_id, role, model, parent_id, config) if not state.agent_id:
+        case Spawning(agent_id, role, model, parent_id, config, name) if not state.agent_id:
             return replace(
                 state,
                 agent_id=agent_id,
@@ -214,6 +216,7 @@ def evolve(state: State, rune: Rune) -> State:
                 model=model,
                 parent_id=parent_id,
                 config=config,
+                name=name or role,
             )
         case turns.Started(turn_id=turn_id):
             stats = replace(state.stats, turns=state.stats.turns + 1)
@@ -286,4 +289,5 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
+    version=2,
 )

@@ -14,6 +14,10 @@ from runelog.rune import Rune
 
 NAME: Final = "agent"
 """The name of the kind."""
+ASK: Final = "ask_agent"
+"""The tool by which an agent asks another one of its session."""
+HAND_OVER: Final = "hand_over"
+"""The tool by which it hands the conversation over."""
 
 
 class AgentConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -36,6 +40,10 @@ class AgentConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     silence_timeout: int = 60 * SECOND
     max_output_tokens: int = 4096
     """The output cap of one model call: what is reserved for its answer."""
+    asks: tuple[str, ...] = ()
+    """The names of the agents of its session that it may ask."""
+    hands_over_to: tuple[str, ...] = ()
+    """The names of those that it may hand the conversation over to."""
 
 
 class Stats(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -57,6 +65,8 @@ class Spawning(Rune, frozen=True, gc=False, tag="agent.spawning"):
     model: str
     parent_id: str | None = None
     config: AgentConfig = AgentConfig()
+    name: str = ""
+    """What it is called in its session; of an old one its role."""
 
 
 class Ready(Moved, frozen=True, gc=False, tag="agent.ready"):

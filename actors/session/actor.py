@@ -12,7 +12,17 @@ from actors.common_commands import Cancel
 from actors.errors import Dead
 from actors.process.process import Answer
 from actors.session.members import Spawn, member
-from actors.session.messages import Await, Ended, Interrupt, Look, Refusal, Send, Sent, ended
+from actors.session.messages import (
+    Await,
+    Ended,
+    Interrupt,
+    Look,
+    Refusal,
+    Send,
+    Sent,
+    ended,
+    is_handed_over,
+)
 from actors.session.queue import Accept, Begin, BeginTurn, InterruptTurn, Withdraw, message_entity
 from actors.session.runes import InputRefused
 from actors.session.suspension import is_stuck
@@ -167,7 +177,7 @@ class SessionActor(Root):
             case turns.Completed() | turns.Interrupted() | turns.Error():
                 self._halts.pop(rune.turn_id, None)
                 message_id = self._turns.pop(rune.turn_id, None)
-                if message_id is not None:
+                if message_id is not None and not is_handed_over(rune):
                     self._tell_all(message_id, Ended(rune.turn_id, rune))
             case turns.Started(turn_id=turn_id, message_id=message_id):
                 self._turns[turn_id] = message_id

@@ -15,6 +15,7 @@ The time comes with commands: that a message can be taken up is due (`BeginTurn`
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
@@ -43,10 +44,11 @@ from actors.common_commands import Abandon
 from actors.entity import Routing
 from actors.public_command import Numbered
 from actors.session.approvals import worked
+from actors.session.hand_over import TakeOver, handed_over, passed_on, took_over
 from actors.session.members import (
     Member,
     Spawn,
-    is_staying,
+    check_same,
     member,
     orphans,
     parent_of_new,
@@ -56,7 +58,6 @@ from actors.session.members import (
 from actors.session.public_commands import (
     Archive,
     Close,
-    HandOver,
     Pause,
     Replenish,
     Resume,
@@ -78,6 +79,7 @@ from actors.session.queue import (
     message_entity,
     steers,
     stops,
+    taken_up,
     turn_of,
     withdrawn,
 )
@@ -249,11 +251,12 @@ def refusable(state: State) -> dict[str, str]:
 
 
 class Create(msgspec.Struct, frozen=True):
-    """Begin a conversation with its root agent."""
+    """Begin a conversation with its root agent, and with others that the root brings."""
 
     conversation_id: str
     root: Spawn
     config: SessionConfig = SessionConfig()
+    team: tuple[Spawn, ...] = ()
 
 
 # -- internal effects: commands decided in the append that made them due -----------------------
@@ -288,7 +291,7 @@ Command: TypeAlias = (
     | Numbered
     | Close
     | Archive
-    | HandOver
+    | TakeOver
     | Reopen
     | Rest
     | NoteRestart
@@ -323,10 +326,11 @@ def decide(state: State, command: Command) -> list[Rune]:
             return [InputRefused(message_id=each, reason=reason) for each, reason in refused]
         case Create():
             return _create(state, command)
-        case Spawn(agent_id):
-            return [] if member(state.members, agent_id) else _spawn(state, command)
-        case HandOver():
-            return _hand_over(state, command)
+        case Spawn():
+            return _spawn(state, command)
+        case TakeOver():
+            _check_live(state, command)
+            return [*handed_over(state, command)]
         case Adopt():
             started = children.adopted(state.children, command)
             if started and (state.phase not in LIVE or not state.conversation_id):
@@ -450,22 +454,21 @@ def _create(state: State, command: Create) -> list[Rune]:
     ledger.check_limits(config.budget)
     limits = budgets.Opened(scope=NAME, limits=config.budget)
     created = Created(conversation_id=conversation_id, config=config)
-    return [created, limits, *spawned(command.root, None, NAME)]
+    runes = [created, limits, *spawned(command.root, None, NAME)]
+    for each in command.team:
+        # One after the other: their names differ, and one may be the parent of the next.
+        runes += _spawn(functools.reduce(evolve, runes, state), each)
+    return runes
 
 
 def _spawn(state: State, command: Spawn) -> list[Rune]:
+    if living := member(state.members, command.agent_id):
+        if command.only:
+            check_same(living, command)
+        return []
     _check_live(state, command)
     parent = parent_of_new(state.members, state.root, command)
-    return spawned(command, parent, parent or NAME)
-
-
-def _hand_over(state: State, command: HandOver) -> list[Rune]:
-    _check_live(state, command)
-    if not is_staying(state.members, command.to):
-        msg = f"there is no agent {command.to} any more that could take over"
-        raise Refused(msg)
-    sender = state.default_agent
-    return [] if command.to == sender else [HandedOver(sender=sender, to=command.to)]
+    return spawned(command, parent, parent or NAME, state.members)
 
 
 def _pause_harder(state: State) -> list[Rune]:
@@ -495,7 +498,7 @@ def evolve(state: State, rune: Rune) -> State:
         state = replace(state, rested=rests)
     match rune:
         case turns.Started():
-            return _begun(state, rune)
+            return taken_up(state, rune)
         case turns.Completed() | turns.Interrupted() | turns.Error():
             return _ended(state, rune)
         case InputAccepted(message_id, content, mode, to, asked_in):
@@ -537,8 +540,8 @@ def evolve(state: State, rune: Rune) -> State:
         case Unsuspended():
             state = replace(state, suspension="", out_of_budget=False, exhausted=None)
             return replace(state, failures=0, unclean=0, restarts=0)
-        case HandedOver(to=to):
-            return replace(state, default_agent=to)
+        case HandedOver():
+            return took_over(state, rune)
         case children.Started() | children.Ended() | children.Reported():
             return replace(state, children=children.evolve(state.children, rune))
         case Reopened(unclean, epoch):
@@ -547,16 +550,6 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, restarted=rune, restarts=state.restarts + 1)
         case _:
             return state
-
-
-def _begun(state: State, rune: turns.Started) -> State:
-    turn = Running(turn_id=rune.turn_id, agent_id=rune.agent_id, message_id=rune.message_id)
-    return replace(
-        state,
-        waiting=tuple([each for each in state.waiting if each.message_id != rune.message_id]),
-        running=(*state.running, turn),
-        stats=replace(state.stats, turns=state.stats.turns + 1),
-    )
 
 
 def _ended(state: State, rune: turns.Completed | turns.Interrupted | turns.Error) -> State:
@@ -568,7 +561,7 @@ def _ended(state: State, rune: turns.Completed | turns.Interrupted | turns.Error
         failures += 1
     elif isinstance(rune, turns.Completed):
         failures = restarts = 0
-    return replace(
+    state = replace(
         state,
         running=tuple([each for each in state.running if each is not ended]),
         unclean=0,
@@ -576,11 +569,17 @@ def _ended(state: State, rune: turns.Completed | turns.Interrupted | turns.Error
         restarts=restarts,
         stats=agent.counted(state.stats, rune),
     )
+    return passed_on(state, ended, rune) if isinstance(rune, turns.Completed) else state
 
 
 def _joined(state: State, rune: agents.Spawning) -> State:
     new = Member(
-        agent_id=rune.agent_id, parent_id=rune.parent_id, model=rune.model, config=rune.config
+        agent_id=rune.agent_id,
+        parent_id=rune.parent_id,
+        model=rune.model,
+        config=rune.config,
+        name=rune.name or rune.role,
+        role=rune.role,
     )
     stats = replace(state.stats, agents=state.stats.agents + 1)
     state = replace(state, members=(*state.members, new), stats=stats)
@@ -725,6 +724,8 @@ def route(state: State, rune: Rune) -> Routing:
             return Routing(turn_id, (agent_id, NAME, message_entity(message_id)))
         case agents.Spawning(agent_id) | agents.Failed(agent_id) | agents.Terminated(agent_id):
             return Routing(agent_id, (NAME,))
+        case HandedOver(turn_id=turn_id) if turn_id:
+            return Routing(NAME, (turn_id,))
         case budgets.Opened() | budgets.Replenished() | budgets.Closed():
             return ledger.route(ledger.State(), rune)
         case _:
@@ -749,5 +750,5 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
-    version=7,
+    version=8,
 )

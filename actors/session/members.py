@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +29,10 @@ class Member(msgspec.Struct, frozen=True):
     parent_id: str | None
     model: str
     config: AgentConfig
+    name: str = ""
+    role: str = ""
+    took_over: bool = False
+    """The conversation was handed over to it, and it had no turn since."""
     ready: bool = False
     spent: bool = False
     """Its own budget refused a call, and it terminates for that."""
@@ -42,11 +47,17 @@ class Spawn(msgspec.Struct, frozen=True):
     parent_id: str | None = None
     """The agent that spawns it; None is the root, or makes it the root if there is none."""
     config: AgentConfig = AgentConfig()
+    name: str = ""
+    """What it is to be called; without one it is called by its role."""
     known: bool = False
     """The log has an agent of this id; unless it lives, it is gone for good."""
+    only: bool = False
+    """One that lives under this id must be the same: the caller chose the id."""
 
 
-def spawned(command: Spawn, parent: str | None, payer: str) -> list[Rune]:
+def spawned(
+    command: Spawn, parent: str | None, payer: str, members: Sequence[Member] = ()
+) -> list[Rune]:
     """Return the birth of an agent with its account, whose amounts the `payer` bears too."""
     check_id(command.agent_id, "agent id")
     config = command.config
@@ -58,9 +69,42 @@ def spawned(command: Spawn, parent: str | None, payer: str) -> list[Rune]:
             model=command.model,
             parent_id=parent,
             config=config,
+            name=_name_of(command, members),
         ),
         budgets.Opened(scope=command.agent_id, limits=config.budget, parent=payer),
     ]
+
+
+def _name_of(command: Spawn, members: Sequence[Member]) -> str:
+    """Return what a new agent is called: no other agent that lives is."""
+    taken = {word for each in members for word in (each.name, each.agent_id)}
+    if command.name:
+        if command.name in taken:
+            other = find(members, command.name)
+            msg = (
+                f"there is an agent {command.name} already, "
+                f"{other.agent_id if other else command.name}: give the new one another name"
+            )
+            raise Refused(msg)
+        return command.name
+    names = itertools.chain([command.role], (f"{command.role}-{n}" for n in itertools.count(2)))
+    return next(name for name in names if name not in taken)
+
+
+def check_same(living: Member, command: Spawn) -> None:
+    """Refuse to spawn an agent under the id of one that is another."""
+    same = (command.role, command.model, command.config, command.name or living.name)
+    if (living.role, living.model, living.config, living.name) != same:
+        msg = (
+            f"agent {living.agent_id} is there already, and is another one: it is called "
+            f"{living.name}; use update_agent() to change it, or another id"
+        )
+        raise Refused(msg)
+
+
+def find(members: Sequence[Member], word: str) -> Member | None:
+    """Return the living agent of that id or name."""
+    return next((each for each in members if word in {each.agent_id, each.name}), None)
 
 
 def parent_of_new(members: Sequence[Member], root: str, command: Spawn) -> str | None:
@@ -70,7 +114,9 @@ def parent_of_new(members: Sequence[Member], root: str, command: Spawn) -> str |
             f"agent {command.agent_id} was here before and is gone: spawn one with an id of its own"
         )
         raise Refused(msg)
-    parent = command.parent_id or (root if member(members, root) else None)
+    named = find(members, command.parent_id or "")
+    parent = named.agent_id if named else command.parent_id or None
+    parent = parent or (root if member(members, root) else None)
     if parent is not None and not is_staying(members, parent):
         msg = f"there is no agent {parent} any more that could spawn {command.agent_id}"
         raise Refused(msg)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from actors.process.process import Answer
     from actors.session.runes import Mode
     from runelog.log import Log
+    from runelog.rune import Rune
 
 
 class Send(NamedTuple):
@@ -79,7 +80,7 @@ def ended(log: Log, conversation: str, message_id: str) -> Ended | Refusal | Non
     for envelope in log.stream(conversation, message_entity(message_id)):
         match envelope.payload:
             case turns.Started(turn_id=turn_id):
-                pass
+                pass  # the last one answers it: those before have handed it over
             case InputRefused(reason=reason):
                 return Refusal(message_id, reason)
     if not turn_id:
@@ -87,7 +88,14 @@ def ended(log: Log, conversation: str, message_id: str) -> Ended | Refusal | Non
     version = log.version(conversation, turn_id)
     last = next(iter(log.stream(conversation, turn_id, after=version - 1)), None)
     rune = None if last is None else last.payload
-    return Ended(turn_id, rune) if isinstance(rune, _ENDS) else None
+    if not isinstance(rune, _ENDS) or is_handed_over(rune):
+        return None
+    return Ended(turn_id, rune)
+
+
+def is_handed_over(rune: Rune) -> bool:
+    """Return True if the message of a turn that ended so is answered by another turn."""
+    return isinstance(rune, turns.Completed) and bool(rune.handed_to)
 
 
 _ENDS = (turns.Completed, turns.Interrupted, turns.Error)

@@ -11,8 +11,9 @@ from actors.budget.runes import Amounts
 from actors.errors import Unanswered
 from actors.public_command import Command, Count, Quantity, Reason, about
 from actors.session import messages
+from actors.session.hand_over import TakeOver
 from actors.session.queue import Accept, message_entity
-from actors.session.runes import Mode
+from actors.session.runes import Mode, ToolTraffic
 from actors.turn.runes import Interrupted
 from actors.units import COST, SECOND
 from runelog.errors import Refused
@@ -36,7 +37,7 @@ class Send(Command, frozen=True):
 
     content: Annotated[str, about("The message; - for standard input.", metavar="TEXT", stdin=True)]
     mode: Annotated[Mode, about("Wait for the turn that runs now, or take over from it.")] = "queue"
-    to: Annotated[str, about("The agent that it is for.", metavar="AGENT")] = ""
+    to: Annotated[str, about("The name or id of the agent that it is for.", metavar="AGENT")] = ""
     message_id: Annotated[
         str | None, about("Sent again with the same id, it counts once.", metavar="ID")
     ] = None
@@ -248,16 +249,23 @@ class Replenish(Command, frozen=True):
 class HandOver(Command, frozen=True):
     """Make another agent the one that answers messages addressed to none.
 
-    Refused if the session has no such agent, or is closed.
+    It is shown what was said before. Refused if the session has no such agent, or is closed.
     """
 
     done: ClassVar[str] = "handed over"
 
-    to: Annotated[str, about("The id of the agent that takes over.", metavar="AGENT")]
+    to: Annotated[str, about("The name or id of the agent that takes over.", metavar="AGENT")]
+    last: Annotated[
+        Count | None, about("Show it only the last N messages; 0 for none.", metavar="N")
+    ] = None
+    tools: Annotated[ToolTraffic, about("Tell it of calls in a line each, or not at all.")] = (
+        "summary"
+    )
 
-    def check(self) -> None:
-        """Refuse what is no id."""
-        check_id(self.to, "agent id")
+    def law_command(self, given: DecisionInput) -> TakeOver:
+        """Hand over without a turn: none is asked to end."""
+        del given
+        return TakeOver(self.to, last=self.last, tools=self.tools)
 
 
 class Close(Command, frozen=True):

@@ -11,9 +11,10 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.entity import Actor
-from actors.session.members import has_limited_time, is_orphan, member
+from actors.session.members import find, has_limited_time, is_orphan, member, with_member
 from actors.session.runes import InputAccepted, InputRefused, Mode
 from actors.turn import runes as turns
 from runelog.errors import Refused
@@ -37,6 +38,10 @@ class Waiting(msgspec.Struct, frozen=True):
     steer: bool
     asked_in: str = ""
     """The turn in which another agent asks it, if one does."""
+    continues: str = ""
+    """The turn that handed it over, if one did."""
+    handed_on: int = 0
+    """How often it was handed over."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -45,6 +50,11 @@ class Running(msgspec.Struct, frozen=True):
     turn_id: str
     agent_id: str
     message_id: str
+    content: str = ""
+    asked_in: str = ""
+    handed_on: int = 0
+    handed_to: str = ""
+    """The agent that answers its message instead, once it has ended."""
 
 
 # -- commands ----------------------------------------------------------------------------------
@@ -58,7 +68,7 @@ class Accept(msgspec.Struct, frozen=True):
     now: int
     mode: Mode = "queue"
     to: str = ""
-    """Target agent; empty for the session's default agent."""
+    """The id or name of an agent; empty for the session's default agent."""
     known: bool = False
     """The log has a message of this id, however old: it is sent again."""
     begin: bool = True
@@ -142,8 +152,10 @@ def is_known(state: State, message_id: str) -> bool:
 def accepted(state: State, command: Accept, to: str) -> InputAccepted:
     """Return the rune that keeps a message for an agent, or refuse it."""
     check_id(command.message_id, "message id")
-    if member(state.members, to) is None:
-        msg = f"there is no agent {to} any more: spawn one, or send to another"
+    agent = find(state.members, to)
+    if agent is None:
+        names = ", ".join(each.name for each in state.members) or "none"
+        msg = f"there is no agent {to} any more: spawn one, or send to another; there are: {names}"
         raise Refused(msg)
     if len(state.waiting) >= MOST_WAITING:
         msg = f"{MOST_WAITING} messages wait already: send it again once some were taken up"
@@ -152,7 +164,7 @@ def accepted(state: State, command: Accept, to: str) -> InputAccepted:
         message_id=command.message_id,
         content=command.content,
         mode=command.mode,
-        to=to,
+        to=agent.agent_id,
         asked_in=command.asked_in,
     )
 
@@ -185,7 +197,31 @@ def _started(state: State, message: Waiting, now: int) -> turns.Started:
         on_crash=agent.config.on_crash,
         timed=limits_time or has_limited_time(state.members, agent.agent_id),
         asked_in=message.asked_in,
-        trigger="steer" if message.steer else "message",
+        continues=message.continues,
+        catches_up=agent.took_over,
+        trigger="hand_over" if message.continues else "steer" if message.steer else "message",
+    )
+
+
+def taken_up(state: State, rune: turns.Started) -> State:
+    """Return the state in which a message that waited runs as a turn."""
+    message = next((each for each in state.waiting if each.message_id == rune.message_id), None)
+    turn = Running(
+        turn_id=rune.turn_id,
+        agent_id=rune.agent_id,
+        message_id=rune.message_id,
+        content=rune.input,
+        asked_in=rune.asked_in,
+        handed_on=0 if message is None else message.handed_on,
+    )
+    agent = member(state.members, rune.agent_id)
+    if agent is not None and agent.took_over:
+        state = with_member(state, replace(agent, took_over=False))
+    return replace(
+        state,
+        waiting=tuple([each for each in state.waiting if each is not message]),
+        running=(*state.running, turn),
+        stats=replace(state.stats, turns=state.stats.turns + 1),
     )
 
 

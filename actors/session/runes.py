@@ -19,6 +19,10 @@ Mode: TypeAlias = Literal["queue", "steer"]
 """Whether a message waits for the running turn to end, or takes it over."""
 
 
+ToolTraffic: TypeAlias = Literal["summary", "omit"]
+"""What an agent that takes over is told of the calls before: each in a line, or nothing."""
+
+
 class SessionConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How a session works."""
 
@@ -162,3 +166,13 @@ class HandedOver(Rune, frozen=True, gc=False, tag="session.handed_over"):
 
     sender: str
     to: str
+    turn_id: str = ""
+    """The turn that hands over its message, which the other agent answers; empty if none does."""
+    call_id: str = ""
+    """The call by which it does."""
+    last: int | None = None
+    """How many messages the other agent is shown of what was said before; None: all of them."""
+    tools: ToolTraffic = "summary"
+    """Whether it is told which tools were called."""
+    briefing: tuple[str, ...] | None = None
+    """What it is shown instead, where the app has said that in words of its own."""

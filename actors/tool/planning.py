@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from actors.model.runes import AskedCall
     from actors.shell.conversation import Services
-    from actors.tool.spec import ToolSpec
+    from actors.tool.spec import Tool, ToolSpec
 
 Ruling: TypeAlias = tuple[tool.Rule, bool]
 """What is to become of a call, and whether it waits for the others."""
@@ -40,11 +40,18 @@ class Caller(NamedTuple):
 class Planner:
     """Judges the calls of one caller."""
 
-    def __init__(self, services: Services, names: Iterable[str] | None = None) -> None:
-        """Know the tools of these names, of those that are registered; all of them if None."""
+    def __init__(
+        self, services: Services, names: Iterable[str] | None = None, more: Sequence[Tool] = ()
+    ) -> None:
+        """Know the tools of these names, of those that are registered; all of them if None.
+
+        `more` are tools that only this caller has in this form.
+        """
         tools = services.tools
         known = tools if names is None else [tools.get(name) for name in names if name in tools]
-        self._toolbox = Toolbox(known)
+        own = {each.spec.name for each in more}
+        kept = [each for each in known if each is not None and each.spec.name not in own]
+        self._toolbox = Toolbox([*more, *kept])
         self._policy = services.policy
         self._redactor = services.redactor
         self._rulings: dict[str, tuple[ToolSpec, Ruling]] = {}

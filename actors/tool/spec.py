@@ -12,7 +12,7 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 import msgspec
 
@@ -28,7 +28,7 @@ from runelog.codec import check_depth
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from actors.redaction.redactor import Redactor, Replacer
     from actors.tool.context import Call
@@ -227,6 +227,15 @@ class Tool(Protocol):
 
     def run(self, call: Call) -> Outcome:
         """Run it on this thread until it ends. Never raises."""
+        ...
+
+
+@runtime_checkable
+class TeamTool(Tool, Protocol):
+    """A tool by which an agent reaches others of its session."""
+
+    def narrowed(self, names: Sequence[str]) -> Tool:
+        """Return one that reaches those of these names only."""
         ...
 
 

@@ -63,9 +63,10 @@ class Toolbox:
     ['add']
     """
 
-    def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        """Begin with `tools`."""
+    def __init__(self, tools: Iterable[Tool] = (), beside: Iterable[Tool] = ()) -> None:
+        """Begin with `tools`; those `beside` are found by their names only, never listed."""
         self._tools: dict[str, Tool] = {}
+        self._beside = {tool.spec.name: tool for tool in beside}
         for tool in tools:
             self.add(tool)
 
@@ -79,17 +80,22 @@ class Toolbox:
             msg = f"there are two tools named {spec.name}: give one of them another, name='...'"
             raise BadTool(msg)
 
+    @property
+    def beside(self) -> Iterable[Tool]:
+        """Those that are not listed."""
+        return self._beside.values()
+
     def replace(self, tool: Tool) -> None:
         """Have another tool in place of the one of its name."""
         self._tools[tool.spec.name] = tool
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name, None if there is none."""
-        return self._tools.get(name)
+        return self._tools.get(name) or self._beside.get(name)
 
     def __contains__(self, name: object) -> bool:
         """Return True if there is a tool of that name."""
-        return name in self._tools
+        return name in self._tools or name in self._beside
 
     def __iter__(self) -> Iterator[Tool]:
         """Every tool, in the order they came."""

@@ -39,6 +39,7 @@ from actors.turn.lifecycle import (
     time_limit,
     under_way,
 )
+from actors.turn.runes import Started
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 from actors.units import SECOND
 
@@ -135,7 +136,10 @@ class TurnActor(ModelCaller, Judging):
         if type(rune) in RUNES:
             self._in_history = self.event
             history = self.ctx.caches[HISTORIES].get(self.state.agent_id)
-            if history is not None:
+            if type(rune) is Started and rune.catches_up:
+                # What others said comes before it: that is read from the log.
+                self.ctx.caches[HISTORIES].pop(self.state.agent_id, None)
+            elif history is not None:
                 history.take(rune, self._said)
 
     def _said(self, model_call_id: str) -> str:

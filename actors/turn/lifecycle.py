@@ -36,6 +36,7 @@ from actors.model import runes as model
 from actors.model.call_ids import of_round
 from actors.model.lifecycle import TIMEOUT, Begin, begun
 from actors.model.runes import CRASH
+from actors.session.runes import HandedOver
 from actors.tool import runes as tool
 from actors.tool.lifecycle import NAME as TOOL
 from actors.turn.delegation import Delegation, GoOn, HoldUp
@@ -177,6 +178,8 @@ class State(msgspec.Struct, frozen=True):
     """Whether the budget had no more time for it."""
     delegation: Delegation | None = None
     """Which turn asks for it, if another agent does."""
+    handed_to: str = ""
+    """The agent that answers the message instead: nothing more is asked of this one's model."""
 
 
 def is_open(state: State) -> bool:
@@ -492,7 +495,10 @@ def _complete(state: State, command: Complete) -> list[Rune]:
     for rune in settled:
         state = evolve(state, rune)
     trigger = "response_done" if state.phase is Phase.STREAMING else "tools_finished"
-    return [*settled, Completed(command.text, state.used, state.turn_id, trigger=trigger)]
+    end = Completed(
+        command.text, state.used, state.turn_id, handed_to=state.handed_to, trigger=trigger
+    )
+    return [*settled, end]
 
 
 def _run(state: State, now: int, account: ledger.State) -> list[Rune]:
@@ -550,6 +556,8 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, time_slice=None, used=state.used + charged)
         case budget.Exhausted(what="wall"):
             return replace(state, broke=True)
+        case HandedOver(to=to):
+            return replace(state, handed_to=to)
         case HeldUp(turn_id) | WentOn(turn_id):
             if turn_id == state.turn_id and state.delegation is not None:
                 told = replace(state.delegation, held_up=isinstance(rune, HeldUp))
@@ -662,7 +670,9 @@ def _next(state: State) -> Effect | None:
     found: Effect | None = None
     phase = state.phase
     if phase is Phase.STREAMING:
-        if not state.model_call_id:
+        if not state.model_call_id and state.handed_to and not state.attempt:
+            found = End("", Complete())
+        elif not state.model_call_id:
             found = AskModel(expected(state), state.round, state.attempt)
         elif state.answer is None:
             found = PerformModelCall(state.model_call_id)
@@ -758,7 +768,7 @@ def time_limit(state: State) -> int | None:
     if state.waited or not is_open(state):
         return None
     # Before the model has answered nothing ends a turn but want of time.
-    may_end = state.answer is not None or state.broke
+    may_end = state.answer is not None or state.broke or state.handed_to
     return None if may_end and isinstance(_next(state), End) else state.deadline
 
 
@@ -783,5 +793,5 @@ LIFECYCLE: Final = Lifecycle(
         ),
     ),
     reads=ledger.NAME,
-    version=8,
+    version=9,
 )

@@ -44,6 +44,10 @@ class Started(Moved, frozen=True, tag="turn.started"):
     """Whether a budget limits the time of its agent's turns: then it is counted."""
     asked_in: str = ""
     """The turn in which another agent asks it, by the call that its message is named after."""
+    continues: str = ""
+    """The turn that handed this message over, if one did."""
+    catches_up: bool = False
+    """Whether its agent took over since its last turn: it is shown what others said till then."""
 
 
 class ToolCallsReceived(Moved, frozen=True, tag="turn.tool_calls_received"):
@@ -60,11 +64,13 @@ class ToolsFinished(Moved, frozen=True, tag="turn.tools_finished"):
 
 
 class Completed(Moved, frozen=True, tag="turn.completed"):
-    """The model had nothing more to ask for."""
+    """The model had nothing more to ask for, or another agent goes on with the message."""
 
     final_output: str
     usage: Amounts = Amounts()
     turn_id: str = ""
+    handed_to: str = ""
+    """The agent that answers the message in a turn of its own, if this one handed it over."""
 
 
 class Interrupted(Moved, frozen=True, tag="turn.interrupted"):

@@ -255,7 +255,7 @@ def test_its_event_loop_opens_no_socket(monkeypatch: pytest.MonkeyPatch) -> None
     done: list[str] = []
 
     async def waits() -> None:
-        await asyncio.sleep(1)
+        await asyncio.sleep(0)
         done.append("awake")
 
     scheduler.begin_async("a call", waits())

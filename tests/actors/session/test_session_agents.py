@@ -14,6 +14,7 @@ from actors.children import StopChild
 from actors.common_commands import Abandon
 from actors.session import members, queue, runes
 from actors.session import public_commands as orders
+from actors.session.hand_over import TakeOver
 from actors.session.lifecycle import Phase, State
 from actors.session.members import Member, is_orphan, orphans
 from runelog.errors import Refused
@@ -109,7 +110,7 @@ def test_a_conversation_can_be_handed_over() -> None:
     """Messages that name nobody go to the new agent, and back to the root when that is gone."""
     world = ready()
     spawn(world)
-    [handed] = world.tell("session", orders.HandOver(CHILD))
+    [handed] = world.tell("session", TakeOver(CHILD))
     send(world, "m1")
 
     assert handed == runes.HandedOver(sender=ROOT, to=CHILD)
@@ -117,7 +118,7 @@ def test_a_conversation_can_be_handed_over() -> None:
     world.tell(CHILD, Terminate("kill", force=True))
     assert world.session.default_agent == ROOT
     with pytest.raises(Refused, match="take over"):
-        world.tell("session", orders.HandOver(CHILD))
+        world.tell("session", TakeOver(CHILD))
 
 
 def test_a_restart_is_noted_once() -> None:

@@ -19,6 +19,7 @@ from actors.session import lifecycle as ask
 from actors.session import members, queue, runes
 from actors.session import public_commands as orders
 from actors.session.approvals import DOUBTS, in_doubt
+from actors.session.hand_over import TakeOver
 from actors.session.kind import KIND
 from actors.session.lifecycle import (
     LIFECYCLE,
@@ -107,7 +108,7 @@ COMMANDS: tuple[Command, ...] = (
     queue.Begin("m1", 1),
     ask.RefuseInputs(),
     members.Spawn("agt_child", "clerk", "echo"),
-    orders.HandOver(ROOT),
+    TakeOver(ROOT),
     Abandon("crash"),
     ask.CloseBudget(ROOT),
     orders.Pause(),
@@ -128,7 +129,7 @@ COMMANDS: tuple[Command, ...] = (
 ALWAYS: set[type[Command]] = {ask.Create, queue.Begin, ask.RefuseInputs, ask.CloseBudget}
 ALWAYS |= {queue.Withdraw}
 ALWAYS |= {children.Reopen, children.NoteRestart, orders.Close}
-ALIVE: set[type[Command]] = {queue.Accept, members.Spawn, orders.HandOver, Numbered}
+ALIVE: set[type[Command]] = {queue.Accept, members.Spawn, TakeOver, Numbered}
 ALLOWED: dict[Phase, set[type[Command]]] = {
     Phase.CREATED: {*ALIVE, Activate},
     Phase.ACTIVE: {

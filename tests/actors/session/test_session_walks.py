@@ -17,6 +17,7 @@ from actors.public_command import Numbered
 from actors.session import lifecycle as session
 from actors.session import members, queue
 from actors.session import public_commands as orders
+from actors.session.hand_over import TakeOver
 from actors.session.lifecycle import Phase
 from actors.session.runes import SessionConfig
 from actors.turn import runes as turns
@@ -65,7 +66,7 @@ def pick(world: World, wish: Wish, number: int) -> Callable[[], object] | None:
         "replenish": Numbered(orders.Replenish(tokens=1), f"r{number}"),
         "reopen": children.Reopen(number + 1, outcome=bool(other)),
         "rest": children.Rest(),
-        "hand_over": orders.HandOver(who),
+        "hand_over": TakeOver(who),
         "unsuspend": orders.Unsuspend(),
         "suspend": orders.Suspend("look at this"),
         "new_root": members.Spawn(f"agt_r{number}", "root", "m"),

@@ -9,6 +9,7 @@ from actors.agent.history import History
 from actors.model import runes as models
 from actors.model.runes import CRASH
 from actors.session import runes as sessions
+from actors.session.messages import is_handed_over
 from actors.tool import runes as tools
 from actors.tool.lifecycle import State as Call
 from actors.turn import runes as turns
@@ -184,6 +185,10 @@ class LogChecker:
         if out != text and (isinstance(rune, turns.Completed) or not known):
             self._truth.complain("as said", f"{turn} ends with {out!r}, and {last} said {text!r}")
         message = self._messages.get((name, turn), "")
+        if is_handed_over(rune):
+            # Another turn takes it up.
+            del self.began[name, message]
+            return
         self._once(message, (name, message) in self.ends, "ended")
         self.ends[name, message] = rune
 

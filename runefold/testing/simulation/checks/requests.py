@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from actors.session import runes as sessions
 from actors.tool import runes as tools
 from actors.tool.lifecycle import meant
@@ -34,6 +36,8 @@ class Requests:
         self._accepted: dict[tuple[str, str], sessions.InputAccepted] = {}
         self._waiting: dict[str, list[sessions.InputAccepted]] = {}
         """By conversation, in the order in which they came."""
+        self._messages: dict[tuple[str, str], str] = {}
+        """By conversation and turn, which message it is about."""
         self._answers: dict[tuple[str, str], list[str]] = {}
         """By conversation and call, what humans said that is on disk."""
 
@@ -56,6 +60,12 @@ class Requests:
             case turns.Started(message_id=message):
                 self._in_order(name, rune)
                 self._left(name, message)
+                self._messages[name, rune.turn_id] = message
+            case turns.Completed(turn_id=turn, handed_to=to) if to:
+                # Taken up again, before all others that wait for the agent it was handed to.
+                asked = self._accepted[name, self._messages[name, turn]]
+                again = replace(asked, to=to, mode="queue")
+                self._waiting.setdefault(name, []).insert(0, again)
             case _:
                 pass
 
