@@ -1,4 +1,9 @@
-"""What a runtime shares with its sessions, turns and commands. Apps use those, and not this."""
+"""What a runtime shares with its sessions, turns and commands. Apps use those, and not this.
+
+Sessions and turns are the same whichever process they are used in: all that differs is behind
+`Core`. `LocalCore` is in the process that has the log open; `runefold.control.remote_core` is that
+of the others.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +24,20 @@ if TYPE_CHECKING:
 
 
 class Core:
-    """The inside of a runtime. It is the `CommandRuntime` of public commands."""
+    """The inside of a runtime, in any process. It is the `CommandRuntime` of public commands.
 
-    def __init__(self, runtime: Runtime, home: Home, tree: Tree, chance: Chance) -> None:
+    It asks the actors of a session, and reads the log.
+    """
+
+    look_every: float | None = None
+    """After how many seconds without a rune one that waits for some calls `check_owner`."""
+
+    def __init__(self, runtime: Runtime, home: Home, chance: Chance) -> None:
         """Belong to a runtime."""
         self._runtime = runtime
         self._chance = chance
         self.home = home
-        """The process that it runs in: a forked child can do nothing with it but close it."""
-        self.tree = tree
-        """All conversations whose actors run."""
+        """The process that it is used in: a forked child can do nothing with it but close it."""
         self.watch = Watch(runtime.log, runtime.scheduler)
         """Wakes what waits for news in an event loop."""
         self.log = runtime.log
@@ -50,13 +59,11 @@ class Core:
         promised: Answer | None = None,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask a session, awake or not, unless `before` gives the answer or it is `promised`."""
-        self.home.check()
-        found = None if before is None else before()
-        if found is not None:
-            return found
-        if not self.scheduler.goes_on:
-            self._runtime.views.wake()
-        return self.tree.ask(conversation, message, timeout, before, promised)
+        raise NotImplementedError
+
+    def check_owner(self) -> bool:
+        """Return False if no more runes will come; raise if none come as long as it is so."""
+        return False
 
     def session(self, conversation: str) -> Session:
         """Return a session that is there, or raise `UnknownConversation`."""
@@ -71,6 +78,33 @@ class Core:
         self._runtime.archive(conversation)
 
 
-def core_of(runtime: Runtime) -> Core:
+class LocalCore(Core):
+    """The inside of the runtime that has the log open: it runs the actors."""
+
+    def __init__(self, runtime: Runtime, home: Home, tree: Tree, chance: Chance) -> None:
+        """Belong to a runtime."""
+        super().__init__(runtime, home, chance)
+        self.tree = tree
+        """All conversations whose actors run."""
+
+    def ask(
+        self,
+        conversation: str,
+        message: object,
+        timeout: float | None = ASK_TIMEOUT,
+        before: Callable[[], object] | None = None,
+        promised: Answer | None = None,
+    ) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Ask a session, awake or not, unless `before` gives the answer or it is `promised`."""
+        self.home.check()
+        found = None if before is None else before()
+        if found is not None:
+            return found
+        if not self.scheduler.goes_on:
+            self._runtime.views.wake()
+        return self.tree.ask(conversation, message, timeout, before, promised)
+
+
+def core_of(runtime: Runtime) -> LocalCore:
     """Return the inside of a runtime."""
     return runtime._core  # noqa: SLF001 -- for the front door's own modules

@@ -22,7 +22,7 @@ from runefold import checks, draining, open_hook
 from runefold.agents import AgentTool, Bound
 from runefold.chance import SystemChance
 from runefold.control.server import Control, carrier, open_beside
-from runefold.core import Core
+from runefold.core import LocalCore
 from runefold.handles import Commander
 from runefold.observe.following import Following
 from runefold.observe.monitoring import Monitor
@@ -76,7 +76,7 @@ class Runtime(Commander):
     'Hello!'
     """
 
-    _core_type: ClassVar[type[Core]] = Core
+    _core_type: ClassVar[type[LocalCore]] = LocalCore
     """The class of its inside; test kits have their own."""
 
     def __init__(  # noqa: PLR0913 -- all by name, and most left as they are
@@ -251,26 +251,31 @@ class Runtime(Commander):
         if not isinstance(spec, AgentSpec):
             msg = f"an agent is described by an AgentSpec, not by a {type(spec).__name__}"
             raise Refused(msg)
-        seen, ahead = set[str](), [(spec, "")]
+        self.check_known(spec.model, spec.tools)
+
+    def check_known(self, model: str, tools: Iterable[str]) -> None:
+        """Refuse a model, or tools, that are not registered here."""
+        seen, ahead = set[str](), [(model, tools, "")]
         while ahead:
-            agent, through = ahead.pop()
-            self._check_one(agent, through)
-            # Two that can ask each other are looked at once.
-            for name in {*agent.tools} - seen:
+            model, tools, through = ahead.pop()
+            self._check_known(model, tools, through)
+            # Two agents that can ask each other are looked at once.
+            for name in {*tools} - seen:
                 seen.add(name)
                 if isinstance(tool := self._services.tools.get(name), AgentTool):
-                    ahead.append((tool.agent, f"{name} asks {tool.agent.role}, and "))
+                    agent = tool.agent
+                    ahead.append((agent.model, agent.tools, f"{name} asks {agent.role}, and "))
 
-    def _check_one(self, spec: AgentSpec, through: str) -> None:
+    def _check_known(self, model: str, tools: Iterable[str], through: str) -> None:
         services = self._services
-        if spec.model not in services.models:
+        if model not in services.models:
             known = ", ".join(sorted(services.models)) or "none"
             msg = (
-                f"{through}there is no model {spec.model!r}: pass "
-                f"providers={{{spec.model!r}: ...}} to Runtime.open; registered: {known}"
+                f"{through}there is no model {model!r}: pass "
+                f"providers={{{model!r}: ...}} to Runtime.open; registered: {known}"
             )
             raise Refused(msg)
-        for name in spec.tools:
+        for name in tools:
             if name not in services.tools:
                 known = ", ".join(tool.spec.name for tool in services.tools) or "none"
                 msg = (

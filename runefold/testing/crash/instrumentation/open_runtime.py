@@ -14,7 +14,7 @@ from actors.session import lifecycle as ask
 from actors.session.messages import Await, Ended, Send
 from actors.shell.shell import Shell
 from runefold import open_hook
-from runefold.core import Core
+from runefold.core import LocalCore
 from runefold.testing.crash.instrumentation.clock import SkewedClock
 from runefold.testing.crash.instrumentation.journal import Told
 from runefold.testing.crash.instrumentation.logs import DiskLog
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from runelog.log import Log
 
 
-class NotingCore(Core):
+class NotingCore(LocalCore):
     """The inside of a runtime that notes what the app is told."""
 
     watch_of_kit: ClassVar[Watch]
