@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.process.process import ASK_TIMEOUT
+from runefold.agents import AgentTool
 from runefold.observe.async_notify import Watch
+from runelog.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from actors.ports import Chance
     from actors.process.process import Answer
@@ -103,6 +105,37 @@ class LocalCore(Core):
         if not self.scheduler.goes_on:
             self._runtime.views.wake()
         return self.tree.ask(conversation, message, timeout, before, promised)
+
+    def check_known(self, model: str, tools: Iterable[str]) -> None:
+        """Refuse a model, or tools, that are not registered here."""
+        seen, ahead = set[str](), [(model, tools, "")]
+        while ahead:
+            model, tools, through = ahead.pop()
+            self._check_known(model, tools, through)
+            # Two agents that can ask each other are looked at once.
+            for name in {*tools} - seen:
+                seen.add(name)
+                if isinstance(tool := self.tree.services.tools.get(name), AgentTool):
+                    agent = tool.agent
+                    ahead.append((agent.model, agent.tools, f"{name} asks {agent.role}, and "))
+
+    def _check_known(self, model: str, tools: Iterable[str], through: str) -> None:
+        services = self.tree.services
+        if model not in services.models:
+            known = ", ".join(sorted(services.models)) or "none"
+            msg = (
+                f"{through}there is no model {model!r}: pass "
+                f"providers={{{model!r}: ...}} to Runtime.open; registered: {known}"
+            )
+            raise Refused(msg)
+        for name in tools:
+            if name not in services.tools:
+                known = ", ".join(tool.spec.name for tool in services.tools) or "none"
+                msg = (
+                    f"{through}there is no tool {name!r}: pass it in tools=[...] to Runtime.open; "
+                    f"registered: {known}"
+                )
+                raise Refused(msg)
 
 
 def core_of(runtime: Runtime) -> LocalCore:

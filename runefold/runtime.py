@@ -19,7 +19,7 @@ from actors.shell.conversation import Services
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
 from actors.tool.running_calls import RunningCalls
 from runefold import checks, draining, open_hook
-from runefold.agents import AgentTool, Bound
+from runefold.agents import Bound
 from runefold.chance import SystemChance
 from runefold.control.server import Control, carrier, open_beside
 from runefold.core import LocalCore
@@ -251,38 +251,7 @@ class Runtime(Commander):
         if not isinstance(spec, AgentSpec):
             msg = f"an agent is described by an AgentSpec, not by a {type(spec).__name__}"
             raise Refused(msg)
-        self.check_known(spec.model, spec.tools)
-
-    def check_known(self, model: str, tools: Iterable[str]) -> None:
-        """Refuse a model, or tools, that are not registered here."""
-        seen, ahead = set[str](), [(model, tools, "")]
-        while ahead:
-            model, tools, through = ahead.pop()
-            self._check_known(model, tools, through)
-            # Two agents that can ask each other are looked at once.
-            for name in {*tools} - seen:
-                seen.add(name)
-                if isinstance(tool := self._services.tools.get(name), AgentTool):
-                    agent = tool.agent
-                    ahead.append((agent.model, agent.tools, f"{name} asks {agent.role}, and "))
-
-    def _check_known(self, model: str, tools: Iterable[str], through: str) -> None:
-        services = self._services
-        if model not in services.models:
-            known = ", ".join(sorted(services.models)) or "none"
-            msg = (
-                f"{through}there is no model {model!r}: pass "
-                f"providers={{{model!r}: ...}} to Runtime.open; registered: {known}"
-            )
-            raise Refused(msg)
-        for name in tools:
-            if name not in services.tools:
-                known = ", ".join(tool.spec.name for tool in services.tools) or "none"
-                msg = (
-                    f"{through}there is no tool {name!r}: pass it in tools=[...] to Runtime.open; "
-                    f"registered: {known}"
-                )
-                raise Refused(msg)
+        self._core.check_known(spec.model, spec.tools)
 
     def session(self, conversation: str) -> Session:
         """Return a session that is there, or raise `UnknownConversation`."""
