@@ -19,7 +19,7 @@ from actors.budget.runes import BUDGET_EXHAUSTED
 from actors.errors import Unanswered
 from actors.session.hand_over import TakeOver
 from actors.session.lifecycle import why_in_vain
-from actors.session.members import Spawn, find
+from actors.session.members import Spawn, named
 from actors.session.messages import Await, Ended, Look, Refusal, Send
 from actors.session.queue import Withdraw, message_entity
 from actors.session.runes import InputAccepted
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from actors.model.provider import Message
-    from actors.session.members import Member
     from actors.tool.context import Call, Cancellation
     from supervisors.tree import Tree
 
@@ -196,15 +195,7 @@ class AskMember(_Asking):
     def _agent(self, tree: Tree, call: Call) -> str:
         name = self._named(call)
         members = tree.ask(call.conversation, Look()).members
-        found = find(members, name)
-        if found is None:
-            msg = f"there is no agent {name} any more; there are: {_names(members)}"
-            raise Refused(msg)
-        return found.agent_id
-
-
-def _names(members: Sequence[Member]) -> str:
-    return ", ".join(each.name for each in members)
+        return named(members, name).agent_id
 
 
 class AgentTool(_Asking):
@@ -373,7 +364,11 @@ class HandOver(Bound):
         )
 
     def narrowed(self, names: Sequence[str]) -> Self:
-        """Return one that hands over to no other agents than these."""
+        """Return one that hands over to no other agents than these.
+
+        >>> HandOver().narrowed(["billing"]).spec.parameters["properties"]["to"]["enum"]
+        ['billing']
+        """
         return type(self)(self.spec.name, to=names, history=self._history, tools=self._tools)
 
     def run(self, call: Call) -> Outcome:
@@ -384,10 +379,7 @@ class HandOver(Bound):
         tree, name = self._reached(), self.fit(call.arguments)["to"]
         conversation = call.conversation
         members = tree.ask(conversation, Look()).members
-        to = find(members, name)
-        if to is None:
-            msg = f"{name} is no agent here; there are: {_names(members)}"
-            raise Refused(msg)
+        to = named(members, name)
         if to.agent_id == call.agent_id:
             msg = f"{name} is you: answer, or hand over to another agent"
             raise Refused(msg)

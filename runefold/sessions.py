@@ -9,7 +9,7 @@ from actors.process.process import ASK_TIMEOUT
 from actors.public_command import CommandTarget
 from actors.session import public_commands as orders
 from actors.session.approvals import in_doubt
-from actors.session.members import find
+from actors.session.members import named
 from actors.session.messages import Look
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Answer, Approve, Deny
@@ -172,7 +172,7 @@ class Session:
 
     @property
     def agents(self) -> list[Agent]:
-        """Return the agents that live, in the order they came."""
+        """The agents that live, in the order they came."""
         state = self.state
         return [agent_of(each, state) for each in state.members]
 
@@ -204,8 +204,7 @@ class Session:
 
     def terminate(self, agent: str, *, force: bool = False, reason: str = "killed") -> None:
         """Terminate an agent: it takes no more work. While a turn of it runs only with `force`."""
-        found = find(self.state.members, agent)
-        self.do(Terminate(reason, force), agent if found is None else found.agent_id)
+        self.do(Terminate(reason, force), named(self.state.members, agent).agent_id)
 
     # -- approvals ----------------------------------------------------------------------------
 

@@ -177,7 +177,11 @@ class AgentSpec:
         )
 
     def spawn(self, agent_id: str, parent: str | None = None, *, only: bool = False) -> Spawn:
-        """Return the command that brings it into a session."""
+        """Return the command that brings it into a session.
+
+        >>> AgentSpec(role="helper", model="demo", name="Ada").spawn("agt_1").name
+        'Ada'
+        """
         return Spawn(
             agent_id, self.role, self.model, parent, self.config(), name=self.name, only=only
         )

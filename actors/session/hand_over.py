@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from actors.session.members import find, is_staying, member, with_member
+from actors.session.members import is_orphan, member, named, with_member
 from actors.session.queue import Waiting
 from actors.session.runes import HandedOver, ToolTraffic
 from runelog.errors import Refused
@@ -42,11 +42,10 @@ class TakeOver(msgspec.Struct, frozen=True):
 
 def handed_over(state: State, command: TakeOver) -> list[HandedOver]:
     """Return the hand-over, none if there is nothing to change; or refuse it."""
-    found = find(state.members, command.to)
-    if found is None or not is_staying(state.members, found.agent_id):
-        msg = f"there is no agent {command.to} any more that could take over"
+    to, sender = named(state.members, command.to).agent_id, state.default_agent
+    if is_orphan(state.members, to):
+        msg = f"agent {to} is about to end: it cannot take over"
         raise Refused(msg)
-    to, sender = found.agent_id, state.default_agent
     turn = next((each for each in state.running if each.turn_id == command.turn_id), None)
     if turn is not None and turn.agent_id == to:
         turn = None

@@ -107,6 +107,16 @@ def find(members: Sequence[Member], word: str) -> Member | None:
     return next((each for each in members if word in {each.agent_id, each.name}), None)
 
 
+def named(members: Sequence[Member], word: str) -> Member:
+    """Return the living agent of that id or name, or refuse it with those there are."""
+    found = find(members, word)
+    if found is None:
+        names = ", ".join(each.name for each in members) or "none: spawn one first"
+        msg = f"there is no agent {word}; there are: {names}"
+        raise Refused(msg)
+    return found
+
+
 def parent_of_new(members: Sequence[Member], root: str, command: Spawn) -> str | None:
     """Return the parent of an agent that is to be spawned, None for a root; or refuse it."""
     if command.known:
@@ -114,18 +124,13 @@ def parent_of_new(members: Sequence[Member], root: str, command: Spawn) -> str |
             f"agent {command.agent_id} was here before and is gone: spawn one with an id of its own"
         )
         raise Refused(msg)
-    named = find(members, command.parent_id or "")
-    parent = named.agent_id if named else command.parent_id or None
-    parent = parent or (root if member(members, root) else None)
-    if parent is not None and not is_staying(members, parent):
-        msg = f"there is no agent {parent} any more that could spawn {command.agent_id}"
+    if not command.parent_id:
+        return root if member(members, root) else None
+    parent = named(members, command.parent_id).agent_id
+    if is_orphan(members, parent):
+        msg = f"agent {parent} is about to end: it cannot spawn {command.agent_id}"
         raise Refused(msg)
     return parent
-
-
-def is_staying(members: Sequence[Member], agent_id: str) -> bool:
-    """Return True if an agent lives and has not lost its parent."""
-    return member(members, agent_id) is not None and not is_orphan(members, agent_id)
 
 
 def member(members: Sequence[Member], agent_id: str | None) -> Member | None:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.entity import Actor
-from actors.session.members import find, has_limited_time, is_orphan, member, with_member
+from actors.session.members import has_limited_time, is_orphan, member, named, with_member
 from actors.session.runes import InputAccepted, InputRefused, Mode
 from actors.turn import runes as turns
 from runelog.errors import Refused
@@ -152,11 +152,7 @@ def is_known(state: State, message_id: str) -> bool:
 def accepted(state: State, command: Accept, to: str) -> InputAccepted:
     """Return the rune that keeps a message for an agent, or refuse it."""
     check_id(command.message_id, "message id")
-    agent = find(state.members, to)
-    if agent is None:
-        names = ", ".join(each.name for each in state.members) or "none"
-        msg = f"there is no agent {to} any more: spawn one, or send to another; there are: {names}"
-        raise Refused(msg)
+    agent = named(state.members, to)
     if len(state.waiting) >= MOST_WAITING:
         msg = f"{MOST_WAITING} messages wait already: send it again once some were taken up"
         raise Refused(msg)

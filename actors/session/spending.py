@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from actors.budget import lifecycle as ledger
 from actors.budget import runes as budgets
-from actors.session.members import member, with_member
+from actors.session.members import member, named, with_member
 from actors.session.runes import NAME, BudgetInfo
-from runelog.errors import Refused
 from runelog.rune import check_id
 
 if TYPE_CHECKING:
@@ -27,10 +26,7 @@ def replenished(state: State, command: Replenish, request_id: str) -> list[Rune]
     if request_id in state.requests:
         return []
     check_id(request_id, "request id")
-    scope = command.agent or NAME
-    if scope != NAME and member(state.members, scope) is None:
-        msg = f"there is no agent {scope} any more whose budget could be raised"
-        raise Refused(msg)
+    scope = named(state.members, command.agent).agent_id if command.agent else NAME
     return [
         budgets.Replenished(
             scope=scope,

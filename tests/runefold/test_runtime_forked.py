@@ -145,6 +145,7 @@ def test_every_use_of_a_session_is_refused(runtime: Runtime) -> None:
         "send": lambda: session.send("Hi"),
         "interrupt": session.interrupt,
         "state": lambda: session.state,
+        "agents": lambda: session.agents,
         "pause": session.pause,
         "resume": session.resume,
         "suspend": lambda: session.suspend("why"),

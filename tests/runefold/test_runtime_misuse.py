@@ -63,8 +63,7 @@ def test_an_id_that_is_none_is_refused(name: str) -> None:
         lambda: there.stage.runtime.create_session(spec, conversation_id=name),
         lambda: there.session.send("x", message_id=name),
         lambda: there.session.approve(name, approver="ada"),
-        lambda: there.session.terminate(name),
-        lambda: there.session.hand_over(name),
+        lambda: there.session.spawn(spec, agent_id=name),
     ):
         with pytest.raises(BadId, match="is not a valid"):
             refused()

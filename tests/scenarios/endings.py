@@ -96,6 +96,15 @@ _CLOSED: Final = {
 }
 
 
+_HEARD: Final = "Heard: hand over / [clerk] I go. "
+_HEARD_SINCE: Final = (
+    "Heard: hand over / I go.  / deputy takes over / [deputy] Heard: hand over / [clerk] I go. "
+    ' / charge / [deputy] I charge.  / [deputy called charge({"cents":5}): charged]'
+    " / [deputy] Done: charged / hand back / [deputy] I go. "
+)
+"""What the one that takes over was shown: its own words as they were, the others' by name."""
+
+
 def _ended(how: str) -> dict[str, str]:
     """Return the turns of those in which the first message is cut short and another one is not."""
     return {"m1": f"clerk, interrupted {how}", "m2": FINE}
@@ -175,9 +184,9 @@ ENDINGS: Final[Mapping[str, Ending]] = {
     ),
     "handed over": Ending(
         {
-            "m1": "clerk, completed: Done: deputy takes over",
+            "m1": f"deputy, completed: {_HEARD}",
             "m2": "deputy, completed: Done: charged",
-            "m3": "deputy, completed: Done: clerk takes over",
+            "m3": f"clerk, completed: {_HEARD_SINCE}",
             "m4": FINE,
         },
         till=1,

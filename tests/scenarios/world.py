@@ -151,6 +151,9 @@ def _reply(request: Request) -> Reply:
         if message.role == "tool":
             told.append(message.text)
         elif message.role == "user":
+            if message.text.startswith("["):
+                # What was said before it took over is all that it goes by.
+                return ["Heard: ", " / ".join(each.text for each in request.messages)]
             if told:
                 # Tools that run beside each other come back in any order.
                 return ["Done: ", " | ".join(sorted(told))]

@@ -201,7 +201,7 @@ def test_creating_begins_session_root_and_budgets_at_once() -> None:
     assert Given(LIFECYCLE).when(ask.Create(CONVERSATION, spawn, config)) == [
         runes.Created(conversation_id=CONVERSATION, config=config),
         budgets.Opened(scope="session", limits=Limits(tokens=9)),
-        agents.Spawning(agent_id=ROOT, role="root", model="echo", config=spawn.config),
+        agents.Spawning(agent_id=ROOT, role="root", model="echo", config=spawn.config, name="root"),
         budgets.Opened(scope=ROOT, limits=Limits(cost=5), parent="session"),
     ]
 

@@ -288,7 +288,7 @@ MUTANTS: Final = {
         _believes_in_it, "charges", "every", "check", "check", "after-commit", "tool.started"
     ),
     "half an answer": Mutant(
-        _half_an_answer, "plain", "every", "state", "state", "after-effect", "model.called"
+        _half_an_answer, "plain", "every", "state", "state", "after-commit", "model.called"
     ),
     "forgotten message ids": Mutant(_forgets_ids, "plain", "every", "state", "state", "", ""),
     "nobody restarts": Mutant(
