@@ -29,7 +29,10 @@ def outcome(state: State) -> dict[str, Any]:
         "config": state.config,
         "phase": state.phase.value,
         "spent": state.spent,
-        "turns": (stats.turns, stats.completed, stats.interrupted, stats.failed),
+        "turns": stats.turns,
+        "completed": stats.completed,
+        "interrupted": stats.interrupted,
+        "failed": stats.failed,
     }
 
 

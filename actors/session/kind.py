@@ -66,7 +66,7 @@ def outcome(state: State) -> dict[str, Any]:
     return {
         "phase": state.phase.value,
         "config": state.config,
-        "members": tuple(sorted(map(_member, state.members))),
+        "members": [_member(each) for each in sorted(state.members, key=_as_one)],
         "waiting": len(state.waiting),
         "running": len(state.running),
         # Behind the colon are ids of entities that crashed.
@@ -74,12 +74,22 @@ def outcome(state: State) -> dict[str, Any]:
         "exhausted": None if state.exhausted is None else state.exhausted.what,
         "failures": state.failures,
         "approvals": len(state.approvals),
-        "stats": (stats.turns, stats.messages, stats.refused, stats.agents),
-        "ends": (stats.completed, stats.interrupted, stats.failed),
+        "stats": {
+            name: getattr(stats, name)
+            for name in (
+                *("turns", "messages", "refused", "agents"),
+                *("completed", "interrupted", "failed"),
+            )
+        },
     }
 
 
-def _member(member: Member) -> tuple[Any, ...]:
+def _member(member: Member) -> dict[str, Any]:
+    is_root, model, ready, spent = _as_one(member)
+    return {"is_root": is_root, "model": model, "ready": ready, "spent": spent}
+
+
+def _as_one(member: Member) -> tuple[bool, str, bool, bool]:
     return member.parent_id is None, member.model, member.ready, member.spent
 
 

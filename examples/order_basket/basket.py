@@ -108,6 +108,6 @@ BASKET = rf.Kind(
     internal=frozenset({Settle}),
     actor=rf.Machine,
     commands=(Fill,),
-    outcome=lambda state: (state.phase, sorted(state.ended.items())),
+    outcome=lambda state: {"phase": state.phase, "ended": sorted(state.ended.items())},
 )
 KINDS = (BASKET, dataclasses.replace(ORDER, parents=("session", "basket")))

@@ -148,6 +148,6 @@ ORDER = rf.Kind(
     commands=(Place, Withdraw),
     waits_for_human=lambda state, _: state.phase is Phase.CHECKING,
     summary=lambda state: f"{state.item}, {state.cents / 100:.2f}: {state.phase}",
-    outcome=lambda state: (state.phase, state.item, state.cents),
+    outcome=lambda state: {"phase": state.phase, "item": state.item, "cents": state.cents},
     views=(rf.StateFile(path="orders/{entity}.json", render=shown),),
 )

@@ -149,7 +149,8 @@ def _again(app: str, order: int | None, patience: float, *, in_process: bool) ->
 
 def _tell(screen: Screen, found: "CrashReport", *, json: bool) -> None:
     if json:
-        screen.json(msgspec.to_builtins(found))
+        causes = msgspec.to_builtins(found.causes)
+        screen.json({**msgspec.to_builtins(found), "causes": causes})
         return
     for text in found.lines():
         for line in text.split("\n"):

@@ -15,6 +15,7 @@ from runefold.testing.crash import app as apps
 from runefold.testing.crash.app import CrashApp, source_of
 from runefold.testing.crash.plan import modes
 from runefold.testing.crash.plan.points import MOMENTS, Meant, Point, aims, meant
+from runefold.testing.crash.report.causes import told
 from runefold.testing.crash.report.report import Report
 from runefold.testing.crash.running.baseline import Recording
 from runefold.testing.crash.running.disk_images import APART
@@ -341,7 +342,7 @@ class _Run:
             shifts=recording.shifts,
             output=recording.output,
             stacks=recording.stacks,
-            results=swept.results,
+            results=[told(result) for result in swept.results],
             agreed=swept.agreed,
             spot=swept.spot,
             notes=list(swept.notes),

@@ -140,7 +140,7 @@ def test_what_the_app_says_does_not_follow_from_something_unknown() -> None:
     report = swept(app, in_process=True, point=last_effect(app, "pay"))
 
     assert verdicts(report) == {"state", "outcome"}, told(report)
-    assert "by the app" in told(report)
+    assert "what the app said to bot" in told(report), told(report)
 
 
 def test_calls_before_something_unknown_are_compared() -> None:

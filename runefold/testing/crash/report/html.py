@@ -21,7 +21,8 @@ def page(report: Report) -> str:
     template = resources.files(__package__).joinpath("page.html").read_text("utf-8")
     # In ASCII, so that a name that is no proper text can be told of as well.
     reruns = {result.point: report.rerun(result) for result in report.results}
-    data = json.dumps({**msgspec.to_builtins(report), "reruns": reruns})
+    causes = msgspec.to_builtins(report.causes)
+    data = json.dumps({**msgspec.to_builtins(report), "reruns": reruns, "causes": causes})
     # Within a script's text nothing may look like its end, or like the beginning of a comment.
     safe = data.replace("<", "\\u003c")
     title = html.escape(plain(f"Crash report: {report.app}"))

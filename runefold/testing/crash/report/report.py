@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from runefold.testing.crash.plan.points import BY_MESSAGE, Boundary, Message, parse, spelled
+from runefold.testing.crash.report.causes import Cause, causes
 from runefold.testing.crash.running.trial import Result
 from runefold.testing.crash.verdict.judge import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _SHOWN: Final = 5
-"""So many failed points are told of in full."""
+"""Of so many points of a cause it is told how they are run again."""
 _NAMED: Final = 20
-"""So many points that were not met are named."""
+"""So many other points are named."""
 
 _UNMET: Final = (
     "  Nothing is known of a point that no run comes by: the app does not do the same twice.",
@@ -93,6 +94,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return [result for result in self.results if result.status == "failed"]
 
     @property
+    def causes(self) -> list[Cause]:
+        """What the failed points failed of, the worst first: points of one cause are together."""
+        return causes(self.failed)
+
+    @property
     def missed(self) -> list[Result]:
         """The points that no run came by."""
         return [result for result in self.results if result.status == "missed"]
@@ -140,11 +146,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             if self.stacks:
                 yield f"  its stacks:\n{self.stacks}"
             return
-        for result in self.failed[:_SHOWN]:
-            yield from self._failure(result)
-        if rest := self.failed[_SHOWN:]:
-            yield f"and {len(rest)} more:"
-            yield from (f"  {self.rerun(each) or each.point}" for each in rest)
+        results = {result.point: result for result in self.failed}
+        for cause in self.causes:
+            yield from self._cause(cause, results)
         if self.too_many_missed:
             yield from self._unmet()
         if self.varies:
@@ -161,18 +165,24 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         yield f"{len(points)} not met, however often tried: {', '.join(points[:_NAMED])}{more}"
         yield from _UNMET
 
-    def _failure(self, result: Result) -> Iterator[str]:
-        yield f"{result.point} did not survive: {self.where(result)}"
-        for finding in result.wrong:
-            yield f"  {finding}"
-        yield from (f"  {note}" for note in result.notes)
-        if result.stacks:
+    def _cause(self, cause: Cause, results: Mapping[str, Result]) -> Iterator[str]:
+        points = [results[point] for point in cause.points]
+        first = points[0]
+        yield str(cause)
+        yield from (f"  and so {each}" for each in first.wrong[1:])
+        yield from (f"  {note}" for note in first.notes)
+        if first.stacks:
             yield "  every thread, when the time was up:"
-            yield result.stacks
-        if result.shown:
-            yield f"  its log: {result.shown}"
-        if again := self.rerun(result):
-            yield f"  again:   {again}"
+            yield first.stacks
+        for result in points[:_SHOWN]:
+            yield f"  {result.point} did not survive: {self.where(result)}"
+            if result.shown:
+                yield f"    its log: {result.shown}"
+            if again := self.rerun(result):
+                yield f"    again:   {again}"
+        if rest := points[_SHOWN:]:
+            more = ", ".join(each.point for each in rest[:_NAMED])
+            yield f"  and {len(rest)} more: {more}" + (" …" if len(rest) > _NAMED else "")
 
     def where(self, result: Result) -> str:
         """Say at what it was hit."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from runefold.testing.crash.verdict.judge import Finding
+from runefold.testing.crash.verdict.named import in_what, named
 from runefold.testing.crash.verdict.outcome import LogOutcome
 
 if TYPE_CHECKING:
@@ -184,14 +185,20 @@ def _came_differently(
         more, less = ours - theirs, theirs - ours
         if len(new) < len(got.get(kind, ())):
             less.clear()
-        told = "; ".join(
-            f"{word}: {', '.join(sorted(several.elements()))}"
-            for word, several in (("too many", more), ("missing", less))
-            if several
-        )
-        if told:
+        if told := "; ".join(_told(sorted(more.elements()), sorted(less.elements()))):
             what = f"{conversation}: what each {kind} came to: {told}"
             yield Difference(f"{conversation} outcome of {kind}", what, "outcome")
+
+
+def _told(more: Sequence[str], less: Sequence[str]) -> Iterator[str]:
+    """Yield what became of entities of a kind, each beside one that is missing."""
+    got, want = ([msgspec.json.decode(each) for each in several] for several in (more, less))
+    for one, other in zip(got, want, strict=False):
+        yield in_what(one, other)
+    for one in got[len(want) :]:
+        yield f"one too many: {named(one)}"
+    for other in want[len(got) :]:
+        yield f"one is missing: {named(other)}"
 
 
 def _ended_differently(want: ConversationOutcome, got: ConversationOutcome) -> Iterator[Difference]:
@@ -301,11 +308,19 @@ def _shown_differently(want: ConversationOutcome, got: ConversationOutcome) -> I
         for old, new in _paired(theirs, ours, _messages, _messages):
             most = _upto(want, got, new)
             if not _told_alike(old.messages[:most], new.messages[:most]):
-                told = f"the model of {role} is shown {new.messages}, not {old.messages}"
+                told = f"the model of {role} is shown something else: {_shown_to(new, old)}"
                 yield Difference(f"history of {role}", told)
             elif new.asked != old.asked and not got.adrift:
-                told = f"{role} was told {new.asked} by the app, not {old.asked}"
+                told = f"what the app said to {role}: {in_what(new.asked, old.asked)}"
                 yield Difference(f"history of {role}", told)
+
+
+def _shown_to(new: AgentHistory, old: AgentHistory) -> str:
+    """Return in what the messages that a model is shown differ."""
+    several = (
+        [{"role": role, "text": text} for role, text in each.messages] for each in (new, old)
+    )
+    return in_what(*({"message": each} for each in several))
 
 
 def _told_alike(want: list[_Told], got: list[_Told]) -> bool:

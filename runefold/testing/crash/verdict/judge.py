@@ -26,6 +26,7 @@ from runefold.testing.crash.instrumentation.journal import (
 )
 from runefold.testing.crash.plan.faults import INSTEAD, RAISED, WORDS
 from runefold.testing.crash.plan.points import Verdict
+from runefold.testing.crash.verdict.named import in_what
 from runefold.testing.crash.verdict.outcome import conversations, folded
 from runefold.turns import outcome
 from runelog.errors import UnknownConversation
@@ -282,7 +283,7 @@ def _split(runtime: Runtime, conversation: str) -> str:
     replayed = folded(log, conversation)
     if live in (before, replayed):
         return ""
-    return f"the live state is not the replayed one: {live}, not {replayed}"
+    return f"the live state is not the replayed one: {in_what(live, replayed)}"
 
 
 _LOOKS: Final = 5
