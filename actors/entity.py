@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from runelog.rune import Rune
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from runelog.lifecycle import Lifecycle
 
@@ -74,3 +75,15 @@ def keyed(prefix: str, conversation: str, entity: str, key: str) -> str:
     """
     name = f"{prefix}\0{conversation}\0{entity}\0{key}"
     return f"{prefix}_{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
+
+
+class Origin(NamedTuple):
+    """What a root says of whom its conversation is for."""
+
+    labels: Mapping[str, str] = MappingProxyType({})
+    client_id: str = ""
+
+
+def no_origin(_state: object) -> Origin:
+    """Say nothing of whom it is for."""
+    return Origin()

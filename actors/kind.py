@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from actors.children import Started
-from actors.entity import ROOT, Routing
+from actors.entity import ROOT, Routing, no_origin
 from actors.public_command import Commands
 from runelog.codec import Codec
 from runelog.errors import Refused
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from actors.audit import Audit
     from actors.children import OnEnd, OnPause
-    from actors.entity import Placed, Stamp
+    from actors.entity import Origin, Placed, Stamp
     from actors.public_command import Command
     from actors.shell.shell import Shell
     from actors.view import LineFile, StateFile, View
@@ -73,13 +73,8 @@ def _no_time(_state: Any) -> None:  # noqa: ANN401 -- as above
     """Have no time that could run short."""
 
 
-def _none(_state: Any) -> Mapping[str, str]:  # noqa: ANN401 -- as above
-    """Name no entity."""
-    return {}
-
-
-def _no_limits(_state: Any) -> Mapping[str, float]:  # noqa: ANN401 -- as above
-    """Leave every time-out as it is."""
+def _none(_state: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- as above
+    """Name no entity, and no time-out."""
     return {}
 
 
@@ -208,8 +203,10 @@ class Kind:
     """Which entity answers for an id that is none, such as that of a message."""
     questions: Callable[[Any], Mapping[str, str]] = field(default=_none)
     """Of a root: which entity asks for each approval that waits for a human, by its id."""
-    limits: Callable[[Any], Mapping[str, float]] = field(default=_no_limits)
+    limits: Callable[[Any], Mapping[str, float]] = field(default=_none)
     """Of a root: seconds by `kind.phase`, where its conversation has time-outs of its own."""
+    origin: Callable[[Any], Origin] = field(default=no_origin)
+    """Of a root: whom its conversation is for, which tools and policies are told."""
     failures: frozenset[str] = ERRORS
     """The names of phases in which it has failed: `on_fail` of its children holds then."""
     progress: frozenset[type[Rune]] = frozenset()

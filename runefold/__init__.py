@@ -28,7 +28,7 @@ _own.check()
 if TYPE_CHECKING:
     from actors.tool.adapters.command import CommandTool, Limits
     from actors.tool.adapters.function import tool
-    from actors.tool.context import CallId, cancelled, progress, stop_if_cancelled
+    from actors.tool.context import CallId, Context, cancelled, progress, stop_if_cancelled
     from actors.tool.outcome import Happened
     from actors.tool.policy import Policy
     from actors.tool.sandbox.isolation import Isolation
@@ -52,6 +52,7 @@ __all__ = [
     "Budget",
     "CallId",
     "CommandTool",
+    "Context",
     "Envelope",
     "Gap",
     "HandOver",
@@ -76,7 +77,7 @@ __all__ = [
 _HOMES: Final = {
     "actors.tool.adapters.command": ("CommandTool", "Limits"),
     "actors.tool.adapters.function": ("tool",),
-    "actors.tool.context": ("CallId", "cancelled", "progress", "stop_if_cancelled"),
+    "actors.tool.context": ("CallId", "Context", "cancelled", "progress", "stop_if_cancelled"),
     "actors.tool.outcome": ("Happened",),
     "actors.tool.policy": ("Policy",),
     "actors.tool.sandbox.isolation": ("Isolation",),

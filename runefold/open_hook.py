@@ -21,6 +21,7 @@ from actors.catalogue import KINDS, RESERVED
 from actors.kind import Kind
 from actors.model.provider import Price
 from actors.operator_log import log as operator
+from actors.redaction.redactor import DEFAULT, Redactor
 from actors.tool.adapters.command import CommandTool
 from actors.tool.policy import Policy
 from actors.tool.toolbox import Toolbox
@@ -52,6 +53,7 @@ class Options(TypedDict, total=False):
     providers: Mapping[str, Provider | AsyncProvider] | None
     policy: Policy | None
     secret: Callable[[str], str] | None
+    app: object
     redact: Iterable[str | re.Pattern[str]]
     clock: Clock | None
     chance: Chance | None
@@ -166,6 +168,13 @@ def policy(given: Policy | None) -> Policy:
     return given
 
 
+def redactor(given: Iterable[str | re.Pattern[str]]) -> Redactor:
+    """Return what keeps secrets out of the log: text that matches these, or looks like a key."""
+    # To read the patterns takes a while, and most apps have none of their own.
+    patterns = list(checks.several(given, "redact", "patterns"))
+    return Redactor(patterns) if patterns else DEFAULT
+
+
 def secrets(given: Callable[[str], str] | None) -> Callable[[str], str]:
     """Return what gives a secret by its name: nothing does, if nothing is said."""
     if given is None:
@@ -230,20 +239,36 @@ def kinds_of(app: str) -> list[Kind]:
     The function is called with a temporary directory, and no runtime is opened.
     """
     found = imported(app, "kinds")
-    if callable(found):
-        # The app may write files before it opens its runtime.
-        with through(_catch), tempfile.TemporaryDirectory(prefix="runefold-") as directory:
-            try:
-                found(Path(directory))
-            except _Opened as caught:
-                found = caught.options.get("kinds", ())
-            except Exception as error:  # the app's own code
-                msg = f"{app} failed before it opened a runtime: {explained(error)}"
-                raise Refused(msg) from error
+    if callable(found) and (options := _options(app, found)) is not None:
+        found = options.get("kinds", ())
     if isinstance(found, list | tuple) and all(isinstance(each, Kind) for each in found):
         return [*found]
     msg = f"{app} names no kinds: name a list of them, or a function that opens a runtime with them"
     raise Refused(msg)
+
+
+def object_of(app: str) -> object:
+    """Return the `app=` that the function of an app opens its runtime with; it is not opened."""
+    build = imported(app, "app")
+    options = _options(app, build) if callable(build) else None
+    if not options or options.get("app") is None:
+        msg = f"{app} gives no object: name a function that opens a runtime with app=..."
+        raise Refused(msg)
+    return options["app"]
+
+
+def _options(app: str, build: Callable[..., object]) -> Mapping[str, Any] | None:
+    """Return what an app's function opens its runtime with; None if it opens none."""
+    # The app may write files before it opens its runtime.
+    with through(_catch), tempfile.TemporaryDirectory(prefix="runefold-") as directory:
+        try:
+            build(Path(directory))
+        except _Opened as caught:
+            return caught.options
+        except Exception as error:  # the app's own code
+            msg = f"{app} failed before it opened a runtime: {explained(error)}"
+            raise Refused(msg) from error
+    return None
 
 
 def _catch(kind: object, directory: Path, options: Mapping[str, Any]) -> NoReturn:

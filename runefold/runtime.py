@@ -10,7 +10,6 @@ from actors.operator_log import add_redactor
 from actors.operator_log import log as operator
 from actors.process.process import ASK_TIMEOUT
 from actors.public_command import CommandTarget
-from actors.redaction.redactor import DEFAULT, Redactor
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.loop import Loop
 from actors.session import lifecycle as ask
@@ -88,6 +87,7 @@ class Runtime(Commander):
         providers: Mapping[str, Provider | AsyncProvider] | None = None,
         policy: Policy | None = None,
         secret: Callable[[str], str] | None = None,
+        app: object = None,
         redact: Iterable[str | re.Pattern[str]] = (),
         clock: Clock | None = None,
         chance: Chance | None = None,
@@ -99,11 +99,11 @@ class Runtime(Commander):
     ) -> None:
         r"""Run on a log that is open; `Runtime.open` opens one.
 
-        `kinds` are machines of the app's own: see docs/your-own-machine.md.
+        `kinds` are machines of the app's own: see docs/your-own-machine.md. `app` is an object of
+        yours, with your database for instance: tools, probes and policies get it in `Context`.
 
         Text that matches a pattern in `redact`, or looks like a key of a provider, is replaced
         before it is stored: such as `r"acct-\d{10}"`, or `re.escape(value)`.
-
         A session sleeps after `idle_after` seconds without work. Its states are stored every
         `snapshot_every` runes, so that a long session wakes quickly.
         The files of views are in the directory `views`, by default one in the log's directory.
@@ -115,9 +115,7 @@ class Runtime(Commander):
         """The machines that it runs: ours, and those of the app."""
         open_hook.check_codec(log, self.kinds)
         self.commands = self.kinds.commands
-        # To read the patterns takes a while, and most apps have none of their own.
-        patterns = list(checks.several(redact, "redact", "patterns"))
-        self.redactor = Redactor(patterns) if patterns else DEFAULT
+        self.redactor = open_hook.redactor(redact)
         """Keeps secrets out."""
         add_redactor(self.redactor)
         self.clock = clock or SystemClock()
@@ -133,6 +131,7 @@ class Runtime(Commander):
             policy=open_hook.policy(policy),
             running_calls=RunningCalls(),
             secret=open_hook.secrets(secret),
+            app=app,
             redactor=self.redactor,
             hidden=() if directory is None else (str(directory),),
             snapshot_every=checks.count(snapshot_every, "snapshot_every", least=1),
@@ -196,6 +195,7 @@ class Runtime(Commander):
         conversation_id: str | None = None,
         budget: Budget | None = None,
         labels: Mapping[str, str] | None = None,
+        client_id: str = "",
         failed_turns: int = _DEFAULTS.failed_turns,
         unclean_opens: int = _DEFAULTS.unclean_opens,
         timeouts: Mapping[str, float] | None = None,
@@ -204,6 +204,9 @@ class Runtime(Commander):
 
         Messages go to the root, unless they name another agent of its `team`; who may ask whom, and
         who may hand over to whom, is said in the specs. Each is called by its `name`.
+
+        `labels` and `client_id`, an id of the user or customer it is for, stay with the session:
+        tools and policies find them in their `Context`.
 
         It is suspended after `failed_turns` failed turns in a row, and after `unclean_opens` opens
         that each followed a crash, without a result in between. `timeouts` are seconds by
@@ -226,6 +229,7 @@ class Runtime(Commander):
             unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
             timeouts=checks.timeouts(timeouts, self.kinds),
             labels=checks.labels(labels),
+            client_id=check_id(self.redactor.value(client_id), "client id") if client_id else "",
         )
         root, *others = [each.spawn(self._core.new_id("agt")) for each in members]
         self._core.ask(name, ask.Create(name, root, config, tuple(others)))

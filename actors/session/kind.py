@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from actors import children
+from actors.entity import Origin
 from actors.kind import Kind, in_a_line
 from actors.session import lifecycle as law
 from actors.session import runes
@@ -43,6 +44,11 @@ def questions(state: State) -> Mapping[str, str]:
 def limits(state: State) -> Mapping[str, float]:
     """Return the time-outs that the session was created with."""
     return state.config.timeouts
+
+
+def origin(state: State) -> Origin:
+    """Return the labels and the client that the session was created with."""
+    return Origin(state.config.labels, state.config.client_id)
 
 
 def audience(_phase: StrEnum) -> str:
@@ -127,6 +133,7 @@ KIND: Final = Kind(
     stands_for=stands_for,
     questions=questions,
     limits=limits,
+    origin=origin,
     pauses=frozenset({law.Phase.PAUSED}),
     sealed_by=frozenset({runes.Closed}),
     invariants=(Supervision,),

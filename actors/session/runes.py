@@ -38,6 +38,8 @@ class SessionConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Seconds by `kind.phase`, where they differ from the time-outs of the laws."""
     labels: dict[str, str] = {}
     """Whatever the app wants to find it by."""
+    client_id: str = ""
+    """The client of the app's that it is for, if it named one."""
 
 
 class Stats(agents.Stats, frozen=True, gc=False, omit_defaults=True):

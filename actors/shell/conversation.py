@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from actors.children import Child
+    from actors.entity import Origin
     from actors.kind import Kind, Kinds
     from actors.ports import Chance, Clock, Lane, Scheduler
     from actors.redaction.redactor import Redactor
@@ -66,6 +67,8 @@ class Services:
     """Which calls pass, which a human is asked about, which are denied."""
     secret: Callable[[str], str]
     """Gives the value of a secret by its name, or raises."""
+    app: Any = None
+    """The object of the app's that its tools, probes and policy are given."""
     running_calls: Any = None
     """The runs of tools that are under way; None where no tool can run."""
     redactor: Redactor = DEFAULT
@@ -219,6 +222,15 @@ class ConversationContext(CommitMember):
             if kind and kind.pauses and self.state_of(kind, entity).phase in kind.pauses:
                 return True
         return False
+
+    def origin(self) -> Origin:
+        """Return what the conversation's root says of whom it is for."""
+        return self.root.origin(self._root_state())
+
+    def name_of(self, agent: str) -> str:
+        """Return what an agent is called, also once it has ended; nothing for one that is none."""
+        kind = self.kinds.of(agent)
+        return "" if kind is None else str(getattr(self.state_of(kind, agent), "name", ""))
 
     def state_of(self, kind: Kind, entity: str) -> Any:  # noqa: ANN401 -- of whichever law
         """Return the present state of an entity with an actor, live or not."""

@@ -13,7 +13,7 @@ from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.operator_log import log as operator
 from actors.scheduling.event_loop import EventLoopClosed
 from actors.shell.shell import NEAR, Shell
-from actors.tool.context import Call, Cancellation
+from actors.tool.context import Call, Cancellation, surroundings
 from actors.tool.lifecycle import (
     Action,
     Fail,
@@ -205,11 +205,9 @@ class ToolActor(Shell):
             progress=reporter.say,
             cancellation=self._cancellation,
             secret=services.secret,
-            conversation=self.ctx.conversation,
-            agent_id=what.agent_id,
-            caller=what.caller,
             redactor=redactor,
             hidden=services.hidden,
+            **surroundings(self.ctx, what.caller, what.agent_id),
         )
 
         def steps() -> Steps:

@@ -1,6 +1,7 @@
-"""What a running call has around it: its id, a way to say how it goes, a word that it should stop.
+"""What a call has around it: for whom it is made, a way to say how it goes, a word to stop.
 
-A tool's function reaches all of it without a parameter:
+A function of the app's, whether tool, probe or policy, gets its `Context` by a parameter that is
+annotated so. The functions of this module reach the same context without a parameter:
 
     def crawl(site: str) -> int:
         for page in pages(site):
@@ -15,16 +16,32 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NewType, Protocol, Self
+from types import MappingProxyType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    NewType,
+    Protocol,
+    TypeVar,
+)
 
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.tool.output import plain
+from actors.units import SECOND
 from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from actors.shell.conversation import ConversationContext
+
+App = TypeVar("App")
 
 CallId = NewType("CallId", str)
 """The id of a call: the same across restarts, so that a service can take it as idempotency key.
@@ -117,6 +134,122 @@ def _no_secrets(name: str) -> str:
     raise Refused(msg)
 
 
+class CallingAgent(NamedTuple):
+    """The agent in whose turn a tool is called."""
+
+    id: str = ""
+    name: str = ""
+    """What it is called in its session."""
+
+
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_APP: Final = (
+    "there is no app object here: pass app=... to Runtime.open; for `runefold policy-check`, name "
+    "the app that does, with --app MODULE:BUILD"
+)
+
+
+class Context(Generic[App]):
+    """For whom a tool, a probe or a policy is called, and what it can use while it is.
+
+    A function gets it by a parameter with this annotation, which a model is never shown. For tests
+    it can be made by hand.
+
+    >>> from actors.tool.adapters.function import tool
+    >>> @tool(side_effects=False)
+    ... def balance(context: Context[dict[str, int]]) -> int:
+    ...     "Look up the customer's balance."
+    ...     return context.app[context.client_id]
+    >>> balance.spec.parameters["properties"]
+    {}
+    >>> balance(Context(client_id="ada", app={"ada": 12}))
+    12
+    """
+
+    __slots__ = (
+        "_app",
+        "_cancellation",
+        "_now",
+        "_progress",
+        "agent",
+        "call_id",
+        "caller",
+        "client_id",
+        "labels",
+        "session_id",
+    )
+
+    def __init__(  # noqa: PLR0913 -- all by name, and most left out
+        self,
+        *,
+        session_id: str = "",
+        labels: Mapping[str, str] = _NO_LABELS,
+        client_id: str = "",
+        agent: CallingAgent = CallingAgent(),  # noqa: B008 -- it cannot change
+        caller: str = "",
+        call_id: str = "",
+        app: App | None = None,
+        now: Callable[[], float] = time.time,
+        progress: Progress = _unheard,
+        cancellation: Cancellation | None = None,
+    ) -> None:
+        """Say for whom; `now` gives the time in seconds since 1970."""
+        self.session_id: Final = session_id
+        self.labels: Final[Mapping[str, str]] = MappingProxyType({**labels})
+        """Those that the session was created with."""
+        self.client_id: Final = client_id
+        """The client that the session was created for; empty if none was named."""
+        self.agent: Final = agent
+        """The agent in whose turn it is called; without id and name if a machine calls."""
+        self.caller: Final = caller
+        """The entity that calls: a turn, or any machine."""
+        self.call_id: Final = call_id
+        """The same across restarts, so that a service can take it as idempotency key."""
+        self._app: Final = app
+        self._now: Final = now
+        self._progress: Final = progress
+        self._cancellation: Final = cancellation
+
+    def __repr__(self) -> str:
+        """Name the call; the app's object is not shown."""
+        return f"<Context of {self.call_id} in {self.session_id}>"
+
+    @property
+    def turn_id(self) -> str:
+        """The turn that calls; empty if a machine does."""
+        return self.caller if self.agent.id else ""
+
+    @property
+    def app(self) -> App:
+        """The object that the runtime was opened with: `Runtime.open(..., app=...)`."""
+        if self._app is None:
+            raise Refused(_NO_APP)
+        return self._app
+
+    def now(self) -> float:
+        """Return the time by the runtime's clock, in seconds since 1970, UTC."""
+        return self._now()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call should stop."""
+        return self._cancellation is not None and self._cancellation.cancelled
+
+    def stop_if_cancelled(self) -> None:
+        """Leave the call here if it should stop: raises `Cancelled`."""
+        if self.cancelled:
+            msg = "the call was cancelled"
+            raise Cancelled(msg)
+
+    def progress(self, text: str, stream: str = "progress") -> None:
+        """Say how the call is getting on: recorded as it comes, shown to who watches.
+
+        What is no text is said as one: a tool does not fail of how it tells what it has done.
+        """
+        # What takes it in makes it plain: of a text that is not shown there is to be no copy.
+        self._progress(plain(str(stream)), str(text))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Call:
     """One run of a tool, as its adapter is given it.
@@ -135,30 +268,65 @@ class Call:
     secret: Callable[[str], str] = _no_secrets
     """Gives the value of a secret by its name, or raises. Only adapters ask."""
     conversation: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Those of the session."""
+    client_id: str = ""
+    """The client that the session is for."""
     caller: str = ""
     """The entity that calls: a turn, or any machine."""
     agent_id: str = ""
     """Whose turn it is called in; empty if the caller is no turn."""
+    agent_name: str = ""
+    """What that agent is called in its session."""
+    app: Any = None
+    """The object that the runtime was opened with."""
+    clock: Callable[[], int] = time.time_ns
     redactor: Redactor = DEFAULT
     """Keeps secrets out of what it says. Whatever an adapter lets through is looked at again."""
     hidden: tuple[str, ...] = ()
     """Directories that a program must not see: the log's."""
 
-    def saying(self, progress: Progress) -> Self:
-        """Return the same call, with what it says going to `progress`."""
-        # Not `dataclasses.replace`, which takes longer than many a tool.
-        call = object.__new__(type(self))
-        vars(call).update(vars(self), progress=progress)
-        return call
+    def context(self, progress: Progress | None = None) -> Context[Any]:
+        """Return what the app's function may know of it; what it says goes to `progress`."""
+        return Context(
+            session_id=self.conversation,
+            labels=self.labels,
+            client_id=self.client_id,
+            agent=CallingAgent(self.agent_id, self.agent_name),
+            caller=self.caller,
+            call_id=self.call_id,
+            app=self.app,
+            now=lambda: self.clock() / SECOND,
+            progress=progress or self.progress,
+            cancellation=self.cancellation,
+        )
 
 
-_current: ContextVar[Call | None] = ContextVar("runefold_call", default=None)
+def surroundings(ctx: ConversationContext, caller: str, agent_id: str) -> dict[str, Any]:
+    """Return what a `Call` has of its conversation and its app. It is called on a lane.
+
+    All of it is a fold of the log, apart from the app's object: after a crash it is the same.
+    """
+    origin, services = ctx.origin(), ctx.services
+    return {
+        "conversation": ctx.conversation,
+        "labels": origin.labels,
+        "client_id": origin.client_id,
+        "caller": caller,
+        "agent_id": agent_id,
+        "agent_name": ctx.name_of(agent_id),
+        "app": services.app,
+        "clock": services.clock.now,
+    }
+
+
+_current: ContextVar[Context[Any] | None] = ContextVar("runefold_call", default=None)
 
 
 @contextlib.contextmanager
-def during(call: Call) -> Iterator[None]:
-    """Make `call` the current one while the block runs: for adapters."""
-    token = _current.set(call)
+def during(context: Context[Any]) -> Iterator[None]:
+    """Make `context` that of the current call while the block runs: for adapters."""
+    token = _current.set(context)
     try:
         yield
     finally:
@@ -166,23 +334,18 @@ def during(call: Call) -> Iterator[None]:
 
 
 def progress(text: str, stream: str = "progress") -> None:
-    """Say how the current call is getting on: recorded as it comes, shown to who watches.
-
-    What is no text is said as one: a tool does not fail of how it tells what it has done.
-    """
-    if (call := _current.get()) is not None:
-        # What takes it in makes it plain: of a text that is not shown there is to be no copy.
-        call.progress(plain(str(stream)), str(text))
+    """Say how the current call is getting on, as `Context.progress` does."""
+    if (context := _current.get()) is not None:
+        context.progress(text, stream)
 
 
 def cancelled() -> bool:
     """Return True if the current call should stop."""
-    call = _current.get()
-    return call is not None and call.cancellation.cancelled
+    context = _current.get()
+    return context is not None and context.cancelled
 
 
 def stop_if_cancelled() -> None:
     """Leave the current call here if it should stop: raises `Cancelled`."""
-    if cancelled():
-        msg = "the call was cancelled"
-        raise Cancelled(msg)
+    if (context := _current.get()) is not None:
+        context.stop_if_cancelled()

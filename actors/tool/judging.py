@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.shell.shell import Shell
+from actors.tool.context import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,14 @@ class Judged(NamedTuple):
 class Judging(Shell):
     """An actor whose entity calls tools."""
 
-    def judge(self, effect: Any, planner: Planner, asked: Sequence[AskedCall]) -> None:  # noqa: ANN401 -- of whichever law
-        """Have the calls of an effect judged; `judged` gets the rulings.
+    def judge(
+        self,
+        effect: Any,  # noqa: ANN401 -- of whichever law
+        planner: Planner,
+        asked: Sequence[AskedCall],
+        agent_id: str = "",
+    ) -> None:
+        """Have the calls of an effect judged, for an agent if it is one; `judged` gets the rulings.
 
         A policy that is a function of the app's may take long: it runs on a pooled thread. By the
         time it has an answer, the calls may not be wanted any more.
@@ -35,9 +42,11 @@ class Judging(Shell):
             self.judged(effect, planner.rules(asked))
             return
 
+        around = surroundings(self.ctx, self.me, agent_id)
+
         def steps() -> Steps:
             yield None
-            return partial(self.ref.notify, Judged(effect, planner.rules(asked)))
+            return partial(self.ref.notify, Judged(effect, planner.rules(asked, around)))
 
         self.ctx.services.scheduler.work(f"{self.name} policy", steps())
 

@@ -6,14 +6,16 @@ machines with all that are registered.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, assert_never
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
 from actors.tool import runes as tool
-from actors.tool.outcome import MAX_ERROR_BYTES, in_words
+from actors.tool.context import Call
+from actors.tool.outcome import MAX_ERROR_BYTES
 from actors.tool.output import clip, plain
-from actors.tool.policy import Verdict, judge
+from actors.tool.policy import judged
 from actors.tool.toolbox import BadArguments, Fits, Toolbox, UnknownTool
 from actors.units import SECOND
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 Ruling: TypeAlias = tuple[tool.Rule, bool]
 """What is to become of a call, and whether it waits for the others."""
+
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Caller(NamedTuple):
@@ -65,9 +70,14 @@ class Planner:
         """Whether a function of the app's says what may be called: that may take its time."""
         return self._policy.function is not None
 
-    def rules(self, asked: Sequence[AskedCall]) -> tuple[Ruling, ...]:
-        """Say of each call what is to become of it. Of use on any thread."""
-        return tuple(self._rule(call) for call in asked)
+    def rules(
+        self, asked: Sequence[AskedCall], around: Mapping[str, Any] = _NOTHING
+    ) -> tuple[Ruling, ...]:
+        """Say of each call what is to become of it. Of use on any thread.
+
+        `around` is what a policy that is judged by hand is told beside the call.
+        """
+        return tuple(self._rule(call, around) for call in asked)
 
     def plans(
         self,
@@ -93,7 +103,7 @@ class Planner:
             for call, (rule, hold) in zip(asked, rules, strict=True)
         )
 
-    def _rule(self, call: AskedCall) -> Ruling:
+    def _rule(self, call: AskedCall, around: Mapping[str, Any]) -> Ruling:
         checked = self._toolbox.check(call.tool_name, call.raw or call.arguments)
         match checked:
             case UnknownTool(message):
@@ -103,14 +113,18 @@ class Planner:
             case Fits(found, arguments):
                 known = self._rulings.get(call.tool_name)
                 if known is None or known[0] is not found.spec or self.judged_by_hand:
-                    known = found.spec, self._ruling(found.spec, arguments)
+                    whole = Call(call_id=call.call_id, arguments=arguments, **around)
+                    known = found.spec, self._ruling(found.spec, whole)
                     self._rulings[call.tool_name] = known
                 return known[1]
             case _:
                 assert_never(checked)
 
-    def _ruling(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Ruling:
-        verdict = self._judged(spec, arguments)
+    def _ruling(self, spec: ToolSpec, call: Call) -> Ruling:
+        verdict = judged(self._policy, spec, call.arguments, call.context())
+        # Cut last: half of a secret would not be known for one.
+        reason = clip(self._redactor.text(plain(verdict.reason)), MAX_ERROR_BYTES)[0]
+        verdict = replace(verdict, reason=reason)
         assert spec.on_doubt is not None
         rule = tool.Rule(
             verdict=verdict.verdict,
@@ -128,14 +142,3 @@ class Planner:
             requires_approval=spec.requires_approval,
         )
         return rule, not spec.parallel_safe
-
-    def _judged(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> Verdict:
-        try:
-            verdict = judge(self._policy, spec, arguments)
-        except BaseException as error:  # noqa: BLE001 -- a policy may be any function of the app's
-            # A call that could not be judged is not let through.
-            reason = f"the policy failed: {in_words(error)}"
-            verdict = Verdict("deny", reason, self._policy.hash)
-        # Cut last: half of a secret would not be known for one.
-        reason = clip(self._redactor.text(plain(verdict.reason)), MAX_ERROR_BYTES)[0]
-        return replace(verdict, reason=reason)

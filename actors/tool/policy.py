@@ -6,7 +6,7 @@ the tool's name gives the verdict; where none fits, or the function has no opini
     mode         no side effects   side effects
     read_only    allow             deny, whatever a rule says
     auto         allow             ask
-    full_access  allow             allow
+    full_access  allow             allow; so it is if nothing is said
 
 A tool that requires approval is asked about wherever it would be allowed. Every verdict comes with
 the hash of the rules that gave it, so that an old log can be judged again under other rules.
@@ -23,6 +23,9 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
+from actors.tool.callbacks import Callback
+from actors.tool.context import Context
+from actors.tool.outcome import in_words
 from actors.tool.output import plain
 from runelog.errors import Refused
 
@@ -72,8 +75,12 @@ class Clause(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Judge: TypeAlias = Callable[[str, Mapping[str, Any], Any], Verdict | Word | tuple[Word, str] | None]
-"""Given name, arguments and spec: a verdict, with a reason if it likes; None for no opinion."""
+Judge: TypeAlias = Callable[..., Verdict | Word | tuple[Word, str] | None]
+"""Given name, arguments and tool, and the context where it has a parameter annotated `Context`.
+
+It returns 'allow', 'ask' or 'deny', a pair of that and a reason, or None for the mode's default.
+"""
+_GIVEN: Final = ("name", "arguments", "tool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +98,16 @@ class Policy:
     actors.tool.policy.BadPolicy: rule 1: 'perhaps' is no verdict: use allow, ask or deny
     """
 
-    mode: Mode = "auto"
+    mode: Mode = "full_access"
+    """What is without rules and function: to give those alone does not change it."""
     rules: Sequence[Clause | Sequence[str] | Mapping[str, str]] = ()
     function: Judge | None = None
     clauses: tuple[Clause, ...] = field(init=False)
     """The rules, read."""
     hash: str = field(init=False)
     """The same for the same rules in any process."""
+    ask: Callback | None = field(init=False, repr=False, compare=False, default=None)
+    """The function, as it is called."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be followed, saying everything that is wrong with it."""
@@ -105,8 +115,8 @@ class Policy:
         clauses = _read(self.rules, wrong)
         if self.mode not in MODES:
             wrong.append(f"{self.mode!r:.80} is no mode: use read_only, auto or full_access")
-        if self.function is not None and not callable(self.function):
-            wrong.append(f"{self.function!r:.80} is no function of name, arguments and spec")
+        if self.function is not None:
+            self._check_function(wrong)
         if self.function is not None and clauses:
             wrong.append("it has both rules and a function: give one of them")
         if wrong:
@@ -115,8 +125,22 @@ class Policy:
         object.__setattr__(self, "clauses", clauses)
         object.__setattr__(self, "hash", _hash(self.mode, clauses, self.function))
 
+    def _check_function(self, wrong: list[str]) -> None:
+        if not callable(self.function):
+            wrong.append(f"{self.function!r:.80} is no function of name, arguments and tool")
+            return
+        try:
+            object.__setattr__(self, "ask", Callback(self.function, _GIVEN))
+        except TypeError as error:
+            wrong.append(f"the policy {_name(self.function)} does not fit: {error}")
 
-def judge(policy: Policy, tool: Facts, arguments: Mapping[str, Any]) -> Verdict:
+
+def judge(
+    policy: Policy,
+    tool: Facts,
+    arguments: Mapping[str, Any],
+    context: Context[Any] = Context(),  # noqa: B008 -- it cannot change
+) -> Verdict:
     """Say what is to become of a call, why, and by which rules.
 
     >>> class Mail:
@@ -126,18 +150,37 @@ def judge(policy: Policy, tool: Facts, arguments: Mapping[str, Any]) -> Verdict:
     >>> judge(Policy(mode="read_only", rules=[("*", "allow")]), Mail(), {}).verdict
     'deny'
     """
-    word, reason = _opinion(policy, tool, arguments)
+    word, reason = _opinion(policy, tool, arguments, context)
     if word == "allow" and tool.requires_approval:
         word, reason = "ask", f"{tool.name} requires approval"
     return Verdict(word, reason, policy.hash)
 
 
-def _opinion(policy: Policy, tool: Facts, arguments: Mapping[str, Any]) -> tuple[Word, str]:
+def judged(
+    policy: Policy, tool: Facts, arguments: Mapping[str, Any], context: Context[Any]
+) -> Verdict:
+    """Do as `judge`; a call that cannot be judged, as the function fails, is not let through.
+
+    >>> policy = Policy(function=lambda name, arguments, tool: arguments["cents"] < 5)
+    >>> class Mail:
+    ...     name, side_effects, requires_approval = "send_mail", True, False
+    >>> judged(policy, Mail(), {}, Context()).reason
+    "the policy failed: KeyError: 'cents'"
+    """
+    try:
+        return judge(policy, tool, arguments, context)
+    except BaseException as error:  # noqa: BLE001 -- a policy may be any function of the app's
+        return Verdict("deny", f"the policy failed: {in_words(error)}", policy.hash)
+
+
+def _opinion(
+    policy: Policy, tool: Facts, arguments: Mapping[str, Any], context: Context[Any]
+) -> tuple[Word, str]:
     if policy.mode == "read_only" and tool.side_effects:
         # Before any rule: a mode that could be talked out of this would promise nothing.
         return "deny", f"{tool.name} has side effects, and the mode is read_only"
-    if policy.function is not None:
-        said = policy.function(tool.name, arguments, tool)
+    if policy.function is not None and policy.ask is not None:
+        said = policy.ask(context, tool.name, arguments, tool)
         if said is not None:
             return _said(said, policy.function)
     for clause in policy.clauses:
@@ -161,7 +204,7 @@ def _said(said: object, function: Judge) -> tuple[Word, str]:
         case _:
             msg = (
                 f"the policy {_name(function)} returned {said!r:.80}: return 'allow', 'ask' or "
-                "'deny', a pair of that and a reason, or None for no opinion"
+                "'deny', a pair of that and a reason, or None for the mode's default"
             )
             raise BadPolicy(msg)
 

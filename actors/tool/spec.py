@@ -18,6 +18,7 @@ import msgspec
 
 from actors.redaction.redactor import DEFAULT
 from actors.tool import runes
+from actors.tool.callbacks import Callback
 from actors.tool.lifecycle import Probed
 from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, in_words
 from actors.tool.output import clip, plain
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from actors.tool.context import Call
     from actors.tool.runes import InDoubt
 
-    Probe: TypeAlias = Callable[[str, Mapping[str, Any]], Happened | None]
+    Probe: TypeAlias = Callable[..., Happened | None]
+    """Given the call id and the arguments, and the context where it takes one."""
 
 TIMEOUT: Final = runes.TIMEOUT / SECOND
 """Seconds a tool may take unless it says otherwise."""
@@ -70,6 +72,7 @@ class Declared(TypedDict, total=False):
     probe: Probe | None
 
 
+_PROBED: Final = ("call_id", "arguments")
 _FLAGS: Final = (
     "side_effects",
     "idempotent",
@@ -125,7 +128,8 @@ class ToolSpec:
     probe: Probe | None = None
     """Given the call id and the arguments: `Happened(output)`, or None if it did not happen.
 
-    An error means that it cannot tell, and the outcome stays unknown.
+    With a parameter that is annotated `Context` it is given that too. An error means that it cannot
+    tell, and the outcome stays unknown.
     """
     secrets: tuple[str, ...] = ()
     """The names of the secrets that it may be given."""
@@ -200,9 +204,18 @@ class ToolSpec:
                 "arguments that returns Happened(output), or None if it did not happen"
             )
             raise BadTool(msg)
+        if self.probe is not None:
+            self._check_probe()
         if self.probe is not None and self.on_doubt != "probe":
             msg = f"tool {self.name} has a probe that is never asked: say on_doubt='probe' too"
             raise BadTool(msg)
+
+    def _check_probe(self) -> None:
+        try:
+            Callback(self.probe, _PROBED)  # type: ignore[arg-type]  # checked by who calls this
+        except TypeError as error:
+            msg = f"tool {self.name}: its probe does not fit: {error}"
+            raise BadTool(msg) from None
 
     def description_for_model(self) -> dict[str, Any]:
         """Return what a model is told: name, description and the schema of the arguments."""
@@ -255,7 +268,8 @@ def asked(spec: ToolSpec, call: Call) -> Probed:
     if spec.probe is None:
         return Probed(None, error=f"tool {spec.name} has no probe")
     try:
-        answer = spec.probe(call.call_id, call.arguments)
+        ask = Callback(spec.probe, _PROBED)
+        answer = ask(call.context(), call.call_id, call.arguments)
     except BaseException as error:  # noqa: BLE001 -- an app's function must not end our thread
         return Probed(None, error=f"the probe failed: {in_words(error, call.redactor)}")
     if answer is None:

@@ -225,7 +225,8 @@ class TurnActor(ModelCaller, Judging):
                 self.model_calls.drop_ended()
                 self.model_calls.perform(call)
             case ReceiveCalls(call):
-                self.judge(effect, self._toolset.planner, self._asked_for(call))
+                asked = self._asked_for(call)
+                self.judge(effect, self._toolset.planner, asked, self.state.agent_id)
             case Release(call_id):
                 self._release(call_id)
             case End(how=how):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import tomllib
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from actors.tool.policy import Policy, judge
+from actors.agent.runes import Spawning
+from actors.session.runes import Created, SessionConfig
+from actors.tool.context import Call
+from actors.tool.policy import Policy
+from actors.tool.policy import judged as judged_by
 from actors.tool.runes import Called
 from runefold.naming import imported
 from runelog.errors import Refused
@@ -47,28 +52,56 @@ class _Facts(msgspec.Struct, frozen=True):
     requires_approval: bool
 
 
-def judged(envelopes: Iterable[Envelope], policy: Policy) -> Iterator[Judged]:
-    """Judge again every call among the runes that some policy had to judge.
+KINDS: Final = frozenset({"session.created", "agent.spawning", "tool.call"})
+"""The runes that are needed of a conversation: its calls, and for whom they were made."""
 
-    A call of no known tool, or with arguments that did not fit, was never a question of policy.
+
+def judged(envelopes: Iterable[Envelope], policy: Policy, app: object = None) -> Iterator[Judged]:
+    """Judge again every call among the runes of a conversation that some policy had to judge.
+
+    A call of no known tool, or with arguments that did not fit, was never a question of policy. A
+    function is given a context as the log has it, its time that of the call; with `app` as the
+    app's object. Without one, a function that asks for it fails, which counts as its denial.
     """
+    config, names = SessionConfig(), dict[str, str]()
     for envelope in envelopes:
-        rune = envelope.payload
-        if not isinstance(rune, Called) or rune.rule.verdict not in {"allow", "ask", "deny"}:
-            continue
-        rule = rune.rule
-        facts = _Facts(rune.tool_name, rule.side_effects, rule.requires_approval)
-        now = judge(policy, facts, rune.arguments)
-        yield Judged(
-            envelope.conversation,
-            envelope.event_id,
-            rune.call_id,
-            rune.tool_name,
-            rule.verdict,
-            now.verdict,
-            now.reason,
-            rule.rules_hash,
-        )
+        match envelope.payload:
+            case Created():
+                config = envelope.payload.config
+            case Spawning(agent_id=agent, name=name):
+                names[agent] = name
+            case Called() as rune if rune.rule.verdict in {"allow", "ask", "deny"}:
+                call = Call(
+                    call_id=rune.call_id,
+                    arguments=rune.arguments,
+                    conversation=envelope.conversation,
+                    labels=config.labels,
+                    client_id=config.client_id,
+                    caller=rune.caller,
+                    agent_id=rune.agent_id,
+                    agent_name=names.get(rune.agent_id, ""),
+                    app=app,
+                    clock=partial(int, envelope.time),
+                )
+                yield _judged(envelope, rune, policy, call)
+            case _:
+                pass
+
+
+def _judged(envelope: Envelope, rune: Called, policy: Policy, call: Call) -> Judged:
+    rule = rune.rule
+    facts = _Facts(rune.tool_name, rule.side_effects, rule.requires_approval)
+    now = judged_by(policy, facts, rune.arguments, call.context())
+    return Judged(
+        envelope.conversation,
+        envelope.event_id,
+        rune.call_id,
+        rune.tool_name,
+        rule.verdict,
+        now.verdict,
+        now.reason,
+        rule.rules_hash,
+    )
 
 
 def policy_of(reference: str) -> Policy:

@@ -128,6 +128,7 @@ def talk(
     *tools: Tool,
     stage: dict[str, Any] | None = None,
     others: Mapping[str, Provider] | None = None,
+    session: dict[str, Any] | None = None,
     **agent: Any,  # noqa: ANN401 -- those of AgentSpec
 ) -> Talk:
     """Begin a conversation with an agent whose model follows a script; there may be `others`."""
@@ -135,4 +136,5 @@ def talk(
     there = Stage(tools=tools, providers={"demo": model, **(others or {})}, **(stage or {}))
     agent.setdefault("tools", [tool.spec.name for tool in tools])
     spec = AgentSpec(role="helper", model="demo", **agent)
-    return Talk(there, there.runtime.create_session(spec, conversation_id=NAME), model)
+    made = there.runtime.create_session(spec, conversation_id=NAME, **(session or {}))
+    return Talk(there, made, model)

@@ -113,6 +113,39 @@ def test_one_session_can_be_judged_alone(log: Path, tmp_path: Path) -> None:
     assert [each["tool"] for each in found["otherwise"]] == ["push", "look"]
 
 
+def test_a_function_is_told_what_the_log_knows_of_a_call(log: Path, tmp_path: Path) -> None:
+    """Its session, agent and time, and the app's object where the app is named that gives one."""
+    (tmp_path / "app_of_mine.py").write_text(
+        """
+from runefold import Context, Policy, Runtime
+
+def build(directory):
+    return Runtime.open(directory, app={"helper": "deny"})
+
+def judge(name, arguments, tool, context: Context[dict]):
+    assert context.turn_id and context.call_id and context.now() > 1e9
+    return context.app[context.agent.name], f"in {context.session_id}"
+
+mine = Policy(mode="full_access", function=judge)
+""",
+        encoding="utf-8",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.syspath_prepend(tmp_path)
+        code, found = checked(log, "app_of_mine:mine", "--app", "app_of_mine:build")
+        _, without = checked(log, "app_of_mine:mine")
+        wrong = run("policy-check", log, "app_of_mine:mine", "--app", "app_of_mine:mine")
+
+    assert code == Exit.PROBLEMS
+    assert {each["now"] for each in found["otherwise"]} == {"deny"}
+    assert found["otherwise"][0]["reason"] == f"in {found['otherwise'][0]['conversation']}"
+    assert "the policy failed: Refused: there is no app object here" in str(without["otherwise"][0])
+    assert "--app MODULE:BUILD" in str(without["otherwise"][0])
+    assert wrong.exit_code == Exit.REFUSED
+    assert "gives no object" in wrong.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -21,6 +21,7 @@ PUBLIC = {
     "Budget",
     "CallId",
     "CommandTool",
+    "Context",
     "Envelope",
     "Gap",
     "HandOver",

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overl
 
 from actors.redaction.strands import Strands
 from actors.tool import secrets as secret
+from actors.tool.callbacks import hints_of, is_context
 from actors.tool.context import CallId, Cancelled, during
 from actors.tool.outcome import Outcome, in_words
 from actors.tool.output import plain
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Unpack
 
-    from actors.tool.context import Call, Progress
+    from actors.tool.context import Call, Context, Progress
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,6 +85,9 @@ def tool(function: Callable[P, R] | None = None, /, **options: Unpack[Options]) 
     >>> from actors.tool.context import Call
     >>> pay.run(Call(call_id="call_1", arguments={"cents": 5})).output
     'paid 5 under call_1'
+
+    A parameter that is annotated `Context` is given what the call has around it, such as the
+    session, its client and the app's own object. A model sees neither.
     """
     if function is not None:
         return FunctionTool(function)
@@ -120,7 +124,8 @@ class FunctionTool(Generic[P, R]):
         self._function: Final = function
         self.is_async: Final = inspect.iscoroutinefunction(function)
         """Whether the runtime awaits it on its event loop."""
-        self._call_id, self._secrets, takes = _declared(name, function, keyed, listed)
+        own, self._secrets, takes = _declared(name, function, keyed, listed)
+        self._call_id, self._context = own.get("call id"), own.get("context")
         try:
             self._parameters: Final = Parameters(takes, texts)
         except TypeError as error:
@@ -186,7 +191,7 @@ class FunctionTool(Generic[P, R]):
             kwargs, mask = self._ready(call)
             reporter = _Reporter(call.progress, mask, self.spec.max_output_bytes)
             try:
-                with during(call.saying(reporter)):
+                with during(self._given(kwargs, call, reporter)):
                     value = await _awaited(function(**kwargs), call, self._limit(call))
             finally:
                 reporter.end()
@@ -205,6 +210,13 @@ class FunctionTool(Generic[P, R]):
         if self._call_id is not None:
             kwargs[self._call_id] = CallId(call.call_id)
         return kwargs, secret.SecretMask(known) if known else _NO_MASK
+
+    def _given(self, kwargs: dict[str, Any], call: Call, reporter: Progress) -> Context[Any]:
+        """Return the context of a call, passed to the function if that takes it."""
+        context = call.context(reporter)
+        if self._context is not None:
+            kwargs[self._context] = context
+        return context
 
     def _failed(self, error: BaseException, mask: secret.SecretMask, call: Call) -> Outcome:
         """Return the outcome of a call that raised."""
@@ -231,7 +243,7 @@ class FunctionTool(Generic[P, R]):
     def _called(self, kwargs: dict[str, Any], call: Call, reporter: _Reporter) -> object:
         # The function is called by name: those of its parameters were checked when it was declared.
         function: Callable[..., object] = self._function
-        with during(call.saying(reporter)):
+        with during(self._given(kwargs, call, reporter)):
             value = function(**kwargs)
             if type(value) not in _NO_AWAITABLES and inspect.isawaitable(value):
                 with asyncio.Runner() as runner:
@@ -308,22 +320,29 @@ async def _awaited(awaitable: Awaitable[object], call: Call, limit: float) -> ob
 
 def _declared(
     name: str, function: Callable[..., object], call_id: str | None, listed: tuple[str, ...]
-) -> tuple[str | None, dict[str, Any], list[Parameter]]:
-    """Return the parameter for the call id, those for secrets with defaults, and the model's."""
+) -> tuple[dict[str, str], dict[str, Any], list[Parameter]]:
+    """Return the parameters that the runtime fills, those for secrets with defaults, the model's.
+
+    Of the first, one takes the call id and one the context.
+    """
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         msg = f"tool {name} yields: return one value, and say progress(...) on the way"
         raise BadTool(msg)
-    hints, parameters = _hints(name, function)
-    keyed, secrets, takes = call_id, dict[str, Any](), []
+    hints, unknown, parameters = _hints(name, function)
+    own = {} if call_id is None else {"call id": call_id}
+    secrets, takes = dict[str, Any](), []
     for parameter in parameters.values():
         _check_kind(name, parameter)
         hint = hints.get(parameter.name, parameter.empty)
-        if parameter.name == call_id or hint is CallId:
-            if keyed not in {None, parameter.name}:
-                msg = f"tool {name} takes the call id twice, as {keyed} and {parameter.name}"
+        if what := _filled_in(parameter.name == call_id, hint):
+            if own.setdefault(what, parameter.name) != parameter.name:
+                msg = f"tool {name} takes the {what} twice, as {own[what]} and {parameter.name}"
                 raise BadTool(msg)
-            keyed = parameter.name
             continue
+        if parameter.name in unknown:
+            why = f"{unknown[parameter.name]}; its types must be known at run time"
+            msg = f"tool {name}: parameter {parameter.name}: {why}, not to checkers only"
+            raise BadTool(msg)
         if hint is parameter.empty:
             msg = (
                 f"tool {name}: parameter {parameter.name} has no type, write {parameter.name}: str"
@@ -339,18 +358,23 @@ def _declared(
     if listed and not secrets:
         msg = f"tool {name} lists secrets, but no parameter takes one: annotate it as Secret"
         raise BadTool(msg)
-    return keyed, secrets, takes
+    return own, secrets, takes
+
+
+def _filled_in(is_call_id: bool, hint: object) -> str:  # noqa: FBT001 -- of this module alone
+    """Return what the runtime passes to a parameter; nothing if it is the model's."""
+    if is_call_id or hint is CallId:
+        return "call id"
+    return "context" if is_context(hint) else ""
 
 
 def _hints(
     name: str, function: Callable[..., object]
-) -> tuple[dict[str, Any], Mapping[str, inspect.Parameter]]:
+) -> tuple[dict[str, Any], dict[str, str], Mapping[str, inspect.Parameter]]:
     try:
-        inner = function if inspect.isroutine(function) else type(function).__call__
-        hints = typing.get_type_hints(inner, include_extras=True)
-        return hints, inspect.signature(function).parameters
-    except (NameError, TypeError, ValueError) as error:
-        msg = f"tool {name}: {error}; its types must be known at run time, not to checkers only"
+        return *hints_of(function), inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        msg = f"tool {name}: {error}"
         raise BadTool(msg) from None
 
 

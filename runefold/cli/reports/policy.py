@@ -8,10 +8,11 @@ import typer
 from actors.catalogue import CODEC
 from actors.tool.policy import Policy
 from runefold.cli.terminal.exit_codes import Exit
-from runefold.cli.terminal.options import Directory, Json, argument, reading
+from runefold.cli.terminal.options import Directory, Json, argument, option, reading
 from runefold.cli.terminal.screen import Screen
 from runefold.cli.terminal.wording import many, plain, safe
-from runefold.observe.policy_replay import Judged, judged, policy_of
+from runefold.observe.policy_replay import KINDS, Judged, judged, policy_of
+from runefold.open_hook import object_of
 from runelog.rune import SYSTEM
 from runelog.store import Runelog
 
@@ -21,21 +22,36 @@ Rules = Annotated[
         "POLICY", "`package.module:policy`, or a .toml or .json file with `mode` and `rules`."
     ),
 ]
+WithApp = Annotated[
+    str,
+    option(
+        "MODULE:BUILD",
+        "The function that opens the app's runtime: the policy gets its `app=`. None is opened.",
+        "--app",
+    ),
+]
 OneSession = Annotated[str | None, argument("SESSION", "Only this session.")]
 
 
 def policy_check(
-    directory: Directory, rules: Rules, session: OneSession = None, *, json: Json = False
+    directory: Directory,
+    rules: Rules,
+    session: OneSession = None,
+    *,
+    app: WithApp = "",
+    json: Json = False,
 ) -> None:
     """Check past tool calls against another policy.
 
     List the calls whose verdict would change. Nothing is run or changed; it works while a runtime
-    has the log open. Exit code 1 if a verdict changes.
+    has the log open. A policy that is a function gets the context of each call from the log, and
+    its app object with --app. Exit code 1 if a verdict changes.
     """
     screen = Screen()
     policy = policy_of(rules)
+    given = object_of(app) if app else None
     with reading(directory, CODEC) as log:
-        found = [*_all(log, policy, session)]
+        found = [*_all(log, policy, session, given)]
     others = [each for each in found if each.is_other]
     if json:
         screen.json({"calls": len(found), "rules": policy.hash, "otherwise": plain(others)})
@@ -52,7 +68,7 @@ def policy_check(
         raise typer.Exit(Exit.PROBLEMS)
 
 
-def _all(log: Runelog, policy: Policy, session: str | None) -> Iterator[Judged]:
+def _all(log: Runelog, policy: Policy, session: str | None, app: object) -> Iterator[Judged]:
     names = [each.id for each in log.conversations() if each.id != SYSTEM]
     for name in names if session is None else [session]:
-        yield from judged(log.read(name, kinds={"tool.call"}), policy)
+        yield from judged(log.read(name, kinds=KINDS), policy, app)

@@ -56,12 +56,13 @@ def test_a_mode_says_what_no_rule_says(mode: Mode, look: Word, mail: Word, pay: 
 def test_the_first_rule_that_fits_wins() -> None:
     """Patterns are a shell's; capitals matter; where none fits the mode decides."""
     policy = Policy(
+        mode="auto",
         rules=[
             Clause("send_[lm]*", "allow", "letters and mails"),
             ("send_*", "deny"),
             {"pattern": "look_?p", "verdict": "ask", "reason": "curious"},
             {"pattern": "PAY", "verdict": "deny"},
-        ]
+        ],
     )
 
     assert judge(policy, MAIL, {}) == Verdict("allow", "letters and mails", policy.hash)
@@ -160,7 +161,7 @@ def test_what_a_function_returns_is_not_guessed_at(answer: Any) -> None:  # noqa
         ({"rules": [("a", "ask", 1)]}, "rule 1: 1 is no reason: give text"),
         ({"rules": [("a", "ask", "\udce9")]}, "rule 1: '\\udce9' holds half of a character"),
         ({"rules": [("a", "no"), ("b", "so")]}, "rule 1: 'no' is no verdict: use allow, ask or "),
-        ({"function": 3}, "3 is no function of name, arguments and spec"),
+        ({"function": 3}, "3 is no function of name, arguments and tool"),
         ({"function": careful, "rules": [("a", "ask")]}, "it has both rules and a function"),
     ],
 )
@@ -191,7 +192,7 @@ def test_the_hash_tells_rules_apart() -> None:
     written = [("a", "ask"), ("b", "deny", "no")]
     policies = [
         Policy(),
-        Policy(mode="full_access"),
+        Policy(mode="auto"),
         Policy(rules=written),
         Policy(rules=written[::-1]),
         Policy(rules=[("a", "ask"), ("b", "deny")]),
