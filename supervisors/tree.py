@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.errors import Crashed, Dead, Overloaded, Unanswered
 from actors.operator_log import log as operator
-from actors.process.process import ASK_TIMEOUT, MAILBOX
+from actors.process.process import ASK_TIMEOUT, MAILBOX, Answer
 from actors.shell.conversation import ConversationContext, Services
 from actors.shell.write_buffer import Overtaken
 from actors.units import SECOND
@@ -27,12 +27,13 @@ from supervisors.messages import StartDynamic
 from supervisors.passivation import IDLE_AFTER, Passivator
 from supervisors.strategy import Restart, Strategy
 from supervisors.supervisor import Supervisor
+from supervisors.waking import Waking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.kind import Kinds
-    from actors.process.process import Answer, Down, Process, Ref
+    from actors.process.process import Down, Process, Ref
     from actors.shell.mail import Reply
     from runelog.log import Log
 
@@ -65,6 +66,7 @@ class Tree:
         self._closed = False
         services.mail.carried_by(self.post)
         self._passivator = Passivator(log, services, kinds, idle_after, self._wake_soon)
+        self._waking = Waking(log, services, kinds)
         scheduler, clock = services.scheduler, services.clock
         self._sessions = Supervisor(
             "sessions",
@@ -100,6 +102,7 @@ class Tree:
     def _make_supervisor(self, conversation: str) -> Process:
         lane = self.services.scheduler.lane(conversation)
         ctx = ConversationContext(conversation, self.log, lane, self.services, self.kinds)
+        ctx.read_ahead = self._waking.take(conversation)
         running = ConversationSupervisor(ctx)
         supervisor = running.supervise()
         with self._lock:
@@ -116,7 +119,8 @@ class Tree:
     def _wake_soon(self, conversation: str) -> None:
         """Wake a conversation, without waiting until it is awake."""
         if not self._closed and self.running(conversation) is None:
-            self._sessions.ref.notify(StartDynamic(conversation))
+            start = StartDynamic(conversation)
+            self._waking.when_read(conversation, lambda: self._sessions.ref.notify(start))
 
     def _wake_later(self, conversation: str) -> None:
         clock = self.services.clock
@@ -221,6 +225,9 @@ class Tree:
         raise Dead(msg)
 
     def _start(self, conversation: str) -> Ref:
+        read = Answer()
+        self._waking.when_read(conversation, read.set)
+        self.services.scheduler.wait(read, ASK_TIMEOUT)
         for _ in range(_LOOKS):
             try:
                 ref: Ref = self._sessions.ref.ask(

@@ -16,6 +16,7 @@ from actors.model import runes as model
 from actors.model.provider import Asked, Message
 from actors.model.request_hash import MessagesHash
 from actors.model.tokens import length_of_message
+from actors.scheduling.pool import letting_others
 from actors.session import runes as sessions
 from actors.shell.shared_caches import SharedCache
 from actors.tool import runes as tool
@@ -147,7 +148,7 @@ class History:
         def said(call: str) -> str:
             return "".join(words.pop(call, ()))
 
-        for envelope in log.read(conversation, until=until, kinds=KINDS):
+        for envelope in letting_others(log.read(conversation, until=until, kinds=KINDS)):
             rune = envelope.payload
             if isinstance(rune, model.AssistantDelta):
                 words.setdefault(envelope.owner, []).append(rune.text)

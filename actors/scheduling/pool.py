@@ -9,20 +9,38 @@ handing a job to one that waits a tenth of that.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from actors.operator_log import log
 from actors.scheduling import free_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from actors.ports import Clock, Steps
+
+T = TypeVar("T")
 
 IDLE_FOR: Final = 10.0
 """How many seconds a thread waits for more to do before it ends."""
 MAX_JOBS: Final = 2_000
 """After how many jobs a thread ends, if another one is free for what comes next."""
+
+IN_A_ROW: Final = 128
+"""Of a long read, after how many runes other threads are let go first: about a millisecond."""
+
+
+def letting_others(items: Iterable[T]) -> Iterator[T]:
+    """Yield what there is, and let other threads go first from time to time.
+
+    Python gives a thread that only computes five milliseconds before another gets its turn. The
+    loop waits for the disk many times in a turn, and would wait so long each time again.
+    """
+    for number, item in enumerate(items, 1):
+        yield item
+        if not number % IN_A_ROW:
+            time.sleep(0)
 
 
 class _Worker:

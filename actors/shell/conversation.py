@@ -115,6 +115,8 @@ class ConversationContext(CommitMember):
         self._undelivered: dict[str, list[tuple[object, Any]]] = {}
         self.caches = SharedCaches()
         """What actors of the conversation keep in memory for each other."""
+        self.read_ahead: dict[str, StartingState] = {}
+        """What entities came to, as it was read while the conversation was waking."""
         self.head_at_start = head_of(log, conversation)
         """The last event that the log had when this context was made."""
         self._snapshots = SnapshotPolicy(
@@ -290,8 +292,12 @@ class ConversationContext(CommitMember):
     def replayed(self, kind: Kind, entity: str) -> StartingState:
         """Return an entity's state as the log has it."""
         self.sync()
-        if not self.log.version(self.conversation, entity):
+        version = self.log.version(self.conversation, entity)
+        if not version:
             return StartingState(kind.lifecycle.initial, 0, 0)
+        ahead = self.read_ahead.pop(entity, None)
+        if ahead is not None and ahead.version == version:
+            return ahead
         state, event_id, version = self._snapshots.replayed(kind, entity)
         return StartingState(state, version, event_id)
 
@@ -315,6 +321,7 @@ class ConversationContext(CommitMember):
         """
         self.children, self.close, self.buffer.on_failure = _NoChildren(), _nothing, _nothing
         self.caches.clear()
+        self.read_ahead.clear()
         self._passive.clear()
         self._unstarted.clear()
 

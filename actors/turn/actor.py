@@ -116,7 +116,9 @@ class TurnActor(ModelCaller, Judging):
     def _read(self, effect: AskModel, until: int, read: Callable[[], History]) -> Steps:
         yield None
         try:
-            found: History | Exception = read()
+            found: History | Exception = (history := read())
+            # Each message is hashed once: those of a long history take a while.
+            history.hashed()
         except Exception as error:  # noqa: BLE001 -- raised by the actor, as if it had read
             found = error
         return partial(self.ref.notify, HistoryRead(effect, until, found))

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from actors.catalogue import CODEC
-from actors.errors import Unanswered
+from actors.errors import Overloaded, Unanswered
 from actors.session.lifecycle import Phase
+from actors.shell.entities import StartingState
+from actors.shell.snapshot_policy import SnapshotPolicy
 from actors.units import SECOND
 from runefold import AgentSpec, Runtime, tool
 from runefold.providers import Scripted, call
 from runefold.testing.stage import Stage
 from runelog.memory import MemoryLog
+from supervisors import waking
 from supervisors.tree import Tree
+from supervisors.waking import Waking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from actors.kind import Kind
     from actors.process.process import Ref
     from runelog.rune import Work
 
@@ -153,3 +158,91 @@ def test_a_call_that_was_answered_wakes_nobody_any_more() -> None:
     assert asleep == [True] * 3
     assert result.output == "It is paid."
     assert stage.clock.next_alarm is None
+
+
+def test_a_long_session_is_read_beside_all_actors_before_it_wakes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others go on meanwhile, what is sent to it waits, and it wakes with what was read."""
+    monkeypatch.setattr(waking, "LONG", 0)
+    log, readers = MemoryLog(CODEC), list[str]()
+    may_go_on, reads = threading.Event(), threading.Event()
+    read = Waking._read
+
+    def slowly(self: Waking, conversation: str, kind: Kind, name: str) -> StartingState:
+        reads.set()
+        may_go_on.wait(LONG)
+        return read(self, conversation, kind, name)
+
+    with Runtime(log, providers=PROVIDERS) as runtime:
+        asleep, awake = (runtime.create_session(SPEC) for _ in range(2))
+        asleep.send("hi").result(LONG)
+        runtime._core.tree.put_to_sleep(asleep.id)
+        monkeypatch.setattr(Waking, "_read", slowly)
+        monkeypatch.setattr(SnapshotPolicy, "replayed", _noted(readers))
+        with ThreadPoolExecutor(1) as others:
+            try:
+                asked = others.submit(asleep.send, "are you there?")
+                assert reads.wait(LONG)
+                assert awake.send("hi").result(LONG).output == "Hello!"
+                assert runtime._core.tree.running(asleep.id) is None
+                assert not asked.done()
+            finally:
+                may_go_on.set()
+            answered = asked.result(LONG).result(LONG)
+
+    assert answered.output == "Hello!"
+    assert "session" not in readers
+
+
+def _noted(readers: list[str]) -> Callable[[SnapshotPolicy, Kind, str], Any]:
+    """Return a replay that notes of which entity it is."""
+    replay = SnapshotPolicy.replayed
+
+    def replayed(self: SnapshotPolicy, kind: Kind, name: str) -> Any:  # noqa: ANN401 -- any state
+        readers.append(name)
+        return replay(self, kind, name)
+
+    return replayed
+
+
+def test_what_was_read_of_a_session_that_went_on_meanwhile_is_not_used() -> None:
+    """Its version tells: then it is read again."""
+    stage = Stage(providers=PROVIDERS)
+    session = stage.runtime.create_session(SPEC)
+    running = stage.runtime._core.tree.running(session.id)
+    assert running is not None
+    ctx = running.ctx
+    now = ctx.replayed(ctx.root, "session")
+
+    for version, found in ((now.version, "as read"), (now.version - 1, now.state)):
+        ctx.read_ahead["session"] = StartingState("as read", version, 0)
+        assert ctx.replayed(ctx.root, "session").state == found
+        assert ctx.replayed(ctx.root, "session").state == now.state
+
+
+def test_a_session_that_cannot_be_read_ahead_wakes_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether a thread is missing or a page: its actors read for themselves."""
+    monkeypatch.setattr(waking, "LONG", 0)
+    stage = Stage(providers=PROVIDERS)
+    session = stage.runtime.create_session(SPEC)
+    tree = stage.runtime._core.tree
+
+    def no_thread(*_: object, **__: object) -> None:
+        msg = "no thread"
+        raise Overloaded(msg)
+
+    def no_page(*_: object) -> None:
+        msg = "no page"
+        raise OSError(msg)
+
+    for broken, name, fails in ((stage.scheduler, "work", no_thread), (Waking, "_read", no_page)):
+        tree.put_to_sleep(session.id)
+        with monkeypatch.context() as patch:
+            patch.setattr(broken, name, fails)
+            session.pause("lunch")
+        session.resume()
+
+    assert session.state.phase is Phase.ACTIVE

@@ -24,11 +24,13 @@ from runefold.testing.simulation.world.disk import Disk
 from runelog.errors import LogFailed, LogFull
 from runelog.rune import kind_of
 from runelog.snapshot import Snapshots
+from supervisors import waking
 from supervisors.passivation import Passivator
+from supervisors.waking import Waking
 from tests.simulation.seeds import likely_first
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pytest
 
@@ -61,6 +63,8 @@ SITUATIONS: Final = frozenset(
         "a session that got nowhere",
         "a conversation that sleeps",
         "a conversation that is woken",
+        "a conversation that is waking, and not awake yet, is told something",
+        "a power cut while a conversation is waking",
         "a snapshot that is believed",
         "a snapshot that is torn",
         "a snapshot that is gone",
@@ -104,7 +108,12 @@ class Counted(Simulation):
         super().committed(envelope)
 
     def _open(self) -> None:
-        self.seen["a power cut"] += self.disk.is_cut and not self.disk.has_failed
+        cut = self.disk.is_cut and not self.disk.has_failed
+        self.seen["a power cut"] += cut
+        if cut and hasattr(self, "runtime"):
+            self.seen["a power cut while a conversation is waking"] += bool(
+                self.runtime._core.tree._waking._then
+            )
         self.seen["an end in order"] += self.reopens
         super()._open()
 
@@ -125,6 +134,7 @@ class Counted(Simulation):
 def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
     """Have counted what only those within see."""
     load, check, asleep, woken = Snapshots.load, Disk._check, Passivator.asleep, Passivator.woken
+    when_read = Waking.when_read
     slept: set[tuple[Passivator, str]] = set()
 
     def loads(self: Snapshots, conversation: str, key: Key, until: int) -> Snapshot | None:
@@ -151,6 +161,14 @@ def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
         seen["a conversation that is woken"] += (self, running.ctx.conversation) in slept
         woken(self, running)
 
+    def told(self: Waking, conversation: str, then: Callable[[], object]) -> None:
+        told_early = "a conversation that is waking, and not awake yet, is told something"
+        seen[told_early] += conversation in self
+        when_read(self, conversation, then)
+
+    # As a long one does, which no seed has.
+    patch.setattr(waking, "LONG", 3)
+    patch.setattr(Waking, "when_read", told)
     patch.setattr(Snapshots, "load", loads)
     patch.setattr(Disk, "_check", checks)
     patch.setattr(Passivator, "asleep", sleeps)
