@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 ADDRESS: Final = ("do", "kind", "conversation", "entity")
 """What a message says beside the fields of a command."""
-_TAKEN: Final = frozenset({*ADDRESS, "directory", "session", "json", "app"})
+REQUEST: Final = "request"
+"""The id of what is decided on alone: what else the command does, the process does that asks."""
+_TAKEN: Final = frozenset({*ADDRESS, REQUEST, "directory", "session", "json", "app"})
 LONGEST: Final = 10_000
 """No reason has more characters."""
 MOST: Final = 2**53
@@ -103,12 +105,16 @@ class CommandTarget(NamedTuple):
     timeout: float | None
     """How many seconds may be waited for what the command leads to."""
 
-    def order(self, command: Command) -> None:
-        """Have the entity decide on the command; return once that is on disk."""
+    def order(self, command: Command, request: str = "") -> None:
+        """Have the entity decide on the command; return once that is on disk.
+
+        The `request` has an id already if it comes from another process.
+        """
         if command.begins:
             self.ask(CreateChild(self.kind.name, self.entity, command))
             return
-        request = self.runtime.new_id("cmd") if command.numbered else ""
+        if command.numbered and not request:
+            request = self.runtime.new_id("cmd")
         order = Order(command, self.process, request)
         self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, order))
 

@@ -32,7 +32,7 @@ class Core:
     """
 
     look_every: float | None = None
-    """After how many seconds without a rune one that waits for some calls `check_owner`."""
+    """After how many seconds without a rune it is to be asked what `watch_owner` gives."""
 
     def __init__(self, runtime: Runtime, home: Home, chance: Chance) -> None:
         """Belong to a runtime."""
@@ -63,9 +63,12 @@ class Core:
         """Ask a session, awake or not, unless `before` gives the answer or it is `promised`."""
         raise NotImplementedError
 
-    def check_owner(self) -> bool:
-        """Return False if no more runes will come; raise if none come as long as it is so."""
-        return False
+    def watch_owner(self) -> Callable[[], bool]:
+        """Return what says, each time that none came for a while, whether more runes will come.
+
+        It raises once that is not to be waited for any longer.
+        """
+        return lambda: False
 
     def session(self, conversation: str) -> Session:
         """Return a session that is there, or raise `UnknownConversation`."""

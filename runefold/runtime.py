@@ -27,7 +27,7 @@ from runefold.observe.following import Following
 from runefold.observe.monitoring import Monitor
 from runefold.observe.session_list import check_ended
 from runefold.sessions import Session
-from runefold.spec import AgentSpec, Budget, check_team, checked_budget
+from runefold.spec import Budget, check_agent, check_team, checked_budget
 from runefold.views import Views
 from runelog.errors import Refused, UnknownConversation
 from runelog.files import path_of
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from actors.tool.policy import Policy
     from actors.tool.spec import Tool
     from runefold.observe.monitoring import Rules
+    from runefold.spec import AgentSpec
     from runelog.log import Log
     from runelog.rune import Visibility
 
@@ -185,6 +186,29 @@ class Runtime(Commander):
             log.close()
             raise
 
+    @classmethod
+    def connect(
+        cls,
+        directory: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+        *,
+        wait: float | None = 0.0,
+        kinds: Iterable[Kind] = (),
+    ) -> Runtime:
+        """Use the runtime that another process on this machine has open in a directory.
+
+        Sessions and turns are used as there: commands go to that process, and the log is read here.
+        Tools, providers and all other options are given where it is opened.
+
+        If that process is not there, or goes away before it answers, `NoRuntime` or
+        `runefold.errors.Broken` says so; with `wait`, a request is sent again for so many seconds,
+        None for ever, until there is an answer. It counts once, however often it is sent.
+
+        Machines of the app's own are known here if they are among the `kinds`.
+        """
+        from runefold.connected import ConnectedRuntime  # noqa: PLC0415 -- it is one of these
+
+        return ConnectedRuntime(directory, wait=wait, kinds=kinds)
+
     # -- sessions -----------------------------------------------------------------------------
 
     def create_session(
@@ -252,9 +276,7 @@ class Runtime(Commander):
         The agents behind its tools are checked too.
         """
         self._home.check()
-        if not isinstance(spec, AgentSpec):
-            msg = f"an agent is described by an AgentSpec, not by a {type(spec).__name__}"
-            raise Refused(msg)
+        check_agent(spec)
         self._core.check_known(spec.model, spec.tools)
 
     def session(self, conversation: str) -> Session:

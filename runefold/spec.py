@@ -187,6 +187,13 @@ class AgentSpec:
         )
 
 
+def check_agent(given: object) -> None:
+    """Refuse what describes no agent."""
+    if not isinstance(given, AgentSpec):
+        msg = f"an agent is described by an AgentSpec, not by a {type(given).__name__}"
+        raise Refused(msg)
+
+
 def _check_names(what: str, value: object) -> None:
     if isinstance(value, str):
         msg = f"{what}={value!r} is one string: give a list of names"

@@ -174,12 +174,16 @@ class Turn:
 
     async def _end(self) -> Ended | Refusal:
         """Wait until the log has the turn's end. No actor is woken or asked for that."""
+        goes_on = self._core.watch_owner()
         with self._core.watch.waiter(self.conversation, _NEWS) as waiter:
             # The waiter is there before this look, so an end that comes later wakes it.
             found = self._ended()
             turn_id = self.id
             while found is None:
-                for envelope in await waiter.news():
+                news = await waiter.news(self._core.look_every)
+                if not news:
+                    goes_on()
+                for envelope in news:
                     match envelope.payload:
                         case turns.Started(message_id=self.message_id) as rune:
                             turn_id = self._id = rune.turn_id
@@ -206,25 +210,25 @@ class Turn:
         asked = wanted(kinds, entities, visibility)
         # Besides what is asked for, only what tells which turn it is and when that is over.
         seen = None if kinds is None else _NEWS.union(kinds)
-        return TurnRunes(self, asked, lambda: self._live(seen))
-
-    def _live(self, kinds: Collection[str] | None) -> Following:
-        return Following(self._core, self.conversation, self._after, kinds=kinds)
+        return TurnRunes(self._core, self, self._after, seen, asked)
 
 
 class _Sieve:
     """Tells the runes of a turn from others of its conversation."""
 
-    def __init__(self, message_id: str, asked: Wanted) -> None:
+    def __init__(self, message_id: str, asked: Wanted, cursor: int) -> None:
         self._message_id = message_id
         self._wanted = asked
+        self.cursor = cursor
         self._turn_id = ""
         self.is_over = False
 
     def lets_through(self, item: Envelope | Gap) -> TypeGuard[Envelope]:
         """Take the next item; return True if it is asked for."""
         if isinstance(item, Gap):
+            self.cursor = item.last
             return False
+        self.cursor = item.event_id
         rune = item.payload if item.kind in _BEGINNINGS else None
         if isinstance(rune, turns.Started) and rune.message_id == self._message_id:
             # The first one, or that of the agent it was handed over to.
@@ -241,28 +245,45 @@ class _Sieve:
 class TurnRunes:
     """The runes of a turn, for `for` and for `async for`."""
 
-    def __init__(self, turn: Turn, asked: Wanted, live: Callable[[], Following]) -> None:
+    def __init__(
+        self, core: Core, turn: Turn, after: int, kinds: Collection[str] | None, asked: Wanted
+    ) -> None:
         """Begin at the turn's beginning, each time."""
-        self._message_id = turn.message_id
+        self._core = core
+        self._turn = turn
+        self._after = after
+        self._kinds = kinds
         self._wanted = asked
-        self._live = live
+
+    def _begin(self) -> tuple[_Sieve, Callable[[], bool]]:
+        return _Sieve(self._turn.message_id, self._wanted, self._after), self._core.watch_owner()
+
+    def _live(self, after: int) -> Following:
+        conversation, wait = self._turn.conversation, self._core.look_every
+        return Following(self._core, conversation, after, kinds=self._kinds, wait=wait)
 
     def __iter__(self) -> Iterator[Envelope]:
         """Yield them as they come."""
-        sieve = _Sieve(self._message_id, self._wanted)
-        for item in self._live():
-            if sieve.lets_through(item):
-                yield item
-            if sieve.is_over:
+        sieve, goes_on = self._begin()
+        while not sieve.is_over:
+            for item in self._live(sieve.cursor):
+                if sieve.lets_through(item):
+                    yield item
+                if sieve.is_over:
+                    return
+            if not goes_on():
                 return
 
     async def __aiter__(self) -> AsyncIterator[Envelope]:
         """Yield them as they come, without holding the event loop up, or a thread."""
-        sieve = _Sieve(self._message_id, self._wanted)
-        async for item in self._live():
-            if sieve.lets_through(item):
-                yield item
-            if sieve.is_over:
+        sieve, goes_on = self._begin()
+        while not sieve.is_over:
+            async for item in self._live(sieve.cursor):
+                if sieve.lets_through(item):
+                    yield item
+                if sieve.is_over:
+                    return
+            if not goes_on():
                 return
 
 

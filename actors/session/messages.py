@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from actors.entity import Actor  # noqa: TC001 -- read by msgspec: these come from other processes
 from actors.session.queue import message_entity
-from actors.session.runes import InputRefused
+from actors.session.runes import InputRefused, Mode
 from actors.turn import runes as turns
 
 if TYPE_CHECKING:
-    from actors.entity import Actor
     from actors.process.process import Answer
-    from actors.session.runes import Mode
     from runelog.log import Log
     from runelog.rune import Rune
 

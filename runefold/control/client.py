@@ -52,8 +52,12 @@ class Remote(Commander):
         ask = wire.Ask(conversation, command, entity)
         return self._asked(lambda: wire.encode_command(self.commands, ask), conversation)
 
+    def order(self, ask: wire.Ask) -> None:
+        """Have an entity decide on a command, and nothing else."""
+        self._asked(lambda: wire.encode_command(self.commands, ask), ask.conversation)
+
     def ask(self, look: wire.AnyLook) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask what changes nothing; raise `NoRuntime` if no runtime takes commands."""
+        """Ask what is no command; raise `NoRuntime` if no runtime takes commands."""
         return self._asked(lambda: wire.encode(look), getattr(look, "conversation", ""))
 
     def _asked(self, encode: Callable[[], bytes], conversation: str) -> Any:  # noqa: ANN401 -- as above

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from actors import errors as actor_errors
-from actors.public_command import ADDRESS
+from actors.public_command import ADDRESS, REQUEST
+from actors.session.lifecycle import Create
+from actors.session.members import Spawn
+from actors.session.messages import Interrupt, Send
 from runelog import errors as log_errors
 from runelog.codec import check_depth
 from runelog.errors import Fault, Refused, RunefoldError, TooLarge
@@ -42,7 +45,7 @@ class Broken(Fault):
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", forbid_unknown_fields=True):
-    """A request that changes nothing."""
+    """A request that is no command; all but `Tell` change nothing."""
 
 
 class State(Look, frozen=True, kw_only=True, tag="state"):
@@ -62,15 +65,35 @@ class Tree(Look, frozen=True, kw_only=True, tag="tree"):
     """Answered with the tree of actors as it is now."""
 
 
+class Tell(Look, frozen=True, kw_only=True, tag="tell"):
+    """A message for the root of a conversation as it is, by the name of its class."""
+
+    conversation: str
+    type: str
+    message: Any
+
+
+MESSAGES: Final = {each.__name__: each for each in (Create, Spawn, Send, Interrupt)}
+"""What another process may send as it is: each has the ids that make it harmless to repeat it."""
+
+
+def tell(conversation: str, message: object) -> Tell:
+    """Return a request to send a message as it is."""
+    return Tell(conversation=conversation, type=type(message).__name__, message=message)
+
+
 class Ask(NamedTuple):
     """A command, and the entity that it goes to."""
 
     conversation: str
     command: Command
     entity: str
+    request: str | None = None
+    """If given, the entity decides on it under this id, or on one without, and that is all: what
+    else the command does, such as to wait, is done by the process that asks."""
 
 
-AnyLook: TypeAlias = State | Sessions | Tree
+AnyLook: TypeAlias = State | Sessions | Tree | Tell
 Request: TypeAlias = Ask | AnyLook
 
 
@@ -98,6 +121,8 @@ def encode_command(commands: Commands, ask: Ask) -> bytes:
     kind, entity = commands.address(ask.command, ask.entity)
     values = (ask.command.verb(), kind.name, ask.conversation, entity)
     fields = msgspec.structs.asdict(ask.command)
+    if ask.request is not None:
+        fields[REQUEST] = ask.request
     return _encoder.encode(dict(zip(ADDRESS, values, strict=True)) | fields)
 
 
@@ -107,17 +132,29 @@ def request_from(data: bytes, commands: Commands) -> Request:
         check_depth(data, MAX_DEPTH)
         fields = _messages.decode(data)
         if "kind" not in fields:
-            return msgspec.convert(fields, AnyLook, builtin_types=(bytes,))  # type: ignore[no-any-return]  # a union
+            return _look_from(fields)
+        request = msgspec.convert(fields.pop(REQUEST, None), str | None)
         verb, kind, conversation, entity = (fields.pop(name, "") for name in ADDRESS)
         command = commands.find(_text(kind), _text(verb))
         found = msgspec.convert(fields, command, builtin_types=(bytes,))
-        return Ask(_text(conversation), found, _text(entity))
+        return Ask(_text(conversation), found, _text(entity), request)
     except TooLarge as error:
         msg = f"that is no request: {error}"
         raise Refused(msg) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         msg = f"that is no request that this version knows: {error}"
         raise Refused(msg) from None
+
+
+def _look_from(fields: dict[str, Any]) -> AnyLook:
+    found: AnyLook = msgspec.convert(fields, AnyLook, builtin_types=(bytes,))
+    if not isinstance(found, Tell):
+        return found
+    if found.type not in MESSAGES:
+        msg = f"{found.type!r:.80} is no message for a session; there are: {', '.join(MESSAGES)}"
+        raise Refused(msg)
+    message = msgspec.convert(found.message, MESSAGES[found.type], builtin_types=(bytes,))
+    return msgspec.structs.replace(found, message=message)
 
 
 def _text(value: object) -> str:

@@ -101,9 +101,11 @@ class Waiter:
             raise self._failure
         return True
 
-    async def news(self) -> list[Envelope]:
-        """Wait for runes and take them; raise if none will come."""
-        await self._notified.wait()
+    async def news(self, seconds: float | None = None) -> list[Envelope]:
+        """Wait for runes and take them, none if none came in time; raise if none will come."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._notified.wait()
         self._notified.clear()
         news, self._news = self._news, []
         if not news and self._failure is not None:
