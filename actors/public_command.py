@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 ADDRESS: Final = ("do", "kind", "conversation", "entity")
 """What a message says beside the fields of a command."""
-REQUEST: Final = "request"
+DECIDE: Final = "decide"
 """The id of what is decided on alone: what else the command does, the process does that asks."""
-_TAKEN: Final = frozenset({*ADDRESS, REQUEST, "directory", "session", "json", "app"})
+_TAKEN: Final = frozenset({*ADDRESS, DECIDE, "directory", "session", "json", "app"})
 LONGEST: Final = 10_000
 """No reason has more characters."""
 MOST: Final = 2**53

@@ -100,6 +100,7 @@ class ConnectedRuntime(Runtime):
         if self._closed:
             return
         self._closed = True
+        self._remote.close()
         if not self._home.is_left:
             self._threads.close()
             self._core.watch.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -257,18 +258,18 @@ class Runtime(Commander):
         )
         root, *others = [each.spawn(self._core.new_id("agt")) for each in members]
         self._core.ask(name, ask.Create(name, root, config, tuple(others)))
+        if not self.log.version(name, root.agent_id):
+            # Another process was first: the same session, asked for again, is no mistake.
+            raise Refused(_there_already(name))
         return Session(self, name)
 
     def _check_new(self, name: str) -> None:
         if name == SYSTEM:
             msg = f"{name} is kept for what belongs to no session: use another id"
             raise Refused(msg)
-        try:
+        with contextlib.suppress(UnknownConversation):
             self.log.conversation(name)
-        except UnknownConversation:
-            return
-        msg = f"{name} is there already: runtime.session({name!r}) gives it"
-        raise Refused(msg)
+            raise Refused(_there_already(name))
 
     def check(self, spec: AgentSpec) -> None:
         """Refuse an agent whose model or tools are not registered here.
@@ -422,6 +423,10 @@ class Runtime(Commander):
     def __exit__(self, *exc: object) -> None:
         """Close it."""
         self.close()
+
+
+def _there_already(name: str) -> str:
+    return f"{name} is there already: runtime.session({name!r}) gives it"
 
 
 class _Written:

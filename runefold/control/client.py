@@ -98,16 +98,17 @@ class Remote(Commander):
     def _exchange(self, peer: socket.socket, data: bytes) -> wire.Reply:
         try:
             wire.transmit(peer, data, wire.MAX_REQUEST, self._timeout)
-            return wire.reply_from(wire.receive(peer, wire.MAX_ANSWER, self._timeout))
+            answer = wire.receive(peer, wire.MAX_ANSWER, self._timeout)
         except TimeoutError:
             msg = (
                 f"the runtime in {self.directory} did not answer within {self._timeout:g} s; "
                 "it may do what was asked all the same"
             )
             raise Unanswered(msg) from None
-        except OSError as error:
+        except (OSError, wire.Broken) as error:
             msg = f"the runtime in {self.directory} went away before it answered ({error})"
             raise wire.Broken(msg) from None
+        return wire.reply_from(answer)
 
     def tree(self) -> dict[str, Any]:
         """Return the tree of actors: id, type, state, restarts and children of each."""

@@ -58,6 +58,17 @@ class RemoteCore(Core):
         self._remote = remote
         self._directory = log.directory
         self._wait = wait
+        self._closed = False
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        self._closed = True
+
+    def _check(self) -> None:
+        self.home.check()
+        if self._closed:
+            msg = f"this connection to {self._directory} has been closed: connect again"
+            raise Closed(msg)
 
     # -- commands -----------------------------------------------------------------------------
 
@@ -71,7 +82,7 @@ class RemoteCore(Core):
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Answer from the log if it has the answer; otherwise have the other process answer."""
         del promised
-        self.home.check()
+        self._check()
         found = None if before is None else before()
         if found is not None:
             return found
@@ -107,18 +118,17 @@ class RemoteCore(Core):
 
     def request(self, look: wire.AnyLook) -> Any:  # noqa: ANN401 -- the answer
         """Have the other process answer what is not in the log."""
-        self.home.check()
         return self._patiently(lambda _: self._remote.ask(look))
 
     def carry_out(self, ask: wire.Ask) -> None:
         """Have the other process do all that a command does."""
-        self.home.check()
         self._patiently(lambda _: self._remote.do(*ask[:3]))
 
     def _patiently(self, request: Callable[[int], T]) -> T:
         """Send a request until it is answered, or until that took too long; it counts once."""
         since, tried, in_doubt = time.monotonic(), 0, False
         while True:
+            self._check()
             try:
                 return request(tried)
             except (NoRuntime, wire.Broken, Unanswered, Closed) as error:
@@ -129,7 +139,6 @@ class RemoteCore(Core):
                 if in_doubt:
                     refusal.add_note(_AGAIN)
                 raise
-            _ = self.log.position  # raises once it is closed
             tried += 1
             time.sleep(PAUSE)
 
@@ -154,7 +163,7 @@ class RemoteCore(Core):
 
         def check() -> bool:
             nonlocal gone_since
-            _ = self.log.position  # raises once it is closed
+            self._check()
             if manifest.writer_alive(self._directory):
                 gone_since = None
             else:

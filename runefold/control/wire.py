@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from actors import errors as actor_errors
-from actors.public_command import ADDRESS, REQUEST
+from actors.public_command import ADDRESS, DECIDE
 from actors.session.lifecycle import Create
 from actors.session.members import Spawn
 from actors.session.messages import Interrupt, Send
@@ -122,7 +122,7 @@ def encode_command(commands: Commands, ask: Ask) -> bytes:
     values = (ask.command.verb(), kind.name, ask.conversation, entity)
     fields = msgspec.structs.asdict(ask.command)
     if ask.request is not None:
-        fields[REQUEST] = ask.request
+        fields[DECIDE] = ask.request
     return _encoder.encode(dict(zip(ADDRESS, values, strict=True)) | fields)
 
 
@@ -133,7 +133,7 @@ def request_from(data: bytes, commands: Commands) -> Request:
         fields = _messages.decode(data)
         if "kind" not in fields:
             return _look_from(fields)
-        request = msgspec.convert(fields.pop(REQUEST, None), str | None)
+        request = msgspec.convert(fields.pop(DECIDE, None), str | None)
         verb, kind, conversation, entity = (fields.pop(name, "") for name in ADDRESS)
         command = commands.find(_text(kind), _text(verb))
         found = msgspec.convert(fields, command, builtin_types=(bytes,))

@@ -36,7 +36,7 @@ SPEC = AgentSpec(role="helper", model="demo")
 PATIENCE = 20.0
 """Less than an answer is waited for, and more than all refusals take together."""
 HARMLESS = {
-    "Runtime": {"open", "close"},
+    "Runtime": {"open", "connect", "close"},
     "Session": set[str](),
     "Turn": set[str](),
     "Runelog": {"open", "close", "notices"},
