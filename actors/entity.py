@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
@@ -61,6 +62,21 @@ class Routing(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+LedBy: TypeAlias = "Callable[[Any], str | None]"
+"""Name the entity that led to a rune; "" if nothing in the log did, so that it begins something;
+None for the entity that decided it."""
+
+
+def begins(_rune: Rune) -> str:
+    """Say of a rune that a user, a crash or another conversation led to it, and no other rune."""
+    return ""
+
+
+def begins_by_user(rune: Any) -> str | None:  # noqa: ANN401 -- of whichever kind
+    """Say of a rune that it begins something if a user wanted it, and else follows."""
+    return "" if rune.actor == "user" else None
+
+
 Stamp: TypeAlias = "Callable[[Lifecycle[Any, Any, Any, Any], Any, Rune], Rune]"
 """Puts the deadline into a rune that enters a phase with a time-out."""
 Placed: TypeAlias = tuple[Routing, Rune]
@@ -87,3 +103,24 @@ class Origin(NamedTuple):
 def no_origin(_state: object) -> Origin:
     """Say nothing of whom it is for."""
     return Origin()
+
+
+_ID = re.compile(r"\b([a-z]+)_[0-9a-f]{16}\b")
+
+
+def nameless(text: str) -> str:
+    """Return a text with only the prefixes of the ids in it.
+
+    >>> nameless("call_0123456789abcdef is done")
+    'call is done'
+    """
+    return _ID.sub(r"\1", text)
+
+
+def without_ids(value: object) -> str:
+    """Return a value as JSON with only the prefixes of the ids in it: those of each run are new.
+
+    >>> without_ids({"to": "agt_0123456789abcdef"})
+    '{"to":"agt"}'
+    """
+    return nameless(msgspec.json.encode(value, order="deterministic").decode())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.audit import Found
+from actors.audits.causes import Causes
 from actors.audits.laws import Laws
 from actors.audits.orphans import Orphans
 from actors.audits.privacy import Privacy
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def held(kinds: Kinds = KINDS) -> set[str]:
     """Name the invariants that are checked here: those of every kind, and those of each."""
     own = (make() for kind in kinds for make in kind.invariants)
-    audits = (Privacy(), Orphans(), *own)
+    audits = (Causes(kinds), Privacy(), Orphans(), *own)
     return {"INV-EVENTID-MONOTONIC", *Laws.holds}.union(*(each.holds for each in audits))
 
 
@@ -86,7 +87,7 @@ class _Book:
         self._kinds = kinds
         self._laws = Laws(kinds)
         own = (make() for kind in kinds for make in kind.invariants)
-        self._audits: tuple[Audit, ...] = (Privacy(), Orphans(), *own)
+        self._audits: tuple[Audit, ...] = (Causes(kinds), Privacy(), Orphans(), *own)
         self._last = 0
         self._closed = False
 

@@ -7,14 +7,11 @@ bring machines of their own the same way.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import msgspec
-
 from actors.children import Started
-from actors.entity import ROOT, Routing, no_origin
+from actors.entity import ROOT, Routing, begins, no_origin
 from actors.public_command import Commands
 from runelog.codec import Codec
 from runelog.errors import Refused
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
     from actors.audit import Audit
     from actors.children import OnEnd, OnPause
-    from actors.entity import Origin, Placed, Stamp
+    from actors.entity import LedBy, Origin, Placed, Stamp
     from actors.public_command import Command
     from actors.shell.shell import Shell
     from actors.view import LineFile, StateFile, View
@@ -111,27 +108,6 @@ def _on_error(phase: StrEnum) -> str:
     return "user" if phase.value in ERRORS else "internal"
 
 
-_ID = re.compile(r"\b([a-z]+)_[0-9a-f]{16}\b")
-
-
-def nameless(text: str) -> str:
-    """Return a text with only the prefixes of the ids in it.
-
-    >>> nameless("call_0123456789abcdef is done")
-    'call is done'
-    """
-    return _ID.sub(r"\1", text)
-
-
-def without_ids(value: object) -> str:
-    """Return a value as JSON with only the prefixes of the ids in it: those of each run are new.
-
-    >>> without_ids({"to": "agt_0123456789abcdef"})
-    '{"to":"agt"}'
-    """
-    return nameless(msgspec.json.encode(value, order="deterministic").decode())
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kind:
     """A kind of entity. What is not given has a default that suits most machines."""
@@ -180,6 +156,9 @@ class Kind:
     owner that is empty stands for the entity itself, and the observer `ROOT` for the root of the
     conversation.
     """
+    led_by: Mapping[type[Rune], LedBy] = field(default_factory=dict)
+    """The runes that do not follow from what their author knew last, each with what led to it
+    instead: that is their `cause`. The births of a root begin something, without being listed."""
     internal: frozenset[type] = frozenset()
     """Effects that are commands of the same law: decided at once, in the same append."""
     external: frozenset[type] = frozenset()
@@ -400,6 +379,10 @@ class Kinds:
             and not kind.is_root
             and (not kind.parents or not parents.isdisjoint(kind.parents))
         )
+        roots = {birth: begins for kind in self.all if kind.is_root for birth in kind.births}
+        self.led_by: Final[Mapping[type[Rune], LedBy]] = roots | {
+            rune: by for kind in self.all for rune, by in kind.led_by.items()
+        }
         self._by_prefix: Final = {kind.prefix: kind for kind in self.all}
 
     def __iter__(self) -> Iterator[Kind]:

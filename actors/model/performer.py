@@ -265,7 +265,8 @@ class ModelCalls:
         ctx, passive, rune = self._ctx, self._ctx.passive(call_id), AssistantDelta(text=text)
         agent, turn = self._kind.context(passive.state)
         try:
-            change = Change(call_id, None, [rune], agent=agent, turn=turn)
+            cause = self._shell.event
+            change = Change(call_id, None, [rune], agent=agent, turn=turn, cause=cause)
             ctx.append_fragment(change, first=not passive.state.begun)
         except RunefoldError as error:
             # An answer that the log has no room for has to be given again.

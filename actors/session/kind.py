@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from actors import children
-from actors.entity import Origin
+from actors.agent import runes as agents
+from actors.budget import runes as budgets
+from actors.entity import Origin, begins, begins_by_user
 from actors.kind import Kind, in_a_line
 from actors.session import lifecycle as law
 from actors.session import runes
@@ -13,14 +15,18 @@ from actors.session.actor import SessionActor
 from actors.session.audits import Supervision
 from actors.session.lifecycle import is_at_work
 from actors.session.public_commands import COMMANDS
+from actors.session.queue import message_entity
+from actors.turn import runes as turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
+    from actors.entity import LedBy
     from actors.kind import Waits
     from actors.session.lifecycle import State
     from actors.session.members import Member
+    from runelog.rune import Rune
 
 
 def waits_for_human(state: State, _waits: Waits) -> bool:
@@ -99,9 +105,46 @@ def _as_one(member: Member) -> tuple[bool, str, bool, bool]:
     return member.parent_id is None, member.model, member.ready, member.spent
 
 
+def by_message(rune: runes.InputRefused | turns.Started) -> str:
+    """Return the message that a turn answers, or that becomes none."""
+    return message_entity(rune.message_id)
+
+
+def by_closing(rune: agents.Terminated) -> str | None:
+    """Return the session, if an agent ends with it or at the word of a user."""
+    if rune.actor == "user":
+        return ""
+    return runes.NAME if rune.reason == law.SESSION_CLOSED else None
+
+
+LED_BY: Final[Mapping[type[Rune], LedBy]] = {
+    # A question of another agent is named after the call by which that asks.
+    runes.InputAccepted: lambda rune: rune.message_id if rune.asked_in else "",
+    runes.InputRefused: by_message,
+    turns.Started: by_message,
+    runes.Paused: begins,
+    runes.Resumed: begins,
+    runes.Suspended: begins_by_user,
+    runes.Unsuspended: begins_by_user,
+    runes.Closing: begins,
+    runes.Archived: begins,
+    runes.Rested: begins,
+    runes.Reopened: begins,
+    runes.ChildRestarted: begins,
+    runes.HandedOver: lambda rune: rune.call_id,
+    agents.Spawning: begins,
+    agents.Terminated: by_closing,
+    budgets.Replenished: begins_by_user,
+    children.Started: lambda rune: None if rune.parent else "",
+    children.Reported: lambda rune: rune.child,
+}
+"""What leads to the runes of a conversation that follow from no other of their entity."""
+
+
 KIND: Final = Kind(
     lifecycle=law.LIFECYCLE,
     route=law.route,
+    led_by=LED_BY,
     is_open=law.is_open,
     internal=frozenset(get_args(law.Internal)),
     prefix="session",

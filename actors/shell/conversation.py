@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from runelog.rune import Change, Rune
 
 
+MOST_BEGUN: Final = 1_024
+"""So many messages are remembered by the events in which they were accepted."""
+
+
 class Children(Protocol):
     """Starts actors and restarts those that crash."""
 
@@ -110,6 +114,8 @@ class ConversationContext(CommitMember):
         self._passive: dict[str, PassiveEntity] = {}
         self._members: dict[str, LiveActor] = {}
         self._unstarted: dict[str, Newborn] = {}
+        self._begun: dict[str, int] = {}
+        """Where messages were accepted lately, by their streams."""
         self.awaited: set[str] = set()
         """Entities whose actors are being started."""
         self._undelivered: dict[str, list[tuple[object, Any]]] = {}
@@ -238,6 +244,28 @@ class ConversationContext(CommitMember):
         """Return the present state of an entity with an actor, live or not."""
         member = self._members.get(entity)
         return self.replayed(kind, entity).state if member is None else member.state
+
+    def note_begun(self, streams: Iterable[str], event_id: int) -> None:
+        """Remember in which event something begins that others will follow from by its name."""
+        if len(self._begun) > MOST_BEGUN:
+            self._begun.clear()
+        for stream in streams:
+            self._begun[stream] = event_id
+
+    def event_of(self, entity: str) -> int:
+        """Return the event that others follow from which an entity, or a message, has led to.
+
+        That is the last that a live actor knows of, or the first in the log; 0 if there is none.
+        """
+        found = self._begun.get(entity)
+        if found is not None:
+            return found
+        member = self._members.get(entity)
+        if member is not None:
+            return member.event
+        self.sync()
+        first = next(iter(self.log.stream(self.conversation, entity)), None)
+        return 0 if first is None else first.event_id
 
     def forget_index_entry(self, entity: str) -> None:
         """Have an entity's actor write its entry in the index anew with its next append."""

@@ -16,7 +16,7 @@ from actors.shell.transition_log import log_runes
 from runelog.rune import Change, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from actors.entity import Placed
     from actors.kind import Kind
@@ -95,7 +95,6 @@ def live_lock(name: str) -> AssertionError:
 
 
 _UNSAID: Final = (None, None)
-_NOWHERE: Final[tuple[None, None, list[Rune]]] = (None, None, [])
 
 
 class Decision:
@@ -157,8 +156,13 @@ class Decision:
         self._touched = self._ctx.buffer.touched
         self._version: int | None = None if me in self._touched else author.version
         """The version expected of the author's stream, given with its first change only."""
-        self._parts: list[tuple[Routing, int | None, list[Rune]]] = []
-        """Consecutive runes of one routing, and the version that the stream must have."""
+        self._parts: list[tuple[Routing, int | None, list[Rune], str | None]] = []
+        """Consecutive runes of one routing, the version that the stream must have, and what led to
+        them, if that is not what the author knew last."""
+        self._last_part: tuple[Routing | None, list[Rune]] = (None, [])
+        """The routing that more runes may have, and those that have it."""
+        self._is_led = False
+        """Whether something else led to any of them."""
         self._births: list[_OtherEntity] = []
         self._passive: list[_OtherEntity] = []
         """Those without an actor, for whom this decision sees to what follows."""
@@ -206,7 +210,8 @@ class Decision:
         """Add runes; fold them into the other entities that own or observe them."""
         parts, others, own, me = self._parts, self._others, self.own, self._me
         root = self._ctx.root.prefix
-        at, _, runes = parts[-1] if parts else _NOWHERE
+        led_by = self._ctx.kinds.led_by
+        at, runes = self._last_part
         for routed, each in placed:
             rune = each
             place = routed.within(root) if ROOT in routed.observers else routed
@@ -215,15 +220,19 @@ class Decision:
                 rune = self._stamped(owner, rune)
             if isinstance(rune, Started):
                 self._born[rune.child] = rune
-            if place == at:
+            by = led_by.get(type(rune))
+            if by is None and place == at:
                 runes.append(rune)
             else:
                 if owner == me:
                     expected, self._version = self._version, None
                 else:
                     expected = None if owner in others else self._meet(owner, rune)
-                at, runes = place, [rune]
-                parts.append((place, expected, runes))
+                runes = [rune]
+                parts.append((place, expected, runes, by and by(rune)))
+                # What follows has another cause.
+                at = None if by else place
+                self._is_led |= by is not None
             if owner == me:
                 own.append(rune)
             elif (other := others[owner]) is not None:
@@ -235,6 +244,7 @@ class Decision:
                 if (other := others.get(entity) or self._observe(entity)) is not None:
                     other.fold(rune)
         self.count += len(placed)
+        self._last_part = at, runes
 
     def _stamped(self, owner: str, rune: Rune) -> Rune:
         """Return a rune of a newborn with the deadline of the phase that it enters."""
@@ -353,7 +363,7 @@ class Decision:
     def _add_clock_entries(self, entries: dict[str, tuple[bool | None, int | None]]) -> None:
         """Add the entries of entities whose clocks stand or go on with this: they observe it."""
         ctx = self._ctx
-        for place, _, runes in self._parts:
+        for place, _, runes, _ in self._parts:
             for rune in runes:
                 if isinstance(rune, Clocked):
                     for entity in place.observers:
@@ -373,7 +383,8 @@ class Decision:
         changes = [*self._guards]
         births, others = self._births, self._others
         agent, turn = context
-        for place, expected, runes in self._parts:
+        causes = self._causes(cause) if self._is_led else None
+        for place, expected, runes, _ in self._parts:
             owner = place.owner
             if births:
                 agent, turn = context
@@ -388,7 +399,7 @@ class Decision:
                     place.observers,
                     agent=agent,
                     turn=turn,
-                    cause=cause,
+                    cause=cause if causes is None else next(causes),
                     open=is_open,
                     deadline=by,
                 )
@@ -410,6 +421,25 @@ class Decision:
                 )
             )
         return changes
+
+    def _causes(self, cause: int) -> Iterator[int]:
+        """Yield the event that led to each part, `cause` if not something else did.
+
+        What is behind a rune that something else led to follows from that rune.
+        """
+        ctx, began = self._ctx, False
+        next_event = ctx.buffer.next_event
+        for place, _, runes, led_by in self._parts:
+            led = cause
+            if led_by:
+                led = ctx.event_of(led_by) or cause
+            elif led_by is not None and not began:
+                led, began = 0, True
+                ctx.note_begun(place.observers, next_event)
+            if led_by is not None:
+                cause = next_event
+            yield led
+            next_event += len(runes)
 
     # -- afterwards ---------------------------------------------------------------------------
 

@@ -43,6 +43,8 @@ class LiveActor(Protocol):
         """Send it a message; `reply_to` gets the answer."""
         ...
 
+    event: int
+    """The last event that it knows of."""
     replayed: bool
     """Whether its state was read from the log: then it may replace an actor that ended."""
     state: Any

@@ -87,6 +87,12 @@ class WriteBuffer:
         """The last event that was written here; 0 if there was none."""
         return self._last or 0
 
+    @property
+    def next_event(self) -> int:
+        """The event that the first rune of the next append will be."""
+        last = self._last
+        return (head_of(self._log, self._conversation) if last is None else last) + 1
+
     def check(self) -> None:
         """Raise if a buffer was lost."""
         if self.failed is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.kind import Kind, in_a_line, without_ids
+from actors.entity import without_ids
+from actors.kind import Kind, in_a_line
 from actors.tool import lifecycle as law
 from actors.tool import runes
 from actors.tool.actor import ToolActor, near

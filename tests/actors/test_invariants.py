@@ -290,6 +290,7 @@ def test_every_invariant_that_is_checked_is_in_the_specification() -> None:
     """Each has its severity, and each has a log in these tests that breaks it."""
     planted = {invariant for invariant, _ in PLANTED.values()}
     beside = {
+        "INV-CAUSE-ROOTED",
         "INV-EVENTID-MONOTONIC",
         "INV-MEMORY-PRIVACY",
         "INV-REPLAY-IDEMPOTENT",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from actors.kind import nameless
+from actors.entity import nameless
 from actors.model import runes as models
 from actors.tool import runes as tools
 from runefold.testing.crash.plan.points import Effect

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from actors.catalogue import KINDS
-from actors.kind import nameless
+from actors.entity import nameless
 from runefold.testing.crash.instrumentation.journal import (
     Committed,
     Handled,

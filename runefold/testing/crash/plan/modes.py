@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
-from actors.kind import nameless
+from actors.entity import nameless
 from runefold.testing.crash.plan.points import (
     ACTOR_AFTER,
     ACTOR_BEFORE,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from actors.kind import nameless
+from actors.entity import nameless
 from actors.model import runes as models
 from actors.session import runes as sessions
 from actors.session.messages import Ended, ended

@@ -12,8 +12,8 @@ from actors.agent import runes as agents
 from actors.agent.history import History
 from actors.budget import lifecycle as ledger
 from actors.catalogue import KINDS
+from actors.entity import nameless, without_ids
 from actors.invariants import violations
-from actors.kind import nameless, without_ids
 from actors.session import runes as sessions
 from actors.session.lifecycle import LIFECYCLE
 from actors.tool import runes as tools
