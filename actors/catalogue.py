@@ -40,7 +40,8 @@ MACHINES_TO_COME: Final = frozenset(
 
 CLI_VERBS: Final = frozenset(
     {
-        *("alerts", "answer", "approve", "archive", "close", "crash-test", "deny", "hand-over"),
+        *("acknowledge", "alerts", "answer", "approve", "archive", "close", "crash-test", "deny"),
+        *("hand-over",),
         *("history", "interrupt", "lifecycles", "log", "pause", "phases", "policy-check"),
         *("replenish", "resume", "send", "serve", "sessions", "suspend", "tree", "unsuspend"),
         *("verify",),

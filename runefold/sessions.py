@@ -12,7 +12,7 @@ from actors.session.approvals import in_doubt
 from actors.session.members import named
 from actors.session.messages import Look
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
-from actors.tool.public_commands import Answer, Approve, Deny
+from actors.tool.public_commands import Acknowledge, Answer, Approve, Deny
 from runefold import checks
 from runefold.core import core_of
 from runefold.observe.agents import Agent, agent_of
@@ -241,10 +241,18 @@ class Session:
         """Resolve a call in doubt: run it again, record that it happened, or give it up."""
         self.do(Answer(approver, verdict, output), call_id, process=process)
 
+    def acknowledge(self, call_id: str, *, by: str, note: str = "", process: str = "") -> None:
+        """Take a call that ended as unknown off the list of those in doubt: `by` has seen to it.
+
+        Its result stays what it is; the `note` says what was found, and both are in the log.
+        """
+        self.do(Acknowledge(by, note), call_id, process=process)
+
     def in_doubt(self) -> list[str]:
         """Return the calls that ended as unknown, and those in doubt that a human is asked about.
 
-        An answer takes a call off the list, unless the answer is to give it up.
+        An answer takes a call off the list, unless the answer is to give it up; so does
+        `acknowledge`.
         """
         return list(in_doubt(self.state))
 

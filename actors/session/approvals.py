@@ -21,6 +21,12 @@ def in_doubt(state: State) -> tuple[str, ...]:
     return *state.in_doubt, *(each.call_id for each in state.approvals if each.in_doubt)
 
 
+def seen_to(state: State, rune: tools.Acknowledged) -> State:
+    """Take a call off the list that a human has seen to: its outcome stays unknown."""
+    left = tuple(each for each in state.in_doubt if each != rune.call_id)
+    return replace(state, in_doubt=left)
+
+
 def worked(state: State, rune: turns.ToolsFinished | tools.Result) -> State:
     """Take in an outcome: whatever made the session fail before, it has come further now."""
     if isinstance(rune, tools.Result) and rune.status == "unknown":

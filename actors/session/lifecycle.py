@@ -43,7 +43,7 @@ from actors.children import (
 from actors.common_commands import Abandon
 from actors.entity import Routing
 from actors.public_command import Numbered
-from actors.session.approvals import worked
+from actors.session.approvals import seen_to, worked
 from actors.session.hand_over import TakeOver, handed_over, passed_on, took_over
 from actors.session.members import (
     Member,
@@ -511,6 +511,8 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, waiting=left, stats=stats)
         case turns.ToolsFinished() | tools.Result():
             return worked(state, rune)
+        case tools.Acknowledged():
+            return seen_to(state, rune)
         case agents.Spawning():
             return _joined(state, rune)
         case agents.Ready(agent_id):
@@ -750,5 +752,5 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
-    version=8,
+    version=9,
 )

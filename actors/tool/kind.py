@@ -62,6 +62,7 @@ KIND: Final = Kind(
         runes.Doubted,
         runes.Retried,
         runes.Result,
+        runes.Acknowledged,
     ),
     actor=ToolActor,
     commands=COMMANDS,

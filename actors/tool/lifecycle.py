@@ -13,7 +13,8 @@ pending_call ──┬── started ──────────────�
 A call is *in doubt* when it was started, the process died, and no result is in the log. What was
 started runs a second time only if the tool is idempotent, its probe says that it did not happen, or
 a human says so. A denial is two runes: `tool.denied` moves the phase, and its result, in the same
-append, finds it where it belongs.
+append, finds it where it belongs. What a human finds out about a call that ended as unknown changes
+neither: `tool.acknowledged` moves no phase, and takes the call off the list of those in doubt.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from actors.tool.runes import (
     IN_DOUBT,
     PREFIX,
     TIMEOUT,
+    Acknowledged,
     ApprovalRequested,
     Approved,
     Called,
@@ -148,6 +150,8 @@ class State(msgspec.Struct, frozen=True):
     deadline: int | None = None
     status: Status | None = None
     """How it came out."""
+    acknowledged: str = ""
+    """The human who has seen to it, as its outcome is not known."""
 
 
 def is_running(state: State) -> bool:
@@ -202,6 +206,15 @@ class Answer(msgspec.Struct, frozen=True):
     """The other process through which it was said, if it was."""
 
 
+class Acknowledge(msgspec.Struct, frozen=True):
+    """Say, as a human, that a call whose outcome is not known was seen to."""
+
+    by: str
+    note: str = ""
+    process: str = ""
+    """The other process through which it was said, if it was."""
+
+
 class Report(msgspec.Struct, frozen=True):
     """Pass on what the tool said on the way."""
 
@@ -245,7 +258,18 @@ class Probed(msgspec.Struct, frozen=True):
 
 
 Command: TypeAlias = (
-    Begin | Go | Answer | Report | Finish | Fail | Abandon | Probed | TimeUp | Cancel | Recover
+    Begin
+    | Go
+    | Answer
+    | Acknowledge
+    | Report
+    | Finish
+    | Fail
+    | Abandon
+    | Probed
+    | TimeUp
+    | Cancel
+    | Recover
 )
 
 
@@ -282,6 +306,8 @@ def decide(
     match command:
         case Answer():
             return _answered(state, command)
+        case Acknowledge():
+            return _acknowledged(state, command)
         case TimeUp(now):
             when = deadline(state)
             return _overdue(state) if when is not None and now >= when else []
@@ -676,6 +702,27 @@ def _rejected(state: State, answer: Answer) -> list[Rune]:
     ]
 
 
+def _acknowledged(state: State, command: Acknowledge) -> list[Rune]:
+    """Record who has seen to a call whose outcome is not known; said again it counts once."""
+    call_id, phase = state.call.call_id, state.phase
+    if phase is not Phase.UNKNOWN_RESULT:
+        way_out = (
+            "say what became of it (runefold answer)"
+            if phase is Phase.AWAITING_APPROVAL and state.started
+            else "it has no outcome yet"
+            if is_under_way(state)
+            else "its outcome is known"
+        )
+        msg = f"{call_id} is {phase.value}: there is nothing to acknowledge, {way_out}"
+        raise Refused(msg)
+    if state.acknowledged not in {"", command.by}:
+        msg = f"{call_id} was acknowledged by {state.acknowledged} already"
+        raise Refused(msg)
+    if state.acknowledged:
+        return []
+    return [Acknowledged(call_id, command.by, command.note, command.process)]
+
+
 # -- evolve ------------------------------------------------------------------------------------
 
 
@@ -703,6 +750,8 @@ def evolve(state: State, rune: Rune) -> State:
             return replace(state, doubted=True, deadline=until)
         case Result():
             return _ended(state, rune)
+        case Acknowledged(by=by):
+            return replace(state, acknowledged=by)
         case _:
             return state
 
@@ -744,6 +793,8 @@ def route(state: State, rune: Rune) -> Routing:
             return Routing(rune.call_id, (rune.caller,))
         case Result(status="unknown"):
             return Routing(call_id, (caller, ledger.NAME, ROOT))
+        case Acknowledged():
+            return Routing(call_id, (ROOT,))
         case Result():
             return Routing(call_id, (caller, ledger.NAME))
         case Started():
@@ -794,5 +845,5 @@ LIFECYCLE: Final = Lifecycle(
         Timeout(Phase.EXECUTING, TIMEOUT / SECOND, Phase.TIMEOUT_RESULT),
     ),
     reads=ledger.NAME,
-    version=5,
+    version=6,
 )

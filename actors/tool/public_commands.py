@@ -1,10 +1,12 @@
-"""The public commands of a tool call: what a human may say about one that waits for a human."""
+"""The public commands of a tool call: what a human may say about one in doubt, or that waits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
-from actors.public_command import Command, Order, Reason, Who, about
+from msgspec import Meta
+
+from actors.public_command import LONGEST, Command, Order, Reason, Who, about
 from actors.tool import lifecycle as law
 from runelog.errors import Refused
 
@@ -99,6 +101,34 @@ class Answer(_Word, frozen=True):
         return f"answered {entity}: {self.verdict.replace('_', '-')}"
 
 
+class Acknowledge(Command, frozen=True):
+    """Take a tool call that ended as unknown off the list of calls in doubt.
+
+    Its result stays what it is; the log has who saw to it. Refused if its outcome is known or still
+    to come, if it waits for an answer (answer it), and if another human has acknowledged it.
+    """
+
+    noun: ClassVar[str] = "call"
+    done: ClassVar[str] = "acknowledged"
+
+    by: Who
+    note: Annotated[
+        str,
+        Meta(max_length=LONGEST),
+        about("What was found; the note is recorded.", metavar="TEXT"),
+    ] = ""
+
+    def check(self) -> None:
+        """Refuse an acknowledgement by nobody."""
+        if not self.by:
+            msg = "say who has seen to it, such as by='ada'"
+            raise Refused(msg)
+
+    def law_command(self, given: DecisionInput) -> law.Acknowledge:
+        """Say through which process it was said."""
+        return law.Acknowledge(self.by, self.note, given.process)
+
+
 def lets_run(message: object) -> bool:
     """Return True if a command has a tool run; to say no, or what happened, runs nothing."""
     match message:
@@ -131,5 +161,5 @@ def _answer(
     )
 
 
-COMMANDS: Final[tuple[type[Command], ...]] = (Approve, Deny, Answer)
+COMMANDS: Final[tuple[type[Command], ...]] = (Approve, Deny, Answer, Acknowledge)
 """What users may ask of a tool call."""

@@ -184,3 +184,14 @@ class Result(Settles, Moved, frozen=True, tag="tool.result"):
     def key(self) -> str:
         """The id of the call."""
         return self.call_id
+
+
+class Acknowledged(Rune, frozen=True, tag="tool.acknowledged"):
+    """A human has seen to a call whose outcome is not known. Its result stays what it is."""
+
+    call_id: str
+    by: str
+    note: str = ""
+    """What was found."""
+    process: str = ""
+    """The other process through which the human said so; empty if the app itself passed it on."""

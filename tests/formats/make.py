@@ -46,6 +46,7 @@ def _seed(number: int) -> Log:
 
 MADE_BY: Final[Mapping[str, Callable[[], Log]]] = {
     "charges_after_a_crash": lambda: staged(ALL["charges by key"], cut_at=6),
+    "seen_to": lambda: staged(ALL["seen to"], cut_at=6),
     "budget": lambda: staged(ALL["budget"]),
     "archived": lambda: staged(ALL["archived"]),
     "handed_over": lambda: staged(ALL["handed over"]),

@@ -10,6 +10,10 @@ from actors.model.providers.scripted import call
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId
 from actors.tool.outcome import Happened
+from actors.tool.public_commands import Acknowledge
+from actors.tool.runes import Acknowledged
+from runefold.control.offline import OfflineCommands
+from runefold.observe.session_list import sessions
 from runelog.errors import Refused
 from tests.runefold.talks import talk
 
@@ -162,6 +166,74 @@ def test_what_nobody_knows_is_said_to_the_model_and_to_the_app() -> None:
     assert status == "unknown"
     assert "not known whether this call took effect" in text
     assert there.session.in_doubt() == [world.done[0]]
+
+
+def test_who_has_seen_to_a_doubt_is_on_record_and_it_leaves_the_list() -> None:
+    """Its outcome stays unknown, for the model too; said again it counts once."""
+    there = cut_short(World())
+    finished(there)
+    [call_id] = (each.call_id for each in there.runes("tool.call"))  # type: ignore[attr-defined]  # all have one
+    for _ in range(2):
+        there.session.acknowledge(call_id, by="ada", note="the bank has it")
+
+    assert there.session.in_doubt() == []
+    assert there.runes("tool.acknowledged") == [Acknowledged(call_id, "ada", "the bank has it")]
+    assert there.session.history(call_id).phase == "unknown_result"
+    with pytest.raises(Refused, match="was acknowledged by ada already"):
+        there.session.acknowledge(call_id, by="bob")
+    there.reopen()
+    assert there.session.in_doubt() == []
+
+
+def test_a_doubt_can_be_seen_to_after_the_session_has_ended() -> None:
+    """Its agents are gone, and the call is looked into a day later."""
+    world = World()
+    there = cut_short(world)
+    finished(there)
+    there.session.close()
+    there.stage.advance(DAY)
+    there.session.acknowledge(world.done[0], by="ada")
+
+    assert there.session.in_doubt() == []
+    assert there.session.state.phase == "closed"
+
+
+def test_a_doubt_is_acknowledged_in_a_log_that_nobody_runs() -> None:
+    """It is on record at once, and neither lists nor the next runtime have the call any more."""
+    world = World()
+    there = cut_short(world)
+    finished(there)
+    log = there.stage.log
+    there.stage.crash()
+    log.mend()
+    listed = [each.in_doubt for each in sessions(log)]
+    offline = OfflineCommands(log, clock=there.stage.clock)
+    offline.do(there.session.id, Acknowledge("ann", "it is there"), world.done[0])
+
+    assert listed == [(world.done[0],)]
+    assert [each.in_doubt for each in sessions(log)] == [()]
+    assert there.stage.reopen().session(there.session.id).in_doubt() == []
+    with pytest.raises(Refused, match="was acknowledged by ann already"):
+        offline.do(there.session.id, Acknowledge("bob"), world.done[0])
+
+
+def test_only_what_stayed_unknown_is_acknowledged() -> None:
+    """A call that waits for an answer is answered, and one that is known needs nothing."""
+    world = World()
+    there = cut_short(world, on_doubt="ask")
+    call_id = world.done[0]
+    with pytest.raises(Refused, match="nothing to acknowledge, say what became of it"):
+        there.session.acknowledge(call_id, by="ada")
+    there.session.answer(call_id, "happened", approver="ada", output="I saw it")
+    finished(there)
+    with pytest.raises(Refused, match="nothing to acknowledge, its outcome is known"):
+        there.session.acknowledge(call_id, by="ada")
+    with pytest.raises(Refused, match="there is no call call_no"):
+        there.session.acknowledge("call_no", by="ada")
+    with pytest.raises(Refused, match="say who has seen to it"):
+        there.session.acknowledge(call_id, by="")
+
+    assert there.runes("tool.acknowledged") == []
 
 
 def test_a_call_that_began_and_whose_tool_is_gone_is_unknown() -> None:

@@ -143,6 +143,7 @@ ENDINGS: Final[Mapping[str, Ending]] = {
     "withdrawn": Ending(
         {"m1": "clerk, interrupted (interrupt): I ask. ", "m2": CHARGED}, till=1, spent=1
     ),
+    "seen to": Ending({"m1": CHARGED, "m2": FINE}, till=1, spent=1),
     "charges by hand": Ending({"m1": CHARGED, "m2": CHARGED}, till=2, spent=2),
     "steer": Ending(_ended("(steer): Let me think. ")),
     "interrupt": Ending(_ended("(interrupt): Let me think. ")),

@@ -64,10 +64,21 @@ def _by_hand(runtime: Runtime, till: Till) -> None:
         app.wait(turn)
 
 
+def _seen_to(runtime: Runtime, till: Till) -> None:
+    """Charge blindly; a human looks after what a crash has left in doubt."""
+    app = App(runtime, till)
+    app.wait(app.send("charge blindly", "m1"))
+    for call_id in folded(runtime.log).in_doubt:
+        app.session.acknowledge(call_id, by="ada", note="seen at the bank")
+    app.wait(app.send("hello", "m2"))
+    assert folded(runtime.log).in_doubt == ()
+
+
 HUMANS: Final = (
     Scenario("approval", _approval),
     Scenario("denied", _denied),
     Scenario("withdrawn", _withdrawn),
     Scenario("charges by hand", _by_hand),
+    Scenario("seen to", _seen_to, blind=True),
 )
 """Those in which somebody approves, denies, or says what happened."""

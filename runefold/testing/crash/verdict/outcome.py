@@ -217,7 +217,8 @@ def _talk(
         histories=sorted(shown, key=lambda each: (each.role, each.messages)),
         calls=_calls(payloads, results, taint, names),
         spent=0 if root is None else root.used.tool_calls,
-        doubts=len(state.in_doubt),
+        # Told once is told, also if a human has seen to it since.
+        doubts=len(state.in_doubt) + sum(isinstance(rune, tools.Acknowledged) for rune in payloads),
         unknown=sum(status == "unknown" for status in results.values()),
         told_doubts=sum(
             message.status == "unknown" for _, history in histories for message in history.messages
