@@ -120,8 +120,14 @@ def _wait_for_sleep(runtime: Runtime) -> None:
         time.sleep(IDLE_AFTER / 10)
 
 
+LASTING: Final = 1
+"""The thread of all actors, which stays."""
+REST: Final = 120
+"""Seconds within which all other threads of a runtime that has nothing to do must have ended."""
+
+
 def _threads_of(runtime: Runtime) -> int:
-    """Return how many threads the runtime has for actors and tools."""
+    """Return how many threads the runtime has: the one of all actors, and those of tools."""
     assert isinstance(runtime.scheduler, Loop)
     return runtime.scheduler.threads
 
@@ -200,7 +206,9 @@ def _settled(runtime: Runtime, done: int) -> dict[str, int]:
     found = {"awake": anonymous_memory()}
     _wait_for_sleep(runtime)
     found["asleep"] = anonymous_memory()
-    while _threads_of(runtime):
+    until = time.monotonic() + REST
+    while (left := _threads_of(runtime)) > LASTING:
+        assert time.monotonic() < until, f"{left} threads are left, {REST} s after the last turn"
         time.sleep(IDLE_AFTER)
     found["at rest"] = anonymous_memory()
     print(f"{done:,}: {found}", file=sys.stderr, flush=True)
