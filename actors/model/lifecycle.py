@@ -136,6 +136,8 @@ class Fail(msgspec.Struct, frozen=True):
     """How many characters had come, calls included; None if that is not known."""
     cost: int | None = None
     """What that costs by the price of the model; None if it has none."""
+    frames: tuple[str, ...] = ()
+    """Where it failed in the app's own code, if it did."""
 
 
 class BreakOff(msgspec.Struct, frozen=True):
@@ -248,6 +250,7 @@ def _fail(state: State, fault: Fail, charged: Amounts, estimated: bool) -> list[
         usage=_known(fault.usage),
         charged=charged,
         estimated=estimated,
+        frames=fault.frames,
         trigger=fault.error_type or "fault",
         actor="timeout" if fault.error_type == TIMEOUT else "system",
     )

@@ -100,6 +100,8 @@ class Failed(_End, frozen=True, tag="model.failed"):
     usage: Amounts | None = None
     charged: Amounts = Amounts()
     estimated: bool = False
+    frames: tuple[str, ...] = ()
+    """Where an error went through the app's own code, the innermost at the end."""
 
 
 class Cancelled(_End, frozen=True, tag="model.cancelled"):

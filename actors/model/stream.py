@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from actors.app_errors import report
 from actors.budget.runes import Amounts
 from actors.model.lifecycle import BAD_RESPONSE, Fail, Finish
 from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
@@ -185,7 +186,7 @@ class Stream:
                 outcome = self._cut_off()
                 break
             except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
-                outcome = self._failed(error)
+                outcome = self._failed(error, request)
                 break
             self.heard_at = now()
             if type(event) is Pause and is_short(event.seconds):
@@ -231,7 +232,7 @@ class Stream:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            outcome = outcome or self._failed(error)
+            outcome = outcome or self._failed(error, request)
         self._end(outcome)
 
     def _end(self, outcome: Finish | Fail) -> None:
@@ -246,18 +247,22 @@ class Stream:
                 return Fail(BAD_RESPONSE, _NOT_DECLARED)
             return iter(cast("Iterable[Event]", answer))
         except BaseException as error:  # noqa: BLE001 -- a provider may do what it likes
-            return self._failed(error)
+            return self._failed(error, request)
 
     def _cut_off(self) -> Fail:
         message = "the stream ended without an end"
         return Fail("cut_off", message, retryable=True, usage=self.usage)
 
-    def _failed(self, error: BaseException) -> Fail:
+    def _failed(self, error: BaseException, request: Request) -> Fail:
+        about = {"model": request.model, "call": request.call_id}
+        about["conversation"] = request.conversation
+        frames = report("provider_failed", error, self._redactor, **about)
         try:
             message = self._words(str(error), MAX_WORDS)
         except Exception:  # noqa: BLE001 -- as above, an error's own words included
             message = ""
-        return Fail(self._words(type(error).__name__, MAX_NAME), message, usage=self.usage)
+        name = self._words(type(error).__name__, MAX_NAME)
+        return Fail(name, message, usage=self.usage, frames=frames)
 
     def _words(self, text: str, most: int) -> str:
         """Return a text as it may be kept: without secrets, and not without end."""

@@ -30,7 +30,7 @@ from actors.tool.output import clip
 from actors.tool.progress import ProgressReporter
 from actors.tool.runes import Result
 from actors.tool.running_calls import RunningCall
-from actors.tool.spec import asked, fitted
+from actors.tool.spec import asked, fitted, reported
 from actors.units import SECOND
 
 if TYPE_CHECKING:
@@ -259,7 +259,8 @@ class ToolActor(Shell):
     def _ran(self, outcome: Outcome, attempt: int) -> Finish | Fail:
         if outcome.status == "success":
             return Finish(outcome.output, outcome.truncated)
-        return Fail(outcome.error, outcome.status, outcome.output, outcome.truncated, attempt)
+        end = Fail(outcome.error, outcome.status, outcome.output, outcome.truncated, attempt)
+        return replace(end, frames=outcome.frames) if outcome.frames else end
 
     def _probed(self, tool: Tool, call: Call, attempt: int) -> Probed:
         found = asked(tool.spec, call)
@@ -288,7 +289,7 @@ def _outcome(tool: Tool, call: Call) -> Outcome:
     try:
         found: object = tool.run(call)
     except BaseException as error:  # noqa: BLE001 -- an app's own code: the error would be lost
-        return Outcome("error", error=in_words(error, call.redactor))
+        return _raised(error, tool, call)
     return _checked(found, tool, call)
 
 
@@ -299,8 +300,13 @@ async def _outcome_async(tool: Any, call: Call) -> Outcome:  # noqa: ANN401 -- o
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # noqa: BLE001 -- as above
-        return Outcome("error", error=in_words(error, call.redactor))
+        return _raised(error, tool, call)
     return _checked(found, tool, call)
+
+
+def _raised(error: BaseException, tool: Tool, call: Call) -> Outcome:
+    frames = reported("tool_failed", tool.spec, call, error)
+    return Outcome("error", error=in_words(error, call.redactor), frames=frames)
 
 
 def _checked(found: object, tool: Tool, call: Call) -> Outcome:

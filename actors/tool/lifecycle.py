@@ -242,6 +242,8 @@ class Fail(msgspec.Struct, frozen=True):
     """The run that failed; None for whichever is under way."""
     stopped: Cancel | None = None
     """Why it was stopped, and who wanted it, if it was."""
+    frames: tuple[str, ...] = ()
+    """Where it failed in the app's own code, if it did."""
 
 
 class Probed(msgspec.Struct, frozen=True):
@@ -255,6 +257,8 @@ class Probed(msgspec.Struct, frozen=True):
     """Why it cannot say."""
     attempt: int = 0
     now: int = 0
+    frames: tuple[str, ...] = ()
+    """Where it failed in the app's own code, if it did."""
 
 
 Command: TypeAlias = (
@@ -488,7 +492,8 @@ def _probed(state: State, found: Probed) -> list[Rune]:
             return [_retried(state, found.now, "its probe says that it did not happen", "probe")]
         case None:
             why = f": {found.error}" if found.error else ""
-            return _unknown(state, f"{_DOUBT}; its probe cannot say either{why}")
+            why = f"{_DOUBT}; its probe cannot say either{why}"
+            return _unknown(state, why, frames=found.frames)
 
 
 def _retried(state: State, now: int, reason: str, trigger: str, actor: Actor = "system") -> Retried:
@@ -503,9 +508,11 @@ def _retried(state: State, now: int, reason: str, trigger: str, actor: Actor = "
     )
 
 
-def _unknown(state: State, why: str, actor: Actor = "system") -> list[Rune]:
+def _unknown(
+    state: State, why: str, actor: Actor = "system", frames: tuple[str, ...] = ()
+) -> list[Rune]:
     """End a call of which it is not known whether it happened, and say so."""
-    return _result(state, "unknown", error=why, trigger=IN_DOUBT, actor=actor)
+    return _result(state, "unknown", error=why, frames=frames, trigger=IN_DOUBT, actor=actor)
 
 
 # -- decide: ends ------------------------------------------------------------------------------
@@ -518,6 +525,7 @@ def _result(
     output: Any = None,  # noqa: ANN401 -- whatever a tool returns
     error: str = "",
     truncated: int = 0,
+    frames: tuple[str, ...] = (),
     trigger: str = "",
     actor: Actor = "system",
 ) -> list[Rune]:
@@ -530,6 +538,7 @@ def _result(
         truncated=truncated,
         charged=state.call.rule.cost if state.started else Amounts(),
         estimated=status == "unknown",
+        frames=frames,
         trigger=trigger,
         actor=actor,
     )
@@ -548,6 +557,7 @@ def _failed(state: State, how: Fail) -> list[Rune]:
         output=how.output,
         error=how.error,
         truncated=how.truncated,
+        frames=how.frames,
         trigger=trigger,
         actor=actor,
     )

@@ -23,7 +23,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a run came to. The output is made of what JSON knows, and nothing else.
 
     >>> Outcome(status="success", output=4)
-    Outcome(status='success', output=4, error='', truncated=0)
+    Outcome(status='success', output=4, error='', truncated=0, frames=())
     """
 
     status: Ending
@@ -32,6 +32,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What went wrong: never a traceback, which is no business of the model's."""
     truncated: int = 0
     """How many bytes of the output were cut out."""
+    frames: tuple[str, ...] = ()
+    """Where an error went through the app's own code: for operators, and not for the model."""
 
 
 class Happened(msgspec.Struct, frozen=True):

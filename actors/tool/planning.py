@@ -130,6 +130,7 @@ class Planner:
             verdict=verdict.verdict,
             reason=verdict.reason,
             rules_hash=verdict.rules_hash,
+            frames=verdict.frames,
             tools_hash=self.tools_hash,
             in_doubt=spec.on_doubt,
             idempotent=spec.idempotent or not spec.side_effects,

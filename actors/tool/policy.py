@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
+from actors.app_errors import report
 from actors.tool.callbacks import Callback
 from actors.tool.context import Context
 from actors.tool.outcome import in_words
@@ -64,6 +65,8 @@ class Verdict(msgspec.Struct, frozen=True):
     verdict: Word
     reason: str = ""
     rules_hash: str = ""
+    frames: tuple[str, ...] = ()
+    """Where the app's function failed in its own code, if it did."""
 
 
 class Clause(msgspec.Struct, frozen=True):
@@ -170,7 +173,9 @@ def judged(
     try:
         return judge(policy, tool, arguments, context)
     except BaseException as error:  # noqa: BLE001 -- a policy may be any function of the app's
-        return Verdict("deny", f"the policy failed: {in_words(error)}", policy.hash)
+        about = {"tool": tool.name, "call": context.call_id, "conversation": context.session_id}
+        frames = report("policy_failed", error, **about)
+        return Verdict("deny", f"the policy failed: {in_words(error)}", policy.hash, frames)
 
 
 def _opinion(

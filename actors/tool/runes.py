@@ -58,6 +58,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     side_effects: bool = True
     requires_approval: bool = False
     """These two as the tool declared them, so that the call can be judged again."""
+    frames: tuple[str, ...] = ()
+    """Where the app's policy failed in its own code, if it did."""
 
     @property
     def cost(self) -> Amounts:
@@ -179,6 +181,8 @@ class Result(Settles, Moved, frozen=True, tag="tool.result"):
     charged: Amounts = Amounts()
     """What it is charged with: nothing, if it never began."""
     estimated: bool = False
+    frames: tuple[str, ...] = ()
+    """Where an error went through the app's own code, the innermost at the end."""
 
     @property
     def key(self) -> str:

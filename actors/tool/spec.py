@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, ru
 
 import msgspec
 
+from actors.app_errors import report
 from actors.redaction.redactor import DEFAULT
 from actors.tool import runes
 from actors.tool.callbacks import Callback
@@ -271,7 +272,8 @@ def asked(spec: ToolSpec, call: Call) -> Probed:
         ask = Callback(spec.probe, _PROBED)
         answer = ask(call.context(), call.call_id, call.arguments)
     except BaseException as error:  # noqa: BLE001 -- an app's function must not end our thread
-        return Probed(None, error=f"the probe failed: {in_words(error, call.redactor)}")
+        why = f"the probe failed: {in_words(error, call.redactor)}"
+        return Probed(None, error=why, frames=reported("probe_failed", spec, call, error))
     if answer is None:
         return Probed(happened=False)
     if not isinstance(answer, Happened):
@@ -282,6 +284,14 @@ def asked(spec: ToolSpec, call: Call) -> Probed:
     if outcome.status == "error":
         return Probed(None, error=outcome.error)
     return Probed(happened=True, output=outcome.output)
+
+
+def reported(
+    event: str, spec: ToolSpec, call: Call, error: BaseException, *hiding: Replacer
+) -> tuple[str, ...]:
+    """Tell operators of an error of a tool's code, with its stack; return the app's own frames."""
+    about = {"tool": spec.name, "call": call.call_id, "conversation": call.conversation}
+    return report(event, error, *hiding, call.redactor, **about)
 
 
 def returned(

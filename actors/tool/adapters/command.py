@@ -51,7 +51,7 @@ from actors.tool.sandbox import child_process, isolation
 from actors.tool.sandbox.argv import Template, inside
 from actors.tool.sandbox.streams import Streams
 from actors.tool.schema import Parameter, Parameters, Unfit
-from actors.tool.spec import BadTool, Declared, ToolSpec
+from actors.tool.spec import BadTool, Declared, ToolSpec, reported
 from runelog.files import path_of
 
 if TYPE_CHECKING:
@@ -264,7 +264,8 @@ class CommandTool:
         except Unfit as unfit:
             return Outcome("error", error=f"the arguments do not fit: {unfit}")
         except BaseException as error:  # noqa: BLE001 -- nothing may end the thread it runs on
-            return Outcome("error", error=in_words(error, call.redactor))
+            frames = reported("tool_failed", self.spec, call, error)
+            return Outcome("error", error=in_words(error, call.redactor), frames=frames)
         return self._outcome(ended, streams, timeout)
 
     def _world(

@@ -31,7 +31,7 @@ from actors.tool.context import CallId, Cancelled, during
 from actors.tool.outcome import Outcome, in_words
 from actors.tool.output import plain
 from actors.tool.schema import Parameter, Parameters, Unfit, described
-from actors.tool.spec import BadTool, Declared, ToolSpec, returned
+from actors.tool.spec import BadTool, Declared, ToolSpec, reported, returned
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -227,7 +227,8 @@ class FunctionTool(Generic[P, R]):
         asked = isinstance(error, Cancelled | asyncio.CancelledError)
         if asked and call.cancellation.cancelled:
             return Outcome("cancelled", error="it was cancelled")
-        return Outcome("error", error=in_words(error, mask, call.redactor))
+        frames = reported("tool_failed", self.spec, call, error, mask)
+        return Outcome("error", error=in_words(error, mask, call.redactor), frames=frames)
 
     def _limit(self, call: Call) -> float:
         return self.spec.timeout if call.timeout is None else max(call.timeout, 0)

@@ -354,7 +354,7 @@ def test_a_listener_that_fails_ends_the_program() -> None:
     before = open_files()
     outcome = python(script).run(Call(call_id="c", progress=deaf))
 
-    assert outcome == Outcome("error", error="RuntimeError: the log is closed")
+    assert outcome.error == "RuntimeError: the log is closed"
     assert open_files() == before
 
 
