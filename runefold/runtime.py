@@ -60,9 +60,8 @@ if TYPE_CHECKING:
 _DEFAULTS = SessionConfig()
 
 _FORKED: Final = (
-    "this runtime was opened before a fork, and its threads stayed in the parent: give it commands "
-    "from the child with runefold.control.client.Remote(directory), or read its log with "
-    "Runelog.open(directory, readonly=True)"
+    "this runtime was opened before a fork, and its threads stayed in the parent: use it from the "
+    "child with Runtime.connect(directory)"
 )
 
 

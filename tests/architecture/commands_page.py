@@ -23,8 +23,8 @@ _HEAD: Final = """\
 What users may ask of a session and of what is in it. This page is made from the commands themselves
 (`python -m tests.architecture.commands_page`), and so are the ways to give one: in Python the
 methods of a `Session`, `session.do(COMMAND, ENTITY)` and `session.entity(KIND, ID).NAME(...)`; from
-another process `Remote(directory).do(SESSION, COMMAND, ENTITY)` of `runefold.control.client`; on
-the command line `runefold NAME`, or `runefold KIND NAME` for kinds other than session and tool.
+another process the same, with `Runtime.connect(directory)`; on the command line `runefold NAME`, or
+`runefold KIND NAME` for kinds other than session and tool.
 If no runtime has the log open, a command is recorded, and the next one acts on it; some are refused
 then.
 """

@@ -20,7 +20,6 @@ import pytest
 
 from actors.session.public_commands import Send
 from runefold import AgentSpec, Runtime, Session, Turn, Visibility
-from runefold.control.client import Remote
 from runefold.errors import Forked
 from runefold.providers import Scripted
 from runelog import Change, Rune, Runelog
@@ -266,9 +265,9 @@ def test_a_child_lets_go_of_its_copy_and_reaches_its_parent(runtime: Runtime) ->
     def child() -> None:
         with runtime:
             pass
-        Remote(directory).do(NAME, Send("Hi", message_id="from_a_child"))
-        with Runelog.open(directory, readonly=True) as log:
-            assert log.version(NAME, "session")
+        with Runtime.connect(directory) as connected:
+            session = connected.session(NAME)
+            assert session.send("Hi", message_id="from_a_child").result(PATIENCE).output == "Two"
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
