@@ -5,7 +5,7 @@ Real ones run the product; hand-driven ones run the same code on one thread, fro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     Steps = Generator[int | None, None, Callable[[], None] | None]
     """Work that may block, step by step. One that yields a time pauses until then; what is returned
     at the end, if anything, is called as the last thing: to say what came of it, for instance."""
+
+
+T = TypeVar("T")
 
 
 class Timer(Protocol):
@@ -141,6 +144,26 @@ class Scheduler(Protocol):
         ...
 
 
+class Edge(Protocol):
+    """How a caller outside of the actors waits: with its thread, or as a task of an event loop.
+
+    What is asked at the edge is written once, as coroutines. Where the caller waits with its
+    thread, they never pause.
+    """
+
+    def check(self) -> None:
+        """Raise if the caller must not wait here: it would wait for itself."""
+        ...
+
+    async def wait(self, awaited: Awaited, timeout: float | None) -> bool:
+        """Wait for what an actor will answer; return True if it came in time."""
+        ...
+
+    async def read(self, call: Callable[[], T]) -> T:
+        """Read from the log, which may take a while; return what `call` returns."""
+        ...
+
+
 class CommandRuntime(Protocol):
     """The runtime that has the log open, as far as public commands need it."""
 
@@ -159,15 +182,11 @@ class CommandRuntime(Protocol):
         """The machines that it runs."""
         ...
 
-    def session(self, conversation: str) -> Any:  # noqa: ANN401 -- the front door's handle
-        """Return a session, with its `state`."""
-        ...
-
     def new_id(self, prefix: str) -> str:
         """Return a new id."""
         ...
 
-    def ask(
+    async def ask(
         self,
         conversation: str,
         message: object,
@@ -177,10 +196,10 @@ class CommandRuntime(Protocol):
         """Ask the root of a conversation, awake or not, unless `before` has the answer."""
         ...
 
-    def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+    async def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
         ...
 
-    def archive(self, conversation: str) -> None:
+    async def archive(self, conversation: str) -> None:
         """Move a conversation that has ended to cold storage."""
         ...

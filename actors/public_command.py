@@ -105,26 +105,27 @@ class CommandTarget(NamedTuple):
     timeout: float | None
     """How many seconds may be waited for what the command leads to."""
 
-    def order(self, command: Command, request: str = "") -> None:
+    async def order(self, command: Command, request: str = "") -> None:
         """Have the entity decide on the command; return once that is on disk.
 
         The `request` has an id already if it comes from another process.
         """
         if command.begins:
-            self.ask(CreateChild(self.kind.name, self.entity, command))
+            await self.ask(CreateChild(self.kind.name, self.entity, command))
             return
         if command.numbered and not request:
             request = self.runtime.new_id("cmd")
         order = Order(command, self.process, request)
-        self.ask(order if self.kind.single else Forward(self.kind.name, self.entity, order))
+        single = self.kind.single
+        await self.ask(order if single else Forward(self.kind.name, self.entity, order))
 
-    def ask(self, message: object, *how: Any) -> Any:  # noqa: ANN401 -- as `Runtime.ask` takes and gives
+    async def ask(self, message: object, *how: Any) -> Any:  # noqa: ANN401 -- as `Core.ask` takes and gives
         """Ask the session's actor."""
-        return self.runtime.ask(self.conversation, message, *how)
+        return await self.runtime.ask(self.conversation, message, *how)
 
-    def wait_for(self, kind: str) -> None:
+    async def wait_for(self, kind: str) -> None:
         """Wait until the log has a rune of this kind in the conversation."""
-        self.runtime.wait_for(self.conversation, kind, self.timeout)
+        await self.runtime.wait_for(self.conversation, kind, self.timeout)
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -160,9 +161,12 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         return Numbered(self, given.request_id) if self.numbered else self
 
-    def execute(self, target: CommandTarget) -> Any:  # noqa: ANN401 -- whatever it is answered with
-        """Execute it in the runtime that has the log open; return the answer, in plain values."""
-        target.order(self)
+    async def execute(self, target: CommandTarget) -> Any:  # noqa: ANN401 -- whatever it is answered with
+        """Execute it in the runtime that has the log open; return the answer, in plain values.
+
+        It must not block: callers may wait in an event loop.
+        """
+        await target.order(self)
         return {"entity": target.entity} if self.begins else None
 
     def offline_answer(self, recorded: Any) -> Any:  # noqa: ANN401 -- as above

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.redaction.redactor import DEFAULT
 from actors.scheduling.clock import SystemClock
 from actors.scheduling.loop import Loop
-from actors.session.public_commands import Archive
 from runefold import checks, open_hook
 from runefold.control import wire
 from runefold.control.client import Remote
 from runefold.control.remote_core import PAUSE, RemoteCore
 from runefold.observe.monitoring import Monitor
 from runefold.runtime import Runtime
-from runefold.spec import check_agent
 from runelog.errors import NotALog, Refused
 from runelog.files import path_of
 from runelog.forks import Home
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
     from actors.kind import Kind
     from runefold.observe.monitoring import Rules
-    from runefold.spec import AgentSpec
     from runelog.codec import Codec
 
 _FORKED: Final = (
@@ -65,11 +62,6 @@ class ConnectedRuntime(Runtime):
         self._core = self._remote  # type: ignore[assignment]  # what Runtime has beside, is replaced below
         self._closed = False
 
-    def check(self, spec: AgentSpec) -> None:
-        """Refuse what is no agent. Its model and tools are known where the log is open."""
-        self._home.check()
-        check_agent(spec)
-
     def monitor(self, rules: Rules | None = None) -> Monitor:
         """Return a monitor of all sessions; alerts of views are known where the log is open."""
         self._home.check()
@@ -78,15 +70,6 @@ class ConnectedRuntime(Runtime):
     def tree(self) -> Node:
         """Return the running actors and their supervisors, in the process that has them."""
         return _node(self._remote.request(wire.Tree()))
-
-    def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
-        """Wait until the log has a rune of this kind in a conversation."""
-        self._home.check()
-        self._remote.wait_for(conversation, kind, checks.seconds(timeout, "timeout"))
-
-    def archive(self, conversation: str) -> None:
-        """Move a conversation that has ended to cold storage, its actors stopped."""
-        self._remote.carry_out(wire.Ask(conversation, Archive(), ""))
 
     def close(self, *, drain: bool = False, timeout: float = 30.0) -> None:
         """End this connection; the runtime goes on where it is."""

@@ -1,31 +1,61 @@
 """What a runtime shares with its sessions, turns and commands. Apps use those, and not this.
 
-Sessions and turns are the same whichever process they are used in: all that differs is behind
-`Core`. `LocalCore` is in the process that has the log open; `runefold.control.remote_core` is that
-of the others.
+Sessions and turns are the same whichever process they are used in, and however their callers wait:
+all that differs is behind `Core`.
+
+- `LocalCore` is in the process that has the log open; `runefold.control.remote_core` is that of the
+  others.
+- What is asked is written once, as coroutines that wait by the core's edge: with the thread of the
+  caller (`Runtime`, `Session`, `Turn`), or as a task of an event loop (`AsyncRuntime`,
+  `AsyncSession`, `AsyncTurn`). Nothing in them may block but what is given to `read`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+import copy
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from actors.errors import Unanswered
 from actors.process.process import ASK_TIMEOUT
+from actors.public_command import CommandTarget
+from actors.scheduling.edge import BlockingEdge
+from actors.session import lifecycle as ask
+from actors.session.members import named
+from actors.session.messages import Look
+from actors.session.runes import SessionConfig
+from runefold import checks
 from runefold.agents import AgentTool
-from runefold.observe.async_notify import Watch
-from runelog.errors import Refused
+from runefold.handles import Commander
+from runefold.observe.async_notify import AsyncEdge, Watch
+from runefold.observe.history import history
+from runefold.observe.session_list import asked, check_ended
+from runefold.spec import AgentSpec, Budget, check_agent, check_team, checked_budget
+from runelog.errors import Refused, UnknownConversation
+from runelog.rune import SYSTEM, Gap, check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
 
-    from actors.ports import Chance
+    from actors.agent.public_commands import Terminate
+    from actors.approval.pending import Pending
+    from actors.ports import Chance, Edge
     from actors.process.process import Answer
+    from actors.public_command import Command
+    from actors.session.lifecycle import State
+    from actors.session.public_commands import Send
+    from runefold.observe.history import History
+    from runefold.observe.session_list import Approval
     from runefold.runtime import Runtime
-    from runefold.sessions import Session
     from runelog.forks import Home
+    from runelog.log import Log
     from supervisors.tree import Tree
 
+T = TypeVar("T")
 
-class Core:
+
+class Core(Commander):
     """The inside of a runtime, in any process. It is the `CommandRuntime` of public commands.
 
     It asks the actors of a session, and reads the log.
@@ -36,7 +66,8 @@ class Core:
 
     def __init__(self, runtime: Runtime, home: Home, chance: Chance) -> None:
         """Belong to a runtime."""
-        self._runtime = runtime
+        self.runtime = runtime
+        """The runtime that callers who wait with their threads have."""
         self._chance = chance
         self.home = home
         """The process that it is used in: a forked child can do nothing with it but close it."""
@@ -44,15 +75,38 @@ class Core:
         """Wakes what waits for news in an event loop."""
         self.log = runtime.log
         self.kinds = runtime.kinds
+        self.commands = runtime.commands
         self.redactor = runtime.redactor
         self.scheduler = runtime.scheduler
+        self.clock = runtime.clock
+        self.edge: Edge = BlockingEdge(self.scheduler)
+        """How callers wait."""
+        self._awaiting: Self | None = None
+
+    @property
+    def awaiting(self) -> Self:
+        """The same inside for tasks of an event loop."""
+        if self._awaiting is None:
+            self._awaiting = self.on(AsyncEdge(self.scheduler))
+        return self._awaiting
+
+    def on(self, edge: Edge) -> Self:
+        """Return the same inside with another edge."""
+        found = copy.copy(self)
+        found.edge, found._awaiting = edge, None  # noqa: SLF001 -- its own
+        return found
 
     def new_id(self, prefix: str) -> str:
         """Return a new id."""
         self.home.check()
         return self._chance.id(prefix)
 
-    def ask(
+    async def read(self, call: Callable[[], T]) -> T:
+        """Read from the log, which may take a while; return what `call` returns."""
+        self.home.check()
+        return await self.edge.read(call)
+
+    async def ask(
         self,
         conversation: str,
         message: object,
@@ -70,17 +124,159 @@ class Core:
         """
         return lambda: False
 
-    def session(self, conversation: str) -> Session:
-        """Return a session that is there, or raise `UnknownConversation`."""
-        return self._runtime.session(conversation)
+    # -- commands -----------------------------------------------------------------------------
 
-    def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+    def target(
+        self,
+        conversation: str,
+        command: Command,
+        entity: str = "",
+        process: str = "",
+        timeout: float | None = ASK_TIMEOUT,
+    ) -> CommandTarget:
+        """Return the entity that a command goes to, after checking both."""
+        self.home.check()
+        patience = checks.seconds(timeout, "timeout")
+        kind, entity = self.commands.address(command, entity)
+        checks.text(process, "a process")
+        if command.begins and not entity:
+            entity = self.new_id(kind.prefix)
+        return CommandTarget(self, kind, conversation, entity, process, patience)
+
+    async def do(
+        self,
+        conversation: str,
+        command: Command,
+        entity: str = "",
+        process: str = "",
+        timeout: float | None = ASK_TIMEOUT,
+    ) -> Any:  # noqa: ANN401 -- the command's answer
+        """Give a command to an entity of a conversation, the session itself if none is named."""
+        return await command.execute(self.target(conversation, command, entity, process, timeout))
+
+    async def send(self, conversation: str, command: Send) -> tuple[str, int, Answer | None]:
+        """Send a message.
+
+        Return its id, the event that its runes come behind, and the promised answer to how its turn
+        ends, if there is one.
+        """
+        target = self.target(conversation, command)
+        message = command.message(target)
+        sent = await target.ask(message)
+        return message.message_id, sent.before, sent.end
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    async def create(
+        self,
+        spec: AgentSpec,
+        *,
+        team: Sequence[AgentSpec],
+        conversation_id: str | None,
+        budget: Budget | None,
+        labels: Mapping[str, str] | None,
+        client_id: str,
+        failed_turns: int,
+        unclean_opens: int,
+        timeouts: Mapping[str, float] | None,
+    ) -> str:
+        """Begin a conversation with its root agent; return its id once it is on disk."""
+        self.home.check()
+        members = [spec, *checks.several(team, "team", "agents")]
+        for each in members:
+            self.check(each)
+        check_team(members)
+        if conversation_id is None:
+            name = self.new_id("conv")
+        else:
+            name = check_id(self.redactor.value(conversation_id), "conversation id")
+            await self._check_new(name)
+        config = SessionConfig(
+            budget=checked_budget(Budget() if budget is None else budget, "a session's").limits(),
+            failed_turns=checks.count(failed_turns, "failed_turns", least=1),
+            unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
+            timeouts=checks.timeouts(timeouts, self.kinds),
+            labels=checks.labels(labels),
+            client_id=check_id(self.redactor.value(client_id), "client id") if client_id else "",
+        )
+        root, *others = [each.spawn(self.new_id("agt")) for each in members]
+        await self.ask(name, ask.Create(name, root, config, tuple(others)))
+        if conversation_id is not None and not await self.read(
+            lambda: self.log.version(name, root.agent_id)
+        ):
+            # Another process was first: the same session, asked for again, is no mistake.
+            raise Refused(_there_already(name))
+        return name
+
+    async def _check_new(self, name: str) -> None:
+        if name == SYSTEM:
+            msg = f"{name} is kept for what belongs to no session: use another id"
+            raise Refused(msg)
+        with contextlib.suppress(UnknownConversation):
+            await self.read(lambda: self.log.conversation(name))
+            raise Refused(_there_already(name))
+
+    def check(self, spec: AgentSpec) -> None:
+        """Refuse what is no agent. Its model and tools are known where the log is open."""
+        self.home.check()
+        check_agent(spec)
+
+    async def find(self, conversation: str) -> None:
+        """Raise `UnknownConversation` unless a session is there."""
+        self.home.check()
+        check_id(conversation, "conversation id")
+        await self.read(lambda: self.log.conversation(conversation))
+        if conversation == SYSTEM:
+            msg = f"{conversation} is no session: runtime.sessions() gives those there are"
+            raise Refused(msg)
+
+    async def state(self, conversation: str) -> State:
+        """Return a session's state."""
+        found: State = await self.ask(conversation, Look())
+        return found
+
+    async def spawn(
+        self, conversation: str, spec: AgentSpec, parent: str | None, agent_id: str | None
+    ) -> str:
+        """Add an agent to a session; return its id."""
+        self.check(spec)
+        agent = self.new_id("agt") if agent_id is None else check_id(agent_id, "agent id")
+        await self.ask(conversation, spec.spawn(agent, parent, only=agent_id is not None))
+        return agent
+
+    async def terminate(self, conversation: str, agent: str, command: Terminate) -> None:
+        """Terminate an agent, named by its name or id."""
+        members = (await self.state(conversation)).members
+        await self.do(conversation, command, named(members, agent).agent_id)
+
+    async def approvals(self, conversation: str) -> list[Approval]:
+        """Return the calls of a session that wait for a human."""
+        pending = (await self.state(conversation)).approvals
+        return await self.read(lambda: [self._approval(conversation, each) for each in pending])
+
+    def _approval(self, conversation: str, pending: Pending) -> Approval:
+        known = asked(self.log, conversation, pending)
+        if not known.tool_name:
+            # What a session knows may be on its way to the disk yet.
+            self.log.flush(conversation)
+            known = asked(self.log, conversation, pending)
+        return known
+
+    async def history(self, conversation: str, entity: str) -> History:
+        """Return the phases that an entity of a session went through."""
+        check_id(entity, "entity id")
+        now = self.clock.now()
+        return await self.read(lambda: history(self.log, conversation, entity, now, self.kinds))
+
+    # -- waiting and archiving ----------------------------------------------------------------
+
+    async def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
-        self._runtime.wait_for(conversation, kind, timeout)
+        raise NotImplementedError
 
-    def archive(self, conversation: str) -> None:
-        """Move a conversation that has ended to cold storage."""
-        self._runtime.archive(conversation)
+    async def archive(self, conversation: str) -> None:
+        """Move a conversation that has ended to cold storage, its actors stopped."""
+        raise NotImplementedError
 
 
 class LocalCore(Core):
@@ -92,7 +288,7 @@ class LocalCore(Core):
         self.tree = tree
         """All conversations whose actors run."""
 
-    def ask(
+    async def ask(
         self,
         conversation: str,
         message: object,
@@ -102,12 +298,17 @@ class LocalCore(Core):
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask a session, awake or not, unless `before` gives the answer or it is `promised`."""
         self.home.check()
-        found = None if before is None else before()
+        found = None if before is None else await self.edge.read(before)
         if found is not None:
             return found
         if not self.scheduler.goes_on:
-            self._runtime.views.wake()
-        return self.tree.ask(conversation, message, timeout, before, promised)
+            self.runtime.views.wake()
+        return await self.tree.asked(self.edge, conversation, message, timeout, before, promised)
+
+    def check(self, spec: AgentSpec) -> None:
+        """Refuse an agent whose model or tools are not registered here."""
+        super().check(spec)
+        self.check_known(spec.model, spec.tools)
 
     def check_known(self, model: str, tools: Iterable[str]) -> None:
         """Refuse a model, or tools, that are not registered here."""
@@ -139,6 +340,56 @@ class LocalCore(Core):
                     f"registered: {known}"
                 )
                 raise Refused(msg)
+
+    async def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+        """Wait until the log has a rune of this kind in a conversation."""
+        self.home.check()
+        patience = checks.seconds(timeout, "timeout")
+        written = _Written(self.log, conversation, kind)
+        if isinstance(self.edge, AsyncEdge):
+            found = await self._written(written, patience)
+        else:
+            self.scheduler.check_may_block("await turn")
+            found = await self.edge.wait(written, patience)
+        if not found:
+            msg = f"{conversation} had no {kind} within {timeout} s"
+            raise Unanswered(msg)
+
+    async def _written(self, awaited: _Written, timeout: float | None) -> bool:
+        """Wait without a thread."""
+        with self.watch.waiter(awaited.conversation, {awaited.kind}) as waiter:
+            # The waiter is there before this look, so a rune that comes later wakes it.
+            return await self.read(awaited.is_there) or bool(await waiter.news(timeout))
+
+    async def archive(self, conversation: str) -> None:
+        """Move a conversation that has ended to cold storage, its actors stopped."""
+        how = f"`runtime.session({conversation!r}).close()`"
+        await self.read(lambda: check_ended(self.log, conversation, how))
+        await self.tree.sleep(self.edge, conversation)
+        await self.read(lambda: self.log.archive(conversation))
+
+
+def _there_already(name: str) -> str:
+    return f"{name} is there already: runtime.session({name!r}) gives it"
+
+
+class _Written:
+    """A rune of some kind in a conversation, to wait for."""
+
+    def __init__(self, log: Log, conversation: str, kind: str) -> None:
+        """Look from the beginning on."""
+        self._log = log
+        self.conversation = conversation
+        self.kind = kind
+
+    def is_there(self) -> bool:
+        """Return True if it is on disk."""
+        return any(True for _ in self._log.read(self.conversation, kinds={self.kind}))
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until it is there; return True if it is."""
+        found = self._log.follow(self.conversation, kinds={self.kind}, wait=timeout)
+        return any(not isinstance(item, Gap) for item in found)
 
 
 def core_of(runtime: Runtime) -> LocalCore:

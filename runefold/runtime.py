@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from actors.errors import Unanswered
 from actors.operator_log import add_redactor
 from actors.operator_log import log as operator
 from actors.process.process import ASK_TIMEOUT
-from actors.public_command import CommandTarget
 from actors.scheduling.clock import SystemClock
+from actors.scheduling.edge import run
 from actors.scheduling.loop import Loop
-from actors.session import lifecycle as ask
 from actors.session.runes import SessionConfig
 from actors.shell.conversation import Services
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY
@@ -26,14 +23,11 @@ from runefold.core import LocalCore
 from runefold.handles import Commander
 from runefold.observe.following import Following
 from runefold.observe.monitoring import Monitor
-from runefold.observe.session_list import check_ended
 from runefold.sessions import Session
-from runefold.spec import Budget, check_agent, check_team, checked_budget
 from runefold.views import Views
-from runelog.errors import Refused, UnknownConversation
 from runelog.files import path_of
 from runelog.forks import Home
-from runelog.rune import SYSTEM, Gap, check_id
+from runelog.rune import SYSTEM
 from runelog.store import Durability, Runelog
 from supervisors.recovery import Recovery
 from supervisors.tree import Tree
@@ -53,7 +47,7 @@ if TYPE_CHECKING:
     from actors.tool.policy import Policy
     from actors.tool.spec import Tool
     from runefold.observe.monitoring import Rules
-    from runefold.spec import AgentSpec
+    from runefold.spec import AgentSpec, Budget
     from runelog.log import Log
     from runelog.rune import Visibility
 
@@ -237,62 +231,38 @@ class Runtime(Commander):
         `kind.phase`, such as `{"order.checking": 600}`, for machines of this session that are to
         have another time-out than their law's.
         """
-        self._home.check()
-        members = [spec, *checks.several(team, "team", "agents")]
-        for each in members:
-            self.check(each)
-        check_team(members)
-        if conversation_id is None:
-            name = self._core.new_id("conv")
-        else:
-            name = check_id(self.redactor.value(conversation_id), "conversation id")
-            self._check_new(name)
-        config = SessionConfig(
-            budget=checked_budget(Budget() if budget is None else budget, "a session's").limits(),
-            failed_turns=checks.count(failed_turns, "failed_turns", least=1),
-            unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
-            timeouts=checks.timeouts(timeouts, self.kinds),
-            labels=checks.labels(labels),
-            client_id=check_id(self.redactor.value(client_id), "client id") if client_id else "",
+        name = run(
+            self._core.create(
+                spec,
+                team=team,
+                conversation_id=conversation_id,
+                budget=budget,
+                labels=labels,
+                client_id=client_id,
+                failed_turns=failed_turns,
+                unclean_opens=unclean_opens,
+                timeouts=timeouts,
+            )
         )
-        root, *others = [each.spawn(self._core.new_id("agt")) for each in members]
-        self._core.ask(name, ask.Create(name, root, config, tuple(others)))
-        if not self.log.version(name, root.agent_id):
-            # Another process was first: the same session, asked for again, is no mistake.
-            raise Refused(_there_already(name))
-        return Session(self, name)
-
-    def _check_new(self, name: str) -> None:
-        if name == SYSTEM:
-            msg = f"{name} is kept for what belongs to no session: use another id"
-            raise Refused(msg)
-        with contextlib.suppress(UnknownConversation):
-            self.log.conversation(name)
-            raise Refused(_there_already(name))
+        return Session(self._core, name)
 
     def check(self, spec: AgentSpec) -> None:
         """Refuse an agent whose model or tools are not registered here.
 
         The agents behind its tools are checked too.
         """
-        self._home.check()
-        check_agent(spec)
-        self._core.check_known(spec.model, spec.tools)
+        self._core.check(spec)
 
     def session(self, conversation: str) -> Session:
         """Return a session that is there, or raise `UnknownConversation`."""
-        self._home.check()
-        check_id(conversation, "conversation id")
-        self.log.conversation(conversation)
-        if conversation == SYSTEM:
-            msg = f"{conversation} is no session: runtime.sessions() gives those there are"
-            raise Refused(msg)
-        return Session(self, conversation)
+        run(self._core.find(conversation))
+        return Session(self._core, conversation)
 
     def sessions(self) -> Iterator[Session]:
         """Yield every session, in order of id."""
         self._home.check()
-        return (Session(self, each.id) for each in self.log.conversations() if each.id != SYSTEM)
+        found = self.log.conversations()
+        return (Session(self._core, each.id) for each in found if each.id != SYSTEM)
 
     def follow(
         self,
@@ -353,33 +323,18 @@ class Runtime(Commander):
 
         `process` is the other process that passed it on; `timeout` is for what it waits for.
         """
-        self._home.check()
-        patience = checks.seconds(timeout, "timeout")
-        kind, entity = self.commands.address(command, entity)
-        checks.text(process, "a process")
-        if command.begins and not entity:
-            entity = self._core.new_id(kind.prefix)
-        return command.execute(
-            CommandTarget(self._core, kind, conversation, entity, process, patience)
-        )
+        return run(self._core.do(conversation, command, entity, process, timeout))
 
     # -- waiting and archiving ----------------------------------------------------------------
 
     def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
-        self._home.check()
-        timeout = checks.seconds(timeout, "timeout")
-        self.scheduler.check_may_block("await turn")
-        if not self.scheduler.wait(_Written(self.log, conversation, kind), timeout):
-            msg = f"{conversation} had no {kind} within {timeout} s"
-            raise Unanswered(msg)
+        run(self._core.wait_for(conversation, kind, timeout))
 
     def archive(self, conversation: str) -> None:
         """Move a conversation that has ended to cold storage, its actors stopped."""
         self._home.check()
-        check_ended(self.log, conversation, f"`runtime.session({conversation!r}).close()`")
-        self._core.tree.put_to_sleep(conversation)
-        self.log.archive(conversation)
+        run(self._core.archive(conversation))
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -422,26 +377,3 @@ class Runtime(Commander):
     def __exit__(self, *exc: object) -> None:
         """Close it."""
         self.close()
-
-
-def _there_already(name: str) -> str:
-    return f"{name} is there already: runtime.session({name!r}) gives it"
-
-
-class _Written:
-    """A rune of some kind in a conversation, to wait for."""
-
-    def __init__(self, log: Log, conversation: str, kind: str) -> None:
-        """Look from the beginning on."""
-        self._log = log
-        self._conversation = conversation
-        self._kind = kind
-
-    def is_there(self) -> bool:
-        """Return True if it is on disk."""
-        return any(True for _ in self._log.read(self._conversation, kinds={self._kind}))
-
-    def wait(self, timeout: float | None) -> bool:
-        """Wait until it is there; return True if it is."""
-        found = self._log.follow(self._conversation, kinds={self._kind}, wait=timeout)
-        return any(not isinstance(item, Gap) for item in found)

@@ -6,33 +6,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from actors.agent.public_commands import Terminate
 from actors.process.process import ASK_TIMEOUT
-from actors.public_command import CommandTarget
+from actors.scheduling.edge import run
 from actors.session import public_commands as orders
 from actors.session.approvals import in_doubt
 from actors.session.members import named
-from actors.session.messages import Look
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Acknowledge, Answer, Approve, Deny
 from runefold import checks
-from runefold.core import core_of
 from runefold.observe.agents import Agent, agent_of
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
-from runefold.observe.history import history
-from runefold.observe.session_list import Approval, asked
 from runefold.turns import Turn
-from runelog.rune import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from actors.approval.pending import Pending
     from actors.public_command import Command
     from actors.session.lifecycle import State
     from runefold.core import Core
     from runefold.handles import Handle
     from runefold.observe.history import History
-    from runefold.runtime import Runtime
+    from runefold.observe.session_list import Approval
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility
 
@@ -54,28 +48,20 @@ class Session:
     ('Hello!', 'Still here.', 2)
     """
 
-    def __init__(self, runtime: Runtime, conversation: str) -> None:
+    def __init__(self, core: Core, conversation: str) -> None:
         """Refer to a conversation that is there."""
-        self._opened = runtime
+        self._inside = core
         self.id = conversation
 
     @property
-    def _runtime(self) -> Runtime:
-        """The runtime; `Forked` in a forked child, before anything is waited for."""
-        core_of(self._opened).home.check()
-        return self._opened
-
-    @property
     def _core(self) -> Core:
-        """The inside of the runtime, likewise."""
-        return core_of(self._runtime)
+        """The inside of the runtime; `Forked` in a forked child, before anything is waited for."""
+        self._inside.home.check()
+        return self._inside
 
     def __repr__(self) -> str:
         """Show which one it is."""
         return f"<Session {self.id}>"
-
-    def _ask(self, message: object, timeout: float | None = ASK_TIMEOUT) -> Any:  # noqa: ANN401 -- the answer
-        return self._core.ask(self.id, message, timeout)
 
     def do(
         self,
@@ -86,11 +72,11 @@ class Session:
         timeout: float | None = ASK_TIMEOUT,
     ) -> Any:  # noqa: ANN401 -- the command's answer
         """Give a command to the session, or to an entity of it; docs/COMMANDS.md lists them all."""
-        return self._runtime.do(self.id, command, entity, process=process, timeout=timeout)
+        return run(self._core.do(self.id, command, entity, process, timeout))
 
     def entity(self, kind: str, entity: str) -> Handle:
         """Return a handle of an entity of this session, with the commands of its kind."""
-        return self._runtime.entity(kind, self.id, entity)
+        return self._core.runtime.entity(kind, self.id, entity)
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -107,12 +93,8 @@ class Session:
         With `mode="steer"` it interrupts the running turn and takes its place. With a `message_id`
         of your own, sending it again is harmless: you get the same turn.
         """
-        command = Send(content, mode, to, message_id)
-        kind, me = self._runtime.commands.address(command)
-        target = CommandTarget(self._core, kind, self.id, me, "", ASK_TIMEOUT)
-        message = command.message(target)
-        sent = target.ask(message)
-        return Turn(self._core, self.id, message.message_id, sent.before, sent.end)
+        sent = run(self._core.send(self.id, Send(content, mode, to, message_id)))
+        return Turn(self._core, self.id, *sent)
 
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop the running turns, keep their output so far, and return how many were stopped."""
@@ -123,8 +105,7 @@ class Session:
     @property
     def state(self) -> State:
         """The session's state: the fold of its runes."""
-        state: State = self._ask(Look())
-        return state
+        return run(self._core.state(self.id))
 
     def pause(self, reason: str = "", *, finish: bool = True) -> None:
         """Begin no more turns; running turns finish, or are interrupted if `finish` is false.
@@ -183,10 +164,7 @@ class Session:
 
         With an `agent_id` of your own, spawning it again is harmless: it is there once.
         """
-        self._runtime.check(spec)
-        agent = self._core.new_id("agt") if agent_id is None else check_id(agent_id, "agent id")
-        self._ask(spec.spawn(agent, parent, only=agent_id is not None))
-        return agent
+        return run(self._core.spawn(self.id, spec, parent, agent_id))
 
     def hand_over(
         self,
@@ -210,16 +188,7 @@ class Session:
 
     def approvals(self) -> list[Approval]:
         """Return the calls that wait for a human."""
-        return [self._approval(each) for each in self.state.approvals]
-
-    def _approval(self, pending: Pending) -> Approval:
-        log = self._runtime.log
-        known = asked(log, self.id, pending)
-        if not known.tool_name:
-            # What a session knows may be on its way to the disk yet.
-            log.flush(self.id)
-            known = asked(log, self.id, pending)
-        return known
+        return run(self._core.approvals(self.id))
 
     def approve(self, call_id: str, *, approver: str, process: str = "") -> None:
         """Approve a call that waits for a human; `process` is another process that asks for it."""
@@ -260,9 +229,7 @@ class Session:
 
     def history(self, entity: str = "session") -> History:
         """Return the phases that the session, or an agent, turn or call in it, went through."""
-        check_id(entity, "entity id")
-        runtime = self._runtime
-        return history(runtime.log, self.id, entity, runtime.clock.now(), runtime.kinds)
+        return run(self._core.history(self.id, entity))
 
     def runes(
         self,
@@ -278,7 +245,7 @@ class Session:
         is what any client may see.
         """
         asked_for = wanted(kinds, entities, visibility)
-        found = self._runtime.log.read(self.id, checks.cursor(after), kinds=kinds)
+        found = self._core.log.read(self.id, checks.cursor(after), kinds=kinds)
         return filter(asked_for.takes, found) if asked_for.is_narrow else found
 
     def follow(

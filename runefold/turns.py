@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from actors.budget.runes import Amounts
-from actors.errors import Unanswered
+from actors.errors import Crashed, Dead, Unanswered
+from actors.scheduling.edge import run
 from actors.session.messages import Await, Ended, Refusal, ended, is_handed_over
 from actors.session.queue import message_entity
 from actors.session.runes import InputRefused
@@ -54,18 +57,8 @@ class TurnResult:
         return self.status == "completed"
 
 
-class Turn:
-    """A message that was accepted, and the turn that it becomes.
-
-    >>> import tempfile
-    >>> from runefold import AgentSpec, Runtime
-    >>> from runefold.providers import Scripted
-    >>> with Runtime.open(tempfile.mkdtemp(), providers={"demo": Scripted(["Hello!"])}) as runtime:
-    ...     session = runtime.create_session(AgentSpec(role="helper", model="demo"))
-    ...     turn = session.send("Hi")
-    ...     [rune.kind for rune in turn.runes() if rune.owner == turn.id]
-    ['turn.started', 'turn.completed']
-    """
+class TurnHandle:
+    """What a turn is for callers that wait with their threads, and for tasks of an event loop."""
 
     def __init__(
         self,
@@ -96,14 +89,11 @@ class Turn:
 
     def __repr__(self) -> str:
         """Show which turn of which conversation it is."""
-        return f"<Turn {self._id or 'of ' + self.message_id} of {self.conversation}>"
+        name = self._id or f"of {self.message_id}"
+        return f"<{type(self).__name__} {name} of {self.conversation}>"
 
-    @property
-    def id(self) -> str | None:
-        """The turn's id, `turn_3`; None while the message waits for the turn before it.
-
-        Of a message that is handed over it is the turn that has it now.
-        """
+    def _find(self) -> str | None:
+        """Return the turn's id, as the log has it."""
         if not self._has_ended:
             for envelope in self._story():
                 if isinstance(rune := envelope.payload, turns.Started):
@@ -117,26 +107,19 @@ class Turn:
 
     # -- waiting ------------------------------------------------------------------------------
 
-    def result(self, timeout: float | None = None) -> TurnResult:
-        """Wait until the turn has ended, and return how.
+    def _unanswered(self, timeout: float | None) -> Unanswered:
+        return Unanswered(
+            f"{self!r} has not ended within {timeout} s: it goes on, and can be asked again"
+        )
 
-        Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and you can
-        ask again. Raises `Refused` if the message never became a turn.
-        """
-        patience = checks.seconds(timeout, "timeout")
-        self._core.scheduler.check_may_block("await turn")
-        try:
-            return self._told(patience, self._known)
-        except Unanswered:
-            msg = f"{self!r} has not ended within {timeout} s: it goes on, and can be asked again"
-            raise Unanswered(msg) from None
-
-    def _told(self, timeout: float | None, known: Callable[[], object]) -> TurnResult:
+    async def _told(
+        self, core: Core, timeout: float | None, known: Callable[[], object]
+    ) -> TurnResult:
         """Ask the session how the turn ended, unless that is `known`.
 
         The crash kit notes here what an app is told; results that come from the log pass here too.
         """
-        found = self._core.ask(
+        found = await core.ask(
             self.conversation,
             Await(self.message_id),
             timeout,
@@ -166,21 +149,33 @@ class Turn:
 
     def __await__(self) -> Generator[Any, None, TurnResult]:
         """Wait for the result without holding the event loop up, or a thread."""
-        return self._result().__await__()
+        return self._awaited(None).__await__()
 
-    async def _result(self) -> TurnResult:
-        found = await self._end()
-        return self._told(None, lambda: found)
+    async def _awaited(self, timeout: float | None) -> TurnResult:
+        """Wait for the result as a task of an event loop. No actor is woken or asked for that."""
+        patience = checks.seconds(timeout, "timeout")
+        core = self._core.awaiting
+        found: object = None
+        try:
+            async with asyncio.timeout(patience):
+                if self._end_told is not None and await core.edge.wait(self._end_told, None):
+                    # If it was put to sleep or crashed, the log will have the end.
+                    with contextlib.suppress(Dead, Crashed):
+                        found = self._end_told.result()
+                if found is None:
+                    found = await self._end(core)
+        except TimeoutError:
+            raise self._unanswered(timeout) from None
+        return await self._told(core, None, lambda: found)
 
-    async def _end(self) -> Ended | Refusal:
-        """Wait until the log has the turn's end. No actor is woken or asked for that."""
-        goes_on = self._core.watch_owner()
-        with self._core.watch.waiter(self.conversation, _NEWS) as waiter:
+    async def _end(self, core: Core) -> Ended | Refusal:
+        """Wait until the log has the turn's end."""
+        goes_on = core.watch_owner()
+        with core.watch.waiter(self.conversation, _NEWS) as waiter:
             # The waiter is there before this look, so an end that comes later wakes it.
-            found = self._ended()
-            turn_id = self.id
+            found, turn_id = await core.read(lambda: (self._ended(), self._find()))
             while found is None:
-                news = await waiter.news(self._core.look_every)
+                news = await waiter.news(core.look_every)
                 if not news:
                     goes_on()
                 for envelope in news:
@@ -196,6 +191,52 @@ class Turn:
 
     # -- live ---------------------------------------------------------------------------------
 
+    def _runes(
+        self,
+        kinds: Collection[str] | None,
+        entities: Collection[str] | None,
+        visibility: Visibility | None,
+    ) -> TurnRunes:
+        asked = wanted(kinds, entities, visibility)
+        # Besides what is asked for, only what tells which turn it is and when that is over.
+        seen = None if kinds is None else _NEWS.union(kinds)
+        return TurnRunes(self._core, self, self._after, seen, asked)
+
+
+class Turn(TurnHandle):
+    """A message that was accepted, and the turn that it becomes.
+
+    >>> import tempfile
+    >>> from runefold import AgentSpec, Runtime
+    >>> from runefold.providers import Scripted
+    >>> with Runtime.open(tempfile.mkdtemp(), providers={"demo": Scripted(["Hello!"])}) as runtime:
+    ...     session = runtime.create_session(AgentSpec(role="helper", model="demo"))
+    ...     turn = session.send("Hi")
+    ...     [rune.kind for rune in turn.runes() if rune.owner == turn.id]
+    ['turn.started', 'turn.completed']
+    """
+
+    @property
+    def id(self) -> str | None:
+        """The turn's id, `turn_3`; None while the message waits for the turn before it.
+
+        Of a message that is handed over it is the turn that has it now.
+        """
+        return self._find()
+
+    def result(self, timeout: float | None = None) -> TurnResult:
+        """Wait until the turn has ended, and return how.
+
+        Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and you can
+        ask again. Raises `Refused` if the message never became a turn.
+        """
+        patience = checks.seconds(timeout, "timeout")
+        self._core.scheduler.check_may_block("await turn")
+        try:
+            return run(self._told(self._core, patience, self._known))
+        except Unanswered:
+            raise self._unanswered(timeout) from None
+
     def runes(
         self,
         kinds: Collection[str] | None = None,
@@ -207,10 +248,7 @@ class Turn:
 
         Use `for` or `async for`. The filters are those of `Session.runes`.
         """
-        asked = wanted(kinds, entities, visibility)
-        # Besides what is asked for, only what tells which turn it is and when that is over.
-        seen = None if kinds is None else _NEWS.union(kinds)
-        return TurnRunes(self._core, self, self._after, seen, asked)
+        return self._runes(kinds, entities, visibility)
 
 
 class _Sieve:
@@ -246,7 +284,7 @@ class TurnRunes:
     """The runes of a turn, for `for` and for `async for`."""
 
     def __init__(
-        self, core: Core, turn: Turn, after: int, kinds: Collection[str] | None, asked: Wanted
+        self, core: Core, turn: TurnHandle, after: int, kinds: Collection[str] | None, asked: Wanted
     ) -> None:
         """Begin at the turn's beginning, each time."""
         self._core = core

@@ -25,7 +25,7 @@ from supervisors.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.ports import Scheduler, Timer
+    from actors.ports import Edge, Timer
     from actors.process.process import Exit, Ref
     from actors.shell.conversation import ConversationContext
     from actors.shell.shell import Shell
@@ -106,12 +106,12 @@ class ConversationSupervisor:
 
     # -- children -----------------------------------------------------------------------------
 
-    def replaced(self, old: Ref, scheduler: Scheduler) -> None:
+    async def replaced(self, old: Ref, edge: Edge) -> None:
         """Wait until a session's actor that ended has been replaced, or all actors have ended."""
         for _ in range(_LOOKS):
             if self.session is not old or not self.supervisor.is_alive():
                 return
-            scheduler.wait(self.gone, _PAUSE)
+            await edge.wait(self.gone, _PAUSE)
 
     def _session(self) -> Process:
         shell = self._shell(self.ctx.root.name, self.root)

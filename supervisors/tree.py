@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from actors.errors import Crashed, Dead, Overloaded, Unanswered
 from actors.operator_log import log as operator
 from actors.process.process import ASK_TIMEOUT, MAILBOX, Answer
+from actors.scheduling.edge import BlockingEdge, run
 from actors.shell.conversation import ConversationContext, Services
 from actors.shell.write_buffer import Overtaken
 from actors.units import SECOND
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.kind import Kinds
+    from actors.ports import Edge
     from actors.process.process import Down, Process, Ref
     from actors.shell.mail import Reply
     from runelog.log import Log
@@ -57,6 +59,7 @@ class Tree:
         self.services = services
         self.kinds = kinds
         self._on_failure = on_failure
+        self._edge = BlockingEdge(services.scheduler)
         self._lock = threading.Lock()
         self.woke = threading.Condition(self._lock)
         """Notified whenever a conversation wakes, and when the tree is closed."""
@@ -204,19 +207,24 @@ class Tree:
 
         If the session's actor is started, it handles `first_message` before anything else.
         """
+        return run(self._woken(self._edge, conversation, first_message))
+
+    async def _woken(
+        self, edge: Edge, conversation: str, first_message: object = None
+    ) -> ConversationSupervisor:
         if self._closed:
             msg = "this runtime has been closed: open it again"
             raise Closed(msg)
         running = self.running(conversation)
         if running is not None and running.stopping:
-            self.services.scheduler.wait(running.gone, ASK_TIMEOUT)
+            await edge.wait(running.gone, ASK_TIMEOUT)
         elif running is not None and running.supervisor.is_alive():
             return running
         if first_message is not None:
             with self._lock:
                 self._first_messages.setdefault(conversation, []).append((first_message, None))
         for _ in range(_TRIES):
-            self._start(conversation)
+            await self._start(edge, conversation)
             found = self.running(conversation)
             if found is not None:
                 return found
@@ -224,24 +232,26 @@ class Tree:
         msg = f"{conversation} ended as soon as it was started, {_TRIES} times in a row"
         raise Dead(msg)
 
-    def _start(self, conversation: str) -> Ref:
+    async def _start(self, edge: Edge, conversation: str) -> Ref:
         read = Answer()
-        self._waking.when_read(conversation, read.set)
-        self.services.scheduler.wait(read, ASK_TIMEOUT)
+        await edge.read(lambda: self._waking.when_read(conversation, read.set))
+        await edge.wait(read, ASK_TIMEOUT)
         for _ in range(_LOOKS):
+            started = self._sessions.ref.ask_later(StartDynamic(conversation))
+            if not await edge.wait(started, ASK_TIMEOUT):
+                msg = f"{conversation} was not started within {ASK_TIMEOUT} s; it may still be"
+                raise Unanswered(msg)
             try:
-                ref: Ref = self._sessions.ref.ask(
-                    StartDynamic(conversation), self.services.scheduler
-                )
+                ref: Ref = started.result()
             except NotDone as refusal:
                 if refusal.why is Why.START_FAILED:
                     raise
                 running = self.running(conversation)
                 if running is None or running.gone.is_there():
                     # It has ended, and its supervisor has yet to hear of that.
-                    self.services.scheduler.wait(self._over, _PAUSE)
+                    await edge.wait(self._over, _PAUSE)
                 elif running.stopping:
-                    self.services.scheduler.wait(running.gone, ASK_TIMEOUT)
+                    await edge.wait(running.gone, ASK_TIMEOUT)
                 else:
                     # It was woken by its deadline meanwhile.
                     return running.supervisor
@@ -260,7 +270,23 @@ class Tree:
         *,
         wake: bool = True,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
-        """Ask the session of a conversation, awake or not. Not for actors: it blocks.
+        """Ask as `asked` does, and wait with this thread. Not for actors: it blocks."""
+        return run(
+            self.asked(self._edge, conversation, message, timeout, before, promised, wake=wake)
+        )
+
+    async def asked(
+        self,
+        edge: Edge,
+        conversation: str,
+        message: object,
+        timeout: float | None = ASK_TIMEOUT,
+        before: Callable[[], object] | None = None,
+        promised: Answer | None = None,
+        *,
+        wake: bool = True,
+    ) -> Any:  # noqa: ANN401 -- whatever is answered
+        """Ask the session of a conversation, awake or not, and wait at this edge for the answer.
 
         If the session ends before it answers, it is asked again, unless `before` has the answer.
         However often it sleeps meanwhile, `timeout` is for all of it. If it has `promised` to
@@ -268,7 +294,7 @@ class Tree:
         to sleep meanwhile is asked again when another caller has woken it.
         """
         clock, scheduler = self.services.clock, self.services.scheduler
-        scheduler.check_may_wait()
+        edge.check()
         if promised is None and scheduler.backlog > MAILBOX:
             msg = (
                 f"{scheduler.backlog:,} messages wait to be handled here: send "
@@ -280,10 +306,10 @@ class Tree:
         while True:
             asked: tuple[ConversationSupervisor, Ref] | None = None
             if promised is None:
-                running = self.wake(conversation)
+                running = await self._woken(edge, conversation)
                 asked = running, running.session
                 promised = running.session.ask_later(message)
-            if not scheduler.wait(promised, left):
+            if not await edge.wait(promised, left):
                 msg = (
                     f"{conversation} gave no answer to {type(message).__name__} within {timeout} s;"
                     " it may still be handled"
@@ -302,23 +328,27 @@ class Tree:
                             msg = f"{conversation} was asked {_TRIES} times in vain: {full}"
                             raise LogFull(msg) from error
                         raise
-                    running.replaced(session, scheduler)
-            if before is not None and (found := before()) is not None:
+                    await running.replaced(session, edge)
+            if before is not None and (found := await edge.read(before)) is not None:
                 return found
             if until is not None:
                 left = max(until - clock.now(), 0) / SECOND
             if not wake and asked is not None and asked[0].stopping:
-                scheduler.wait(_Awake(self, conversation), left)
+                await edge.wait(_Awake(self, conversation), left)
                 left = None if until is None else max(until - clock.now(), 0) / SECOND
 
     # -- the end --------------------------------------------------------------------------------
 
     def put_to_sleep(self, conversation: str) -> None:
-        """Stop the actors of a conversation, and wait until they have ended."""
+        """Stop the actors of a conversation, and wait with this thread until they have ended."""
+        run(self.sleep(self._edge, conversation))
+
+    async def sleep(self, edge: Edge, conversation: str) -> None:
+        """Stop the actors of a conversation, and wait at this edge until they have ended."""
         running = self.running(conversation)
         if running is not None:
             running.stop()
-            self.services.scheduler.wait(running.gone, ASK_TIMEOUT)
+            await edge.wait(running.gone, ASK_TIMEOUT)
 
     def close(self, timeout: float | None = ASK_TIMEOUT) -> None:
         """Stop all actors."""

@@ -10,7 +10,7 @@ from actors.agent import runes as agents
 from actors.children import ReportEnd
 from actors.common_commands import Cancel
 from actors.errors import Dead
-from actors.process.process import Answer
+from actors.process.process import Answer, Down, Reason
 from actors.session.members import Spawn, member
 from actors.session.messages import (
     Await,
@@ -57,6 +57,12 @@ class SessionActor(Root):
         """Take over, with the turns that are running."""
         super().on_start()
         self._turns = {each.turn_id: each.message_id for each in self.state.running}
+        self.watch(self._ended)
+
+    def _ended(self, down: Down) -> None:
+        """Fail the callers of an actor that was killed, for which no hook is called."""
+        if down.exit.reason is Reason.KILLED:
+            self.lane.run(self._dismiss)
 
     def on_stop(self) -> None:
         """Fail the callers that wait for a turn to end, so that they ask again."""

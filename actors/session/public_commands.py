@@ -58,9 +58,9 @@ class Send(Command, frozen=True):
         check_id(name, "message id")
         return messages.Send(name, self.content, self.mode, self.to, own_id=own is not None)
 
-    def execute(self, target: CommandTarget) -> dict[str, str]:
+    async def execute(self, target: CommandTarget) -> dict[str, str]:
         """Answer with the message's id."""
-        return {"message_id": target.ask(self.message(target)).message_id}
+        return {"message_id": (await target.ask(self.message(target))).message_id}
 
     def law_command(self, given: DecisionInput) -> Accept:
         """Keep it offline: no turn begins whose time would run while no runtime runs it."""
@@ -95,15 +95,15 @@ class Interrupt(Command, frozen=True):
 
     reason: Reason = "interrupt"
 
-    def execute(self, target: CommandTarget) -> dict[str, int]:
+    async def execute(self, target: CommandTarget) -> dict[str, int]:
         """Answer, once they have ended, with how many turns were stopped."""
         # By their names: asked again after a crash, it does not stop those that began since.
-        now: State = target.ask(messages.Look(), target.timeout)
+        now: State = await target.ask(messages.Look(), target.timeout)
         if not now.running:
             return {"stopped": 0}
         halt = messages.Interrupt(self.reason, tuple(each.turn_id for each in now.running))
-        target.ask(halt, target.timeout)
-        stopped = [_is_stopped(target, each.message_id, halt) for each in now.running]
+        await target.ask(halt, target.timeout)
+        stopped = [await _is_stopped(target, each.message_id, halt) for each in now.running]
         return {"stopped": sum(stopped)}
 
     def law_command(self, given: DecisionInput) -> None:
@@ -132,11 +132,11 @@ def _turns(number: int) -> str:
     return f"{number} turn{'' if number == 1 else 's'}"
 
 
-def _is_stopped(target: CommandTarget, message_id: str, halt: messages.Interrupt) -> bool:
+async def _is_stopped(target: CommandTarget, message_id: str, halt: messages.Interrupt) -> bool:
     """Wait until a turn has ended that is to stop; return False if it ended by itself."""
     log, conversation = target.runtime.log, target.conversation
     try:
-        how = target.ask(
+        how = await target.ask(
             messages.Await(message_id, halt),
             target.timeout,
             lambda: messages.ended(log, conversation, message_id),
@@ -279,15 +279,15 @@ class Close(Command, frozen=True):
 
     reason: Reason = ""
 
-    def execute(self, target: CommandTarget) -> None:
+    async def execute(self, target: CommandTarget) -> None:
         """Return once everything in the session has ended."""
-        target.order(self)
-        runtime = target.runtime
-        for each in runtime.session(target.conversation).state.children:
-            if why := runtime.kinds.unknown(each.child):
+        await target.order(self)
+        state: State = await target.ask(messages.Look())
+        for each in state.children:
+            if why := target.runtime.kinds.unknown(each.child):
                 msg = f"{target.conversation} is closing until {each.child} has ended: {why}"
                 raise Unanswered(msg)
-        target.wait_for("session.closed")
+        await target.wait_for("session.closed")
 
     def report(self, entity: str, answer: object, *, later: bool) -> str:
         """Report that it is closed, or will be."""
@@ -305,10 +305,10 @@ class Archive(Command, frozen=True):
     offline: ClassVar[Literal["no"]] = "no"
     way_out: ClassVar[str] = "use `runefold log archive`"
 
-    def execute(self, target: CommandTarget) -> None:
+    async def execute(self, target: CommandTarget) -> None:
         """Record it, then move the runes."""
-        target.order(self)
-        target.runtime.archive(target.conversation)
+        await target.order(self)
+        await target.runtime.archive(target.conversation)
 
 
 COMMANDS: Final[tuple[type[Command], ...]] = (

@@ -10,6 +10,7 @@ it counts once; with patience it is sent again, with the same id, until there is
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,7 +19,9 @@ from actors.errors import Unanswered
 from actors.process.process import ASK_TIMEOUT
 from actors.public_command import Forward, Order
 from actors.session.messages import Await, Look, Send, Sent, ended
+from actors.session.public_commands import Archive
 from actors.session.queue import message_entity
+from runefold import checks
 from runefold.chance import SystemChance
 from runefold.control import wire
 from runefold.control.client import NoRuntime
@@ -58,21 +61,22 @@ class RemoteCore(Core):
         self._remote = remote
         self._directory = log.directory
         self._wait = wait
-        self._closed = False
+        # Shared by the core of callers that wait in event loops.
+        self._closed = threading.Event()
 
     def close(self) -> None:
         """Ask nothing any more."""
-        self._closed = True
+        self._closed.set()
 
     def _check(self) -> None:
         self.home.check()
-        if self._closed:
+        if self._closed.is_set():
             msg = f"this connection to {self._directory} has been closed: connect again"
             raise Closed(msg)
 
     # -- commands -----------------------------------------------------------------------------
 
-    def ask(
+    async def ask(
         self,
         conversation: str,
         message: object,
@@ -82,6 +86,15 @@ class RemoteCore(Core):
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Answer from the log if it has the answer; otherwise have the other process answer."""
         del promised
+        return await self.read(lambda: self._ask(conversation, message, timeout, before))
+
+    def _ask(
+        self,
+        conversation: str,
+        message: object,
+        timeout: float | None = None,
+        before: Callable[[], object] | None = None,
+    ) -> Any:  # noqa: ANN401 -- as above
         self._check()
         found = None if before is None else before()
         if found is not None:
@@ -120,9 +133,10 @@ class RemoteCore(Core):
         """Have the other process answer what is not in the log."""
         return self._patiently(lambda _: self._remote.ask(look))
 
-    def carry_out(self, ask: wire.Ask) -> None:
-        """Have the other process do all that a command does."""
-        self._patiently(lambda _: self._remote.do(*ask[:3]))
+    async def archive(self, conversation: str) -> None:
+        """Have the other process archive a conversation that has ended."""
+        command = Archive()
+        await self.read(lambda: self._patiently(lambda _: self._remote.do(conversation, command)))
 
     def _patiently(self, request: Callable[[int], T]) -> T:
         """Send a request until it is answered, or until that took too long; it counts once."""
@@ -187,7 +201,7 @@ class RemoteCore(Core):
 
         def again() -> None:
             if halt is not None:
-                self.ask(conversation, halt)
+                self._ask(conversation, halt)
 
         found = self._found(look, conversation, _NEWS, timeout, again)
         if found is None:
@@ -195,9 +209,12 @@ class RemoteCore(Core):
             raise Unanswered(msg)
         return found
 
-    def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+    async def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
+        patience = checks.seconds(timeout, "timeout")
+        await self.read(lambda: self._wait_for(conversation, kind, patience))
 
+    def _wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         def look() -> object:
             return next(self.log.read(conversation, kinds={kind}), None)
 

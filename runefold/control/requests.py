@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 import msgspec
 
 from actors.public_command import CommandTarget
+from actors.scheduling.edge import run
 from actors.session.lifecycle import Create
 from actors.session.members import Spawn
 from actors.session.messages import Sent
@@ -36,7 +37,7 @@ def carried_out(runtime: Runtime, request: wire.Request, process: str) -> Any:  
             kind, entity = runtime.commands.address(command, entity)
             core = core_of(runtime)
             target = CommandTarget(core, kind, conversation, entity, process, PATIENCE)
-            return target.order(command, order)
+            return run(target.order(command, order))
         case wire.Tell(conversation=conversation, message=message):
             return _told(runtime, conversation, message)
         case wire.State(conversation=conversation):
@@ -72,7 +73,7 @@ def _told(runtime: Runtime, conversation: str, message: object) -> Any:  # noqa:
         core.check_known(each.model, each.config.tools)
     if not isinstance(message, Create):
         runtime.session(conversation)
-    match core.ask(conversation, message, PATIENCE):
+    match run(core.ask(conversation, message, PATIENCE)):
         case Sent(message_id, before):
             return {"message_id": message_id, "before": before}
         case list() as stopped:

@@ -99,7 +99,7 @@ class Weigh(Command, frozen=True):
     offline: ClassVar[Literal["no"]] = "no"
     way_out: ClassVar[str] = "open the shop"
 
-    def execute(self, target: CommandTarget) -> dict[str, str]:
+    async def execute(self, target: CommandTarget) -> dict[str, str]:
         """Answer without asking the parcel."""
         return {"weighed": target.entity, "in": target.conversation}
 

@@ -16,6 +16,7 @@ from actors.catalogue import CLI_VERBS, COMMANDS, MACHINES_TO_COME, RESERVED
 from actors.catalogue import KINDS as OURS
 from actors.children import CreateChild
 from actors.public_command import Command, Commands, CommandTarget, Forward, Order
+from actors.scheduling import edge
 from actors.session.public_commands import Pause, Send
 from runefold.cli.app import app
 from runefold.control import wire
@@ -150,16 +151,13 @@ def test_a_command_is_ordered_from_its_entity_or_does_more(
         redactor: Redactor
         kinds: Kinds
 
-        def session(self, conversation: str) -> object:
-            raise NotImplementedError
-
-        def ask(self, conversation: str, message: object, *_how: object) -> None:
+        async def ask(self, conversation: str, message: object, *_how: object) -> None:
             asked.append((conversation, message))
 
-        def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
+        async def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
             raise NotImplementedError
 
-        def archive(self, conversation: str) -> None:
+        async def archive(self, conversation: str) -> None:
             raise NotImplementedError
 
         def new_id(self, prefix: str) -> str:
@@ -169,10 +167,10 @@ def test_a_command_is_ordered_from_its_entity_or_does_more(
         return
     wanted = example(command)
     if command.begins:
-        wanted.execute(CommandTarget(Deaf(), kind, "conv_a", "it", "process 7", None))
+        edge.run(wanted.execute(CommandTarget(Deaf(), kind, "conv_a", "it", "process 7", None)))
         assert asked == [("conv_a", CreateChild(kind.name, "it", wanted))]
         return
-    wanted.execute(CommandTarget(Deaf(), kind, "conv_a", "it", "process 7", None))
+    edge.run(wanted.execute(CommandTarget(Deaf(), kind, "conv_a", "it", "process 7", None)))
     order = Order(wanted, "process 7", "cmd_1" if command.numbered else "")
 
     assert asked == [("conv_a", order if kind.single else Forward(kind.name, "it", order))]

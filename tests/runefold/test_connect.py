@@ -169,11 +169,11 @@ def test_of_two_that_create_a_session_under_one_id_one_is_refused(
 ) -> None:
     """Both saw that it was not there: only one has made it, and the other is told so."""
     with Runtime.open(place, **options(place, "plain")) as owner, Runtime.connect(place) as runtime:
-        monkeypatch.setattr(
-            runtime,
-            "_check_new",
-            lambda _: owner.create_session(spec(), conversation_id="conv_one"),
-        )
+
+        async def late(_: str) -> None:
+            owner.create_session(spec(), conversation_id="conv_one")
+
+        monkeypatch.setattr(core_of(runtime), "_check_new", late)
         with pytest.raises(Refused, match="conv_one is there already"):
             runtime.create_session(spec(), conversation_id="conv_one")
         assert len(owner.session("conv_one").agents) == 1
@@ -315,8 +315,8 @@ def test_an_interrupt_is_said_again_to_a_runtime_that_was_opened_anew(place: Pat
     """The turn that was to stop goes on after a crash: it is told again, and no other turn is."""
     with running(place, "slow") as app, Runtime.connect(place, wait=None) as runtime:
         session = runtime.session(SESSION)
-        core = core_of(runtime)
-        ask, said = core.ask, []
+        core: Any = core_of(runtime)
+        ask, said = core._ask, []
 
         def asked(conversation: str, message: object, *how: Any) -> Any:  # noqa: ANN401 -- as it is
             if isinstance(message, Interrupt):
@@ -326,7 +326,7 @@ def test_an_interrupt_is_said_again_to_a_runtime_that_was_opened_anew(place: Pat
                     return None
             return ask(conversation, message, *how)
 
-        vars(core)["ask"] = asked  # the crash comes right before
+        vars(core)["_ask"] = asked  # the crash comes right before
         with ThreadPoolExecutor() as pool:
             stopping = pool.submit(session.interrupt, "never mind", timeout=None)
             with running(place, "slow"):

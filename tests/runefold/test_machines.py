@@ -10,6 +10,7 @@ import pytest
 from actors.children import ChildGone
 from actors.errors import Dead, Unanswered
 from actors.model.providers.scripted import Scripted
+from actors.scheduling.edge import run
 from actors.session.public_commands import Close
 from actors.tool.public_commands import Approve, Deny
 from runefold.control.offline import OfflineCommands
@@ -163,7 +164,7 @@ def test_a_child_whose_actors_kept_crashing_takes_its_question_with_it() -> None
     scene.stage.log.flush()
     strange = Change("session", None, [tools.Result(call_id="call_9", status="success")])
     scene.stage.log.append(CONVERSATION, [strange])
-    scene.stage.runtime._core.ask(CONVERSATION, ChildGone(ME, "crashed"))
+    run(scene.stage.runtime._core.ask(CONVERSATION, ChildGone(ME, "crashed")))
     scene.stage.run()
 
     assert "session.child_restarted" not in scene.kinds()

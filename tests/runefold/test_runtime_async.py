@@ -50,7 +50,7 @@ def test_however_many_wait_the_next_is_answered(tmp_path: Path) -> None:
             last = await in_time(runtime.create_session(QUICK).send("Hello?"))
             assert last.output == "Hi."
             assert not any(each.done() for each in waiting)
-            assert len(watching()) == 1
+            assert watching() == set()
             for session, _ in held:
                 await asyncio.to_thread(approve, session)
             return [each.output for each in await in_time(asyncio.gather(*waiting))]
@@ -86,7 +86,7 @@ def test_who_watches_goes_home_while_others_are_busy(tmp_path: Path) -> None:
     """A log in which something happens all the time keeps nobody watching that none waits for."""
     with opened(tmp_path) as runtime:
         session = runtime.create_session(QUICK)
-        asyncio.run(in_time(session.send("Hi")))
+        asyncio.run(in_time(anext(session.follow())))
         (thread,) = watching()
         done = threading.Event()
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.scheduling.edge import run
 from actors.session.public_commands import Send
 from runefold import AgentSpec, Runtime, Session, Turn, Visibility
 from runefold.errors import Forked
@@ -129,7 +130,7 @@ def test_every_use_of_a_runtime_is_refused(runtime: Runtime) -> None:
 
     inside: Uses = {
         "new_id": lambda: runtime._core.new_id("msg"),
-        "ask": lambda: runtime._core.ask(NAME, "anything"),
+        "ask": lambda: run(runtime._core.ask(NAME, "anything")),
     }
 
     assert public(Runtime) - HARMLESS["Runtime"] == {*uses}

@@ -16,6 +16,7 @@ from tests.runefold.talks import talk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actors.ports import Edge
     from actors.process.process import Answer
     from actors.tool.context import Call
 
@@ -25,18 +26,18 @@ def test_asked_again_it_does_not_stop_what_began_since() -> None:
     there = talk([["so ", pause(30), "so"], ["well ", pause(30), "well"]])
     first, second = there.session.send("one"), there.session.send("two")
     runtime = there.stage.runtime
-    tree_ask = runtime._core.tree.ask
+    tree_ask = runtime._core.tree.asked
     asked: list[object] = []
 
-    def ask(conversation: str, message: object, *others: Any) -> Any:  # noqa: ANN401 -- as it is
-        found = tree_ask(conversation, message, *others)
+    async def ask(edge: Edge, conversation: str, message: object, *others: Any) -> Any:  # noqa: ANN401 -- as it is
+        found = await tree_ask(edge, conversation, message, *others)
         if isinstance(message, Interrupt) and not asked:
             asked.append(message)
             there.stage.run_until(lambda: there.kinds().count("turn.started") == 2)
-            assert tree_ask(conversation, message, *others) == []
+            assert await tree_ask(edge, conversation, message, *others) == []
         return found
 
-    runtime._core.tree.ask = ask  # type: ignore[method-assign, assignment]  # to say it twice
+    runtime._core.tree.asked = ask  # type: ignore[method-assign, assignment]  # to say it twice
     stopped: list[int] = []
     there.stage.clock.at(
         there.stage.clock.now() + 3 * 10**9, lambda: stopped.append(there.session.interrupt())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
+    from actors.ports import Edge
     from runelog.log import Log
 
 HALF = "\ud800"
@@ -355,13 +356,13 @@ def test_an_interrupt_waits_as_long_as_it_is_told() -> None:
     there = talk(["hi"])
     asked: list[float | None] = []
     runtime = there.stage.runtime
-    tree_ask = runtime._core.tree.ask
+    tree_ask = runtime._core.tree.asked
 
-    def ask(conversation: str, message: object, timeout: float | None, *others: Any) -> Any:  # noqa: ANN401 -- as it is
+    async def ask(edge: Edge, name: str, message: object, timeout: float, *others: Any) -> Any:  # noqa: ANN401 -- as it is
         asked.append(timeout)
-        return tree_ask(conversation, message, timeout, *others)
+        return await tree_ask(edge, name, message, timeout, *others)
 
-    runtime._core.tree.ask = ask  # type: ignore[method-assign, assignment]  # to see it pass
+    runtime._core.tree.asked = ask  # type: ignore[method-assign, assignment]  # to see it pass
     there.session.interrupt(timeout=3)
 
     assert asked == [3]

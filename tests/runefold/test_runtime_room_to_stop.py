@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actors.model.provider import Request
+    from actors.ports import Edge
     from runefold.testing.stage import FragileLog
     from runefold.turns import Turn
 
@@ -109,14 +110,14 @@ def test_a_turn_that_ends_by_itself_was_not_stopped() -> None:
     """Between the look at what runs and the word to stop it, it may be over."""
     scene = Scene()
     tree = scene.talk.stage.runtime._core.tree
-    tree_ask = tree.ask
+    tree_ask = tree.asked
 
-    def ask(conversation: str, message: object, *others: Any) -> Any:  # noqa: ANN401 -- as it is
+    async def ask(edge: Edge, conversation: str, message: object, *others: Any) -> Any:  # noqa: ANN401 -- as it is
         if isinstance(message, Interrupt):
             scene.turn.result(100)
-        return tree_ask(conversation, message, *others)
+        return await tree_ask(edge, conversation, message, *others)
 
-    tree.ask = ask  # type: ignore[method-assign, assignment]  # to be late
+    tree.asked = ask  # type: ignore[method-assign, assignment]  # to be late
 
     assert scene.session.interrupt() == 0
     assert scene.turn.result(0).output == "one two"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actors.kind import Kind
+    from actors.ports import Edge
     from actors.process.process import Ref
     from runelog.rune import Work
 
@@ -82,9 +83,9 @@ def test_who_asks_while_its_alarm_wakes_a_session_is_answered_at_once(
     tree.put_to_sleep(session.id)
     start = Tree._start
 
-    def ringing(tree: Tree, conversation: str) -> Ref:
+    async def ringing(tree: Tree, edge: Edge, conversation: str) -> Ref:
         tree._wake_soon(conversation)
-        return start(tree, conversation)
+        return await start(tree, edge, conversation)
 
     monkeypatch.setattr(Tree, "_start", ringing)
     before = stage.clock.now()

@@ -9,6 +9,7 @@ from runefold.core import core_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.ports import Edge
     from actors.process.process import Ref
     from actors.shell.conversation import ConversationContext
     from actors.shell.shell import Shell
@@ -85,10 +86,10 @@ class Waking:
         tree = core_of(runtime).tree
         start = tree._start  # noqa: SLF001 -- as above
 
-        def counted(conversation: str) -> Ref:
+        async def counted(edge: Edge, conversation: str) -> Ref:
             self.count += 1
             try:
-                return start(conversation)
+                return await start(edge, conversation)
             finally:
                 self.count -= 1
 

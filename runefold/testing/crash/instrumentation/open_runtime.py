@@ -48,7 +48,7 @@ class NotingCore(LocalCore):
 
     watch_of_kit: ClassVar[Watch]
 
-    def ask(
+    async def ask(
         self,
         conversation: str,
         message: object,
@@ -57,7 +57,7 @@ class NotingCore(LocalCore):
         promised: Answer | None = None,
     ) -> Any:  # noqa: ANN401 -- whatever is answered
         """Ask a session, and note the answer before the app has it."""
-        answer = super().ask(conversation, message, timeout, before, promised)
+        answer = await super().ask(conversation, message, timeout, before, promised)
         watch, name = self.watch_of_kit, conversation
         match message, answer:
             case ask.Create(), _:
