@@ -63,7 +63,8 @@ class Runtime(Commander):
     """Agents that survive.
 
     >>> import tempfile
-    >>> from actors.model.providers.scripted import Scripted
+    >>> from runefold import AgentSpec, Runtime
+    >>> from runefold.providers import Scripted
     >>> with Runtime.open(tempfile.mkdtemp(), providers={"demo": Scripted(["Hello!"])}) as runtime:
     ...     session = runtime.create_session(AgentSpec(role="helper", model="demo"))
     ...     session.send("Hi").result(timeout=10).output
