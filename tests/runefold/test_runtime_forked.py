@@ -160,6 +160,7 @@ def test_every_use_of_a_session_is_refused(runtime: Runtime) -> None:
         "approve": lambda: session.approve("call_1", approver="ada"),
         "deny": lambda: session.deny("call_1", approver="ada"),
         "answer": lambda: session.answer("call_1", "give_up", approver="ada"),
+        "acknowledge": lambda: session.acknowledge("call_1", by="ada"),
         "in_doubt": session.in_doubt,
         "history": session.history,
         "runes": lambda: next(session.runes()),
