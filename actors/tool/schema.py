@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from actors.tool import models
+from actors.tool.outcome import in_words
 from actors.tool.output import plain
 from runelog import codec
 from runelog.decoders import get_to_know
@@ -74,7 +76,9 @@ days: expected int, got str
     ) -> None:
         """Take what `parameters` say; refuse, by a `TypeError`, types that JSON cannot describe."""
         self._parameters = {parameter.name: parameter for parameter in parameters}
-        self.schema: Final = _schema(parameters, descriptions or {})
+        self._adapters: Final = _known(parameters)
+        """Those of types that msgspec cannot read."""
+        self.schema: Final = _schema(parameters, self._adapters, descriptions or {})
         """The JSON schema of the object that holds all arguments."""
 
     def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,9 +98,12 @@ days: expected int, got str
                 problems.append(f"{_short(name)}: no such argument, {self._hint(name)}")
                 continue
             try:
-                fitting[name] = msgspec.convert(value, parameter.type)
-            except (msgspec.ValidationError, RecursionError) as error:
-                problems.append(self._problem(name, str(error)))
+                if (adapter := self._adapters.get(name)) is not None:
+                    fitting[name] = adapter.read(value)
+                else:
+                    fitting[name] = msgspec.convert(value, parameter.type, dec_hook=models.read)
+            except Exception as error:  # noqa: BLE001 -- a type may have checks of the app's own
+                problems += self._problems(name, error)
         if problems:
             raise Unfit(problems)
         return fitting
@@ -106,6 +113,20 @@ days: expected int, got str
             return "there are none"
         close = difflib.get_close_matches(name[:_SHOWN], self._parameters, n=1)
         return f"use {_listed(close or list(self._parameters))}"
+
+    def _problems(self, name: str, error: Exception) -> list[str]:
+        """Return what is wrong with an argument, each with the field that it is about."""
+        misfit = error if isinstance(error, models.Misfit) else error.__cause__
+        if isinstance(misfit, models.Misfit):
+            found = _PLACE.fullmatch(str(error))
+            within = found.group(2) if found else ""
+            return [
+                plain(f"{name}{within}{place}: {why[:1].lower()}{why[1:]}")
+                for place, why in misfit.problems
+            ]
+        if isinstance(error, msgspec.ValidationError | RecursionError):
+            return [self._problem(name, str(error))]
+        return [plain(f"{name}: cannot be read: {in_words(error)}")]
 
     def _problem(self, name: str, message: str) -> str:
         if found := _PLACE.fullmatch(message):
@@ -227,24 +248,46 @@ def _check_scalar(item: object) -> None:
 # -- the schema -----------------------------------------------------------------------------------
 
 
-def _schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str]) -> dict[str, Any]:
-    fields: list[Any] = []
+def _known(parameters: Sequence[Parameter]) -> dict[str, models.Adapter]:
+    """Get to know the types; return what reads those that only pydantic knows."""
+    adapters = {}
     for parameter in parameters:
         try:
             get_to_know(parameter.type)
-            msgspec.json.schema(parameter.type)
-        except TypeError as error:
-            why = str(error).strip().splitlines()[-1]
-            msg = f"JSON cannot describe the parameter {parameter.name}: {why}"
-            raise TypeError(msg) from None
+            msgspec.json.schema(parameter.type, schema_hook=models.schema_of)
+        except (TypeError, NotImplementedError) as error:
+            try:
+                if not models.has_model(parameter.type):
+                    raise
+                adapters[parameter.name] = models.Adapter(parameter.type)
+            except (TypeError, NotImplementedError):
+                why = (str(error).strip() or f"{parameter.type!r} is unknown").splitlines()[-1]
+                msg = f"JSON cannot describe the parameter {parameter.name}: {why}"
+                raise TypeError(msg) from None
+    return adapters
+
+
+def _schema(
+    parameters: Sequence[Parameter],
+    adapters: Mapping[str, models.Adapter],
+    descriptions: Mapping[str, str],
+) -> dict[str, Any]:
+    fields: list[Any] = []
+    for parameter in parameters:
+        kind = Any if parameter.name in adapters else parameter.type
         if parameter.required:
-            fields.append((parameter.name, parameter.type))
+            fields.append((parameter.name, kind))
         else:
-            fields.append((parameter.name, parameter.type, _default(parameter.default)))
+            fields.append((parameter.name, kind, _default(parameter.default)))
     # A name that none of the types within can have.
     whole: Any = msgspec.defstruct(_WHOLE, fields, kw_only=True, forbid_unknown_fields=True)
-    _, components = msgspec.json.schema_components([whole], ref_template="#/$defs/{name}")
-    schema: dict[str, Any] = components.pop(_WHOLE)
+    _, found = msgspec.json.schema_components(
+        [whole], ref_template="#/$defs/{name}", schema_hook=models.schema_of
+    )
+    for name, adapter in adapters.items():
+        found[_WHOLE]["properties"][name] |= adapter.schema
+    components: dict[str, Any] = {}
+    schema: dict[str, Any] = models.hoisted({**found.pop(_WHOLE), "$defs": found}, components)
     del schema["title"]
     schema.setdefault("required", [])
     for name, text in descriptions.items():
@@ -260,6 +303,8 @@ _WHOLE = "arguments_of_the_call"
 
 def _default(value: object) -> object:
     # Only for show: what is not given stays away, and the tool takes its own default.
+    if models.is_model(type(value)):
+        value = models.written(value)
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return msgspec.field(default_factory=lambda: value)

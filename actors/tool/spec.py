@@ -18,7 +18,7 @@ import msgspec
 
 from actors.app_errors import report
 from actors.redaction.redactor import DEFAULT
-from actors.tool import runes
+from actors.tool import models, runes
 from actors.tool.callbacks import Callback
 from actors.tool.lifecycle import Probed
 from actors.tool.outcome import MAX_ERROR_BYTES, Happened, Outcome, in_words
@@ -311,7 +311,7 @@ def returned(
         if isinstance(value, str):
             # An operating system's names need not be text; the log's must.
             value = value.encode("utf-8", "backslashreplace").decode()
-        encoded = msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value, enc_hook=models.written)
         bare = msgspec.json.decode(encoded)
         if b"null" in encoded:
             _check_finite(value)
@@ -351,7 +351,7 @@ def _too_heavy(value: object, spec: ToolSpec) -> Outcome | None:
 
 def _check_finite(value: object) -> None:
     """Refuse a number that JSON does not know: it would be passed on as nothing at all."""
-    ahead: list[object] = [msgspec.to_builtins(value)]
+    ahead: list[object] = [msgspec.to_builtins(value, enc_hook=models.written)]
     while ahead:
         found = ahead.pop()
         if isinstance(found, dict):

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.tool.models import is_model
+
 _LIGHT: Final = frozenset({int, float, bool, type(None)})
 _DEEP: Final = 128
 """Nothing is looked into deeper than this: what is so deep is refused for that."""
@@ -50,4 +52,5 @@ def _inside(value: Any) -> Any:  # noqa: ANN401 -- whatever a tool returns
         return (getattr(value, name, None) for name in value.__struct_fields__)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return (getattr(value, field.name, None) for field in dataclasses.fields(value))
-    return getattr(value, "__dict__", {}).values() if hasattr(value, "__attrs_attrs__") else ()
+    has_fields = hasattr(value, "__attrs_attrs__") or is_model(type(value))
+    return getattr(value, "__dict__", {}).values() if has_fields else ()
