@@ -7,12 +7,20 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import pytest
 import typer
 
 from runefold import AgentSpec
 from runefold.cli.app import app
+from runefold.open_hook import through
+from runefold.providers import Scripted, call
+from runefold.testing.stage import Stage
+
+if TYPE_CHECKING:
+    from runefold import Runtime
+    from runefold.open_hook import Opener
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -62,10 +70,51 @@ def test_the_first_app_answers_what_is_sent_to_it(tmp_path: Path) -> None:
         assert session.send(question).result(timeout=10).output == "It is 7."
 
 
+class _Caught(Exception):
+    """An app was about to open its runtime."""
+
+
+def _catching(into: dict[str, Any]) -> Opener:
+    def opened(kind: type[Runtime], directory: Path, options: dict[str, Any]) -> NoReturn:
+        del kind, directory
+        into.update(options)
+        raise _Caught
+
+    return opened
+
+
+def test_the_policy_of_the_shop_asks_about_what_is_over_a_limit(tmp_path: Path) -> None:
+    """Its tool knows for whom it runs, and a human decides about what its policy asks about."""
+    (tmp_path / "shop.py").write_text(snippets()[1])
+    shop: dict[str, Any] = runpy.run_path(str(tmp_path / "shop.py"))
+    model = Scripted(
+        [
+            [call("refund", order_id="a-17", euros=9)],
+            [call("refund", order_id="a-18", euros=90)],
+            "Done.",
+        ]
+    )
+    caught: dict[str, Any] = {}
+    with pytest.raises(_Caught), through(_catching(caught)):
+        shop["build_shop"](tmp_path)
+    stage = Stage(providers={"demo": model}, **caught)
+    spec = AgentSpec(role="clerk", model="demo", tools=["refund"])
+    session = stage.runtime.create_session(spec, client_id="ada")
+    turn = session.send("Refund both")
+    stage.run()
+    [waiting] = session.approvals()
+    session.approve(waiting.call_id, approver="bob")
+    results: list[Any] = [rune.payload for rune in session.runes(kinds={"tool.result"})]
+
+    assert turn.result(timeout=10).output == "Done."
+    assert waiting.reason == "over the customer's limit"
+    assert results[0].output.startswith("ada got 9 EUR back, once, under call_")
+
+
 def test_the_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     """Pasted and run twice, it prints what it appended, and the second time what came before."""
-    first = run(tmp_path, 1)
-    second = run(tmp_path, 1)
+    first = run(tmp_path, 2)
+    second = run(tmp_path, 2)
 
     assert len(first) == 1
     assert second[:1] == first
