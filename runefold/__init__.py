@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from actors.tool.spec import ToolSpec
     from runefold import errors as errors
     from runefold.agents import AgentTool, HandOver
+    from runefold.async_runtime import AsyncRuntime
+    from runefold.async_sessions import AsyncSession, AsyncTurn
     from runefold.observe.session_list import Approval
     from runefold.runtime import Runtime
     from runefold.sessions import Session
@@ -49,6 +51,9 @@ __all__ = [
     "AgentSpec",
     "AgentTool",
     "Approval",
+    "AsyncRuntime",
+    "AsyncSession",
+    "AsyncTurn",
     "Budget",
     "CallId",
     "CommandTool",
@@ -84,6 +89,8 @@ _HOMES: Final = {
     "actors.tool.secrets": ("Secret",),
     "actors.tool.spec": ("ToolSpec",),
     "runefold.agents": ("AgentTool", "HandOver"),
+    "runefold.async_runtime": ("AsyncRuntime",),
+    "runefold.async_sessions": ("AsyncSession", "AsyncTurn"),
     "runefold.observe.session_list": ("Approval",),
     "runefold.runtime": ("Runtime",),
     "runefold.sessions": ("Session",),

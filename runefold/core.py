@@ -28,6 +28,7 @@ from runefold import checks
 from runefold.agents import AgentTool
 from runefold.handles import Commander
 from runefold.observe.async_notify import AsyncEdge, Watch
+from runefold.observe.filters import wanted
 from runefold.observe.history import history
 from runefold.observe.session_list import asked, check_ended
 from runefold.spec import AgentSpec, Budget, check_agent, check_team, checked_budget
@@ -35,7 +36,7 @@ from runelog.errors import Refused, UnknownConversation
 from runelog.rune import SYSTEM, Gap, check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     from actors.agent.public_commands import Terminate
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from runefold.runtime import Runtime
     from runelog.forks import Home
     from runelog.log import Log
+    from runelog.rune import Envelope, Visibility
     from supervisors.tree import Tree
 
 T = TypeVar("T")
@@ -86,6 +88,8 @@ class Core(Commander):
     @property
     def awaiting(self) -> Self:
         """The same inside for tasks of an event loop."""
+        if isinstance(self.edge, AsyncEdge):
+            return self
         if self._awaiting is None:
             self._awaiting = self.on(AsyncEdge(self.scheduler))
         return self._awaiting
@@ -267,6 +271,19 @@ class Core(Commander):
         check_id(entity, "entity id")
         now = self.clock.now()
         return await self.read(lambda: history(self.log, conversation, entity, now, self.kinds))
+
+    def runes(
+        self,
+        conversation: str,
+        after: int,
+        kinds: Collection[str] | None,
+        entities: Collection[str] | None,
+        visibility: Visibility | None,
+    ) -> Iterator[Envelope]:
+        """Yield the runes of a session after a cursor, up to now."""
+        asked_for = wanted(kinds, entities, visibility)
+        found = self.log.read(conversation, checks.cursor(after), kinds=kinds)
+        return filter(asked_for.takes, found) if asked_for.is_narrow else found
 
     # -- waiting and archiving ----------------------------------------------------------------
 

@@ -12,9 +12,7 @@ from actors.session.approvals import in_doubt
 from actors.session.members import named
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Acknowledge, Answer, Approve, Deny
-from runefold import checks
 from runefold.observe.agents import Agent, agent_of
-from runefold.observe.filters import wanted
 from runefold.observe.following import Following
 from runefold.turns import Turn
 
@@ -31,7 +29,26 @@ if TYPE_CHECKING:
     from runelog.rune import Envelope, Visibility
 
 
-class Session:
+class SessionHandle:
+    """What a session is, however its callers wait."""
+
+    def __init__(self, core: Core, conversation: str) -> None:
+        """Refer to a conversation that is there."""
+        self._inside = core
+        self.id = conversation
+
+    @property
+    def _core(self) -> Core:
+        """The inside of the runtime; `Forked` in a forked child, before anything is waited for."""
+        self._inside.home.check()
+        return self._inside
+
+    def __repr__(self) -> str:
+        """Show which one it is."""
+        return f"<{type(self).__name__} {self.id}>"
+
+
+class Session(SessionHandle):
     """One conversation: its agents, its messages, its turns. docs/REFERENCE.md shows all it can do.
 
     >>> import tempfile
@@ -47,21 +64,6 @@ class Session:
     ...     first.output, waits.result(timeout=10).output, session.state.stats.turns
     ('Hello!', 'Still here.', 2)
     """
-
-    def __init__(self, core: Core, conversation: str) -> None:
-        """Refer to a conversation that is there."""
-        self._inside = core
-        self.id = conversation
-
-    @property
-    def _core(self) -> Core:
-        """The inside of the runtime; `Forked` in a forked child, before anything is waited for."""
-        self._inside.home.check()
-        return self._inside
-
-    def __repr__(self) -> str:
-        """Show which one it is."""
-        return f"<Session {self.id}>"
 
     def do(
         self,
@@ -244,9 +246,7 @@ class Session:
         Filters: `kinds` of runes; `entities` that own or observe them; `visibility`, where `PUBLIC`
         is what any client may see.
         """
-        asked_for = wanted(kinds, entities, visibility)
-        found = self._core.log.read(self.id, checks.cursor(after), kinds=kinds)
-        return filter(asked_for.takes, found) if asked_for.is_narrow else found
+        return self._core.runes(self.id, after, kinds, entities, visibility)
 
     def follow(
         self,

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 from actors.budget.runes import Amounts
 from actors.errors import Crashed, Dead, Unanswered
 from actors.scheduling.edge import run
-from actors.session.messages import Await, Ended, Refusal, ended, is_handed_over
+from actors.session.messages import (
+    Await,
+    Ended,
+    Interrupt,
+    Refusal,
+    ended,
+    is_handed_over,
+)
 from actors.session.queue import message_entity
 from actors.session.runes import InputRefused
 from actors.turn import runes as turns
@@ -58,7 +65,7 @@ class TurnResult:
 
 
 class TurnHandle:
-    """What a turn is for callers that wait with their threads, and for tasks of an event loop."""
+    """What a turn is, however its callers wait."""
 
     def __init__(
         self,
@@ -188,6 +195,12 @@ class TurnHandle:
                             if rune.turn_id == turn_id and not is_handed_over(rune):
                                 found = Ended(rune.turn_id, rune)
             return found
+
+    async def _interrupt(self, reason: str) -> None:
+        """Stop the turn, if the message has one yet, and no other."""
+        core = self._core
+        if (turn_id := await core.read(self._find)) is not None:
+            await core.ask(self.conversation, Interrupt(reason, (turn_id,)))
 
     # -- live ---------------------------------------------------------------------------------
 
