@@ -140,6 +140,7 @@ class Owner:
         """Have it end in order."""
         self._process.send_signal(signal.SIGTERM)
         self._thread.join()
+        assert self._process.returncode == 0, self._process.args
 
 
 if __name__ == "__main__":
