@@ -164,6 +164,11 @@ class RemoteCore(Core):
         return self._gone()
 
     def _gone(self) -> NoRuntime:
+        if manifest.writer_alive(self._directory):
+            return NoRuntime(
+                f"{self._directory} is held by {manifest.holder(self._directory)}, which takes no "
+                "commands yet: wait for it, with Runtime.connect(..., wait=seconds)"
+            )
         return NoRuntime(
             f"no runtime has {self._directory} open: start one, such as by `runefold serve`, or "
             "wait for it, with Runtime.connect(..., wait=seconds)"

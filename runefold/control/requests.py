@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-import msgspec
-
 from actors.public_command import CommandTarget
 from actors.scheduling.edge import run
 from actors.session.lifecycle import Create
@@ -13,7 +11,6 @@ from actors.session.members import Spawn
 from actors.session.messages import Sent
 from runefold.control import wire
 from runefold.core import core_of
-from runefold.observe import session_list
 from runelog.errors import Refused
 from runelog.rune import SYSTEM, check_id
 
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 20.0
 """How many seconds a turn or a session may take to end: less than a client waits."""
-MOST_LISTED: Final = 10_000
 
 
 def carried_out(runtime: Runtime, request: wire.Request, process: str) -> Any:  # noqa: ANN401 -- the answer
@@ -40,13 +36,6 @@ def carried_out(runtime: Runtime, request: wire.Request, process: str) -> Any:  
             return run(target.order(command, order))
         case wire.Tell(conversation=conversation, message=message):
             return _told(runtime, conversation, message)
-        case wire.State(conversation=conversation):
-            state = runtime.session(conversation).state
-            return msgspec.to_builtins(state, builtin_types=(bytes,))
-        case wire.Sessions(after=after, limit=limit):
-            most = max(0, min(limit, MOST_LISTED))
-            found = session_list.sessions(runtime.log, after, most, runtime.kinds)
-            return msgspec.to_builtins(found)
         case wire.Tree():
             return drawn(runtime.tree())
         case _:

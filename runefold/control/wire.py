@@ -45,20 +45,7 @@ class Broken(Fault):
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", forbid_unknown_fields=True):
-    """A request that is no command; all but `Tell` change nothing."""
-
-
-class State(Look, frozen=True, kw_only=True, tag="state"):
-    """Answered with what a session's runes add up to."""
-
-    conversation: str
-
-
-class Sessions(Look, frozen=True, kw_only=True, tag="sessions"):
-    """Answered with a list of sessions, those whose ids come after `after`."""
-
-    after: str = ""
-    limit: int = 1_000
+    """A request that is no command."""
 
 
 class Tree(Look, frozen=True, kw_only=True, tag="tree"):
@@ -93,7 +80,7 @@ class Ask(NamedTuple):
     else the command does, such as to wait, is done by the process that asks."""
 
 
-AnyLook: TypeAlias = State | Sessions | Tree | Tell
+AnyLook: TypeAlias = Tree | Tell
 Request: TypeAlias = Ask | AnyLook
 
 

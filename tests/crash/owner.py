@@ -112,6 +112,7 @@ class Owner:
     def __init__(self, directory: Path, number: int) -> None:
         """Start it, to be killed at a moment."""
         self._directory = directory
+        self._lock = threading.Lock()
         self._ends = False
         self._process = self._started(number)
         self.kills = 0
@@ -134,13 +135,18 @@ class Owner:
                 self.passed = int(out or 0)
                 return
             self.kills += 1
-            self._process = self._started(0)
+            with self._lock:
+                if self._ends:
+                    return
+                self._process = self._started(0)
 
     def end(self) -> None:
-        """Have it end in order."""
-        self._process.send_signal(signal.SIGTERM)
+        """Have it end in order, if it was not killed just now."""
+        with self._lock:
+            self._ends = True
+            self._process.send_signal(signal.SIGTERM)
         self._thread.join()
-        assert self._process.returncode == 0, self._process.args
+        assert self._process.returncode in {0, -signal.SIGKILL}, self._process.args
 
 
 if __name__ == "__main__":

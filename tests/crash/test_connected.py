@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 120.0
 SEED: Final = 7
-MOMENTS: Final = 150
+MOMENTS: Final = 90
 """More than there are: a life that ends before its moment has come is a life like any other."""
 ONCE: Final = {
     "session.created": 1,
@@ -99,11 +99,11 @@ def swept(place: Path, numbers: Callable[[], list[int]]) -> tuple[int, list[str]
 
 def test_clients_outlive_the_process_that_has_the_log(memory_path: Path) -> None:
     """Killed at a sample of its moments, it comes back, and they go on where they were."""
-    chosen = [0, *random.Random(SEED).sample(range(10, 90), 5)]
+    chosen = [0, *random.Random(SEED).sample(range(10, 60), 5)]
     kills, wrong = swept(memory_path, lambda: chosen)
 
     assert wrong == []
-    assert kills >= 4
+    assert kills == 5
 
 
 @pytest.mark.crash
@@ -116,4 +116,4 @@ def test_clients_outlive_it_wherever_it_is_killed(
     record_property(SWEPT, f"{kills} kills of a runtime with clients")
 
     assert wrong == []
-    assert kills > 60
+    assert kills > 50

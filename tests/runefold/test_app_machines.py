@@ -19,7 +19,6 @@ from actors.kind import Kind
 from actors.tool.adapters.function import tool
 from actors.tool.context import CallId
 from actors.tool.public_commands import Approve
-from runefold.control import wire
 from runefold.control.client import Remote
 from runefold.control.offline import OfflineCommands
 from runefold.machines import Audit, Found, Rune
@@ -181,12 +180,12 @@ def test_another_process_answers_what_a_machine_of_the_system_asks(tmp_path: Pat
         one.do(SYSTEM, SendOut("bread"), "errand_1")
         one.wait_for(SYSTEM, "approval.awaiting", 30)
         remote = Remote(tmp_path, commands=one.commands)
-        (asks,) = remote.ask(wire.Sessions())
-        remote.do(SYSTEM, Approve("ada"), asks["approvals"][0]["call_id"])
+        (asks,) = sessions(one.log, kinds=one.kinds)
+        remote.do(SYSTEM, Approve("ada"), asks.approvals[0].call_id)
         one.wait_for(SYSTEM, "errand.done", 30)
 
-    assert asks["id"] == SYSTEM
-    assert asks["unknown"] == []
+    assert asks.id == SYSTEM
+    assert asks.unknown == ()
 
 
 def test_deadlines_wait_for_the_code(tmp_path: Path) -> None:

@@ -74,10 +74,11 @@ def test_two_runtimes_in_one_process_do_not_know_of_each_other(tmp_path: Path) -
         with opened(tmp_path / "b", "plain"):
             first = Remote(tmp_path / "a").do(SESSION, Send("Hi", message_id="one"))
             Remote(tmp_path / "b").do(SESSION, Send("Hi", message_id="two"))
-        left = Remote(tmp_path / "a").ask(wire.Sessions())
+        with Runtime.connect(tmp_path / "a") as connected:
+            left = [each.state.stats.turns for each in connected.sessions()]
 
     assert first == {"message_id": "one"}
-    assert [each["turns"] for each in left] == [1]
+    assert left == [1]
     with pytest.raises(NoRuntime):
         Remote(tmp_path / "b").tree()
 
@@ -210,11 +211,9 @@ def test_a_word_is_as_good_as_if_it_had_been_said_inside(runtime: Runtime, place
     """A call that is approved through the socket runs, and its turn goes on."""
     remote = Remote(place)
     call = asked(runtime)
-    listed = remote.ask(wire.Sessions())
     remote.entity("tool", SESSION, call).approve(approver="ann")
     result = runtime.session(SESSION).send("Go.", message_id="first").result(timeout=30)
 
-    assert [each["call_id"] for each in listed[0]["approvals"]] == [call]
     assert result.output.endswith("It is paid.")
     assert charges(place) == ["3"]
 
@@ -248,26 +247,11 @@ def test_a_session_is_led_through_its_phases(place: Path) -> None:
             Close("done"),
         ):
             remote.do(SESSION, command)
-            phases.append(remote.ask(wire.State(conversation=SESSION))["phase"])
+            phases.append(runtime.session(SESSION).state.phase.value)
         kinds = [envelope.kind for envelope in runtime.session(SESSION).runes()]
 
     assert phases == ["paused", "active", "active", "active", "closed"]
     assert "budget.replenished" in kinds
-
-
-def test_sessions_come_in_pages(place: Path) -> None:
-    """However many there are, an answer has so many."""
-    with Runtime.open(place, **options(place, "plain")) as runtime:
-        for number in range(3):
-            runtime.create_session(spec(), conversation_id=f"conv_{number}")
-        remote = Remote(place)
-        first = remote.ask(wire.Sessions(limit=2))
-        rest = remote.ask(wire.Sessions(after="conv_1"))
-        none = remote.ask(wire.Sessions(limit=-1))
-
-    assert [each["id"] for each in first] == ["conv_0", "conv_1"]
-    assert [each["id"] for each in rest] == ["conv_2"]
-    assert none == []
 
 
 def test_a_refusal_comes_back_as_what_it_is(runtime: Runtime, place: Path) -> None:
@@ -304,7 +288,8 @@ def test_a_bug_costs_one_answer(
     assert "secret" not in str(failed.value)
     assert "ZeroDivisionError" in str(failed.value)
     assert "control_request_failed" in [each.message for each in caplog.records]
-    assert Remote(place).ask(wire.Sessions())
+    monkeypatch.undo()
+    assert Remote(place).tree()["id"] == "runtime"
 
 
 def test_what_cannot_be_sent_is_refused_before_it_is(runtime: Runtime, place: Path) -> None:

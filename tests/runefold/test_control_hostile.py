@@ -35,6 +35,11 @@ HI: Final = {
 }
 
 
+AGENT: Final = {"agent_id": "agt_1", "role": "other", "model": "demo"}
+BAD_AGENT: Final = AGENT | {"agent_id": "/"}
+CREATE: Final = {"conversation_id": "conv_y", "root": AGENT}
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
     """Run a session, and return where its log is."""
@@ -105,7 +110,22 @@ def answer(peer: socket.socket) -> wire.Reply:
         {"do": "send", "kind": "session", "conversation": "../../etc", "content": "Hi"},
         {"do": "replenish", "kind": "session", "conversation": SESSION, "tokens": "many"},
         {"do": "replenish", "kind": "session", "conversation": SESSION, "tokens": -5},
-        {"do": "sessions", "limit": 1.5},
+        {"do": "pause", "kind": "session", "conversation": SESSION, "decide": 7},
+        {"do": "tell", "conversation": SESSION, "type": "Look", "message": {}},
+        {"do": "tell", "conversation": SESSION, "type": "Spawn", "message": {"agent_id": 7}},
+        {"do": "tell", "conversation": SESSION, "type": "Spawn", "message": AGENT | {"model": "?"}},
+        {
+            "do": "tell",
+            "conversation": SESSION,
+            "type": "Spawn",
+            "message": AGENT | {"agent_id": "/"},
+        },
+        {"do": "tell", "conversation": "conv_x", "type": "Spawn", "message": AGENT},
+        {"do": "tell", "conversation": SESSION, "type": "Create", "message": CREATE},
+        {"do": "tell", "conversation": "conv_system", "type": "Create", "message": CREATE},
+        {"do": "tell", "conversation": SESSION, "type": "Send", "message": ["a b", "Hi"]},
+        {"do": "tell", "conversation": SESSION, "type": "Send", "message": ["m", "Hi", "shout"]},
+        {"do": "tell", "conversation": SESSION, "type": "Interrupt", "message": []},
         {"do": "pause", "kind": "session", "conversation": SESSION, "finish": None},
         {
             "do": "answer",
@@ -124,9 +144,11 @@ def test_what_is_no_request_is_refused(place: Path, value: object) -> None:
         peer.sendall(frame(value))
         reply = answer(peer)
 
-    assert reply.error in {"Refused", "BadId"}
+    assert reply.error in {"Refused", "BadId", "UnknownConversation"}
     assert reply.message
-    assert Remote(place).ask(wire.Sessions())[0]["turns"] == 0
+    with Runtime.connect(place) as runtime:
+        [session] = runtime.sessions()
+        assert (len(session.agents), session.state.stats.turns) == (1, 0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from runelog import manifest
 from runelog.errors import Held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from typing import TypeVar
 
@@ -64,16 +64,3 @@ def is_run(directory: Path) -> bool:
 def say_later(screen: Screen, directory: Path) -> None:
     """Say that a command takes effect later."""
     screen.note(f"recorded; no runtime has {directory} open. It takes effect when one opens it")
-
-
-def watched(directory: Path, until: float | None) -> Iterator[float]:
-    """Yield how long to wait next, for as long as a process runs the log and there is time."""
-    while is_run(directory):
-        left = None if until is None else until - time.monotonic()
-        if left is not None and left <= 0:
-            return
-        yield _LOOK if left is None else min(left, _LOOK)
-
-
-_LOOK: Final = 1.0
-"""Seconds between two checks that a process still runs the log."""

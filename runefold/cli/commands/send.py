@@ -1,29 +1,24 @@
 """`runefold send`: gives its command, and waits for the answer if that is wanted."""
 
-import time
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from actors.catalogue import CODEC
 from actors.errors import Unanswered
-from actors.session.messages import Ended, Refusal, ended
 from actors.session.public_commands import Send
-from actors.session.runes import InputRefused
-from actors.turn.runes import Completed, Error, Interrupted
-from runefold.cli.commands.deliver import is_run, watched
+from runefold.cli.commands.deliver import is_run
 from runefold.cli.commands.verbs import Call
 from runefold.cli.terminal.exit_codes import Exit
-from runefold.cli.terminal.options import find, flag, option, reading
+from runefold.cli.terminal.options import find, flag, option
 from runefold.cli.terminal.screen import Screen
 from runefold.cli.terminal.wording import safe
-from runefold.turns import TurnResult, outcome
+from runefold.control.client import NoRuntime
+from runefold.core import core_of
+from runefold.turns import Turn, TurnResult
 from runelog.errors import Fault, Refused
-from runelog.rune import check_id, kind_of
-from runelog.store import Runelog
+from runelog.rune import check_id
 
-_ENDS: Final = frozenset(kind_of(rune) for rune in (Completed, Interrupted, Error, InputRefused))
 Wait = Annotated[
     bool,
     flag("Wait for the turn to end and print its answer; exit code 1 if it failed.", "--wait"),
@@ -50,51 +45,28 @@ def send(call: Call, *, wait: bool, timeout: float | None) -> None:
             "Nothing was sent"
         )
         raise Refused(msg)
-    after = _head(directory, session) if wait else 0
     answer, runs = call.deliver()
     if not wait or not runs:
         call.report(answer, runs=runs)
         return
     name = answer["message_id"]
-    _show(Screen(), _awaited(directory, session, name, after, timeout), name, json=call.json)
+    _show(Screen(), _awaited(directory, session, name, timeout), name, json=call.json)
 
 
-def _head(directory: Path, session: str) -> int:
-    with reading(directory) as log:
-        return log.conversation(session).head
-
-
-def _awaited(
-    directory: Path, session: str, message_id: str, after: int, timeout: float | None
-) -> TurnResult:
+def _awaited(directory: Path, session: str, message_id: str, timeout: float | None) -> TurnResult:
     """Wait until the log has the end of a message's turn."""
-    until = None if timeout is None else time.monotonic() + timeout
-    with reading(directory, CODEC) as log:
-        for seconds in watched(directory, until):
-            found = _end(log, session, message_id)
-            if found is not None:
-                return found
-            for _ in log.follow(session, after, kinds=_ENDS, wait=seconds):
-                if (found := _end(log, session, message_id)) is not None:
-                    return found
-        found = _end(log, session, message_id)
-    if found is not None:
-        return found
-    if is_run(directory):
-        msg = f"{message_id} has not been answered within {timeout:g} s; its turn goes on"
-        raise Unanswered(msg)
-    msg = f"the runtime of {directory} stopped; message {message_id} is kept for the next one"
-    raise Fault(msg)
+    # Not before it is needed: other commands start faster without.
+    from runefold.runtime import Runtime  # noqa: PLC0415 -- as above
 
-
-def _end(log: Runelog, session: str, message_id: str) -> TurnResult | None:
-    match ended(log, session, message_id):
-        case Ended(turn_id, rune):
-            return outcome(turn_id, rune)
-        case Refusal(_, reason):
-            msg = f"the message {message_id} never became a turn: {reason}"
-            raise Refused(msg)
-    return None
+    with Runtime.connect(directory) as runtime:
+        try:
+            return Turn(core_of(runtime), session, message_id, after=0).result(timeout)
+        except Unanswered:
+            msg = f"{message_id} has not been answered within {timeout:g} s; its turn goes on"
+            raise Unanswered(msg) from None
+        except NoRuntime:
+            msg = f"the runtime of {directory} stopped; message {message_id} is kept for the next"
+            raise Fault(msg) from None
 
 
 def _show(screen: Screen, result: TurnResult, message_id: str, *, json: bool) -> None:
