@@ -37,6 +37,8 @@ class Move(msgspec.Struct, frozen=True):
     trigger: str
     actor: str
     """Who caused it: `user`, `system` or `timeout`."""
+    human: str = ""
+    """Who answered, as they were named, if it was a human's answer."""
 
 
 @dataclass(frozen=True, slots=True)

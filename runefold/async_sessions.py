@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from runefold.handles import Handle
     from runefold.observe.history import History
     from runefold.observe.session_list import Approval
+    from runefold.observe.spending import Spending
     from runefold.spec import AgentSpec
     from runefold.turns import TurnResult
     from runelog.rune import Envelope, Gap, Visibility
@@ -237,6 +238,10 @@ class AsyncSession(SessionHandle):
     async def history(self, entity: str = "session") -> History:
         """Return the phases that the session, or an agent, turn or call in it, went through."""
         return await self._core.history(self.id, entity)
+
+    async def spending(self) -> Spending:
+        """Return what was spent, what is set aside and what is left, with the same per agent."""
+        return await self._core.spending(self.id)
 
     # -- runes --------------------------------------------------------------------------------
 

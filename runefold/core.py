@@ -31,7 +31,8 @@ from runefold.observe.async_notify import AsyncEdge, Watch
 from runefold.observe.filters import wanted
 from runefold.observe.history import history
 from runefold.observe.session_list import asked, check_ended
-from runefold.spec import AgentSpec, Budget, check_agent, check_team, checked_budget
+from runefold.observe.spending import spending
+from runefold.spec import AgentSpec, Budget, check_agent, check_room, check_team, checked_budget
 from runelog.errors import Refused, UnknownConversation
 from runelog.rune import SYSTEM, Gap, check_id
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from actors.session.public_commands import Send
     from runefold.observe.history import History
     from runefold.observe.session_list import Approval
+    from runefold.observe.spending import Spending
     from runefold.runtime import Runtime
     from runelog.forks import Home
     from runelog.log import Log
@@ -195,8 +197,11 @@ class Core(Commander):
         else:
             name = check_id(self.redactor.value(conversation_id), "conversation id")
             await self._check_new(name)
+        budget = checked_budget(Budget() if budget is None else budget, "a session's")
+        for each in members:
+            check_room(budget, each, "the session's")
         config = SessionConfig(
-            budget=checked_budget(Budget() if budget is None else budget, "a session's").limits(),
+            budget=budget.limits(),
             failed_turns=checks.count(failed_turns, "failed_turns", least=1),
             unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
             timeouts=checks.timeouts(timeouts, self.kinds),
@@ -284,6 +289,10 @@ class Core(Commander):
         asked_for = wanted(kinds, entities, visibility)
         found = self.log.read(conversation, checks.cursor(after), kinds=kinds)
         return filter(asked_for.takes, found) if asked_for.is_narrow else found
+
+    async def spending(self, conversation: str) -> Spending:
+        """Return what a session and its agents have spent."""
+        return await self.read(lambda: spending(self.log, conversation))
 
     # -- waiting and archiving ----------------------------------------------------------------
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runefold.handles import Handle
     from runefold.observe.history import History
     from runefold.observe.session_list import Approval
+    from runefold.observe.spending import Spending
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility
 
@@ -232,6 +233,10 @@ class Session(SessionHandle):
     def history(self, entity: str = "session") -> History:
         """Return the phases that the session, or an agent, turn or call in it, went through."""
         return run(self._core.history(self.id, entity))
+
+    def spending(self) -> Spending:
+        """Return what was spent, what is set aside and what is left, with the same per agent."""
+        return run(self._core.spending(self.id))
 
     def runes(
         self,

@@ -27,10 +27,10 @@ class Budget:
 
     >>> Budget(tokens=10_000, tool_calls=5).tokens
     10000
-    >>> Budget(tokens=0)
+    >>> Budget(tokens=-5)
     Traceback (most recent call last):
     ...
-    runelog.errors.Refused: a budget of tokens=0 is no budget: give a positive whole number, or None
+    runelog.errors.Refused: a budget of tokens=-5 is no budget: give a whole number, 0 or more
     """
 
     tokens: int | None = None
@@ -55,16 +55,18 @@ class Budget:
             if value is None:
                 continue
             try:
-                number = checks.number if name in _FRACTIONS else checks.count
-                number(value, name)
+                if name in _FRACTIONS:
+                    checks.number(value, name, zero=True)
+                else:
+                    checks.count(value, name)
                 # One that is less than the least that is counted would be no budget either.
-                fits = round(value * _FRACTIONS.get(name, 1)) > 0
+                fits = not value or round(value * _FRACTIONS.get(name, 1)) > 0
             except Refused:
                 fits = False
             if not fits:
-                kind = "positive" if name in _FRACTIONS else "positive whole"
+                kind = "number" if name in _FRACTIONS else "whole number"
                 shown = checks.shown(value)
-                msg = f"a budget of {name}={shown} is no budget: give a {kind} number, or None"
+                msg = f"a budget of {name}={shown} is no budget: give a {kind}, 0 or more"
                 raise Refused(msg)
 
     def limits(self) -> Limits:
@@ -81,6 +83,21 @@ class Budget:
             sub_calls=self.sub_calls,
             cost=None if self.cost is None else round(self.cost * COST),
         )
+
+
+def check_room(budget: Budget, agent: AgentSpec, whose: str) -> None:
+    """Refuse a limit of tokens under which an agent could not even make its first call.
+
+    What its model may answer is set aside before each call. A limit of 0 is meant: it may not call.
+    """
+    cap = agent.max_output_tokens
+    if budget.tokens and budget.tokens < cap:
+        msg = (
+            f"agent {agent.name or agent.role}: {whose} budget of {budget.tokens:,} tokens has no "
+            f"room for one answer, for which max_output_tokens={cap:,} are set aside: raise the "
+            "one or lower the other"
+        )
+        raise Refused(msg)
 
 
 def checked_budget(given: object, whose: str) -> Budget:
@@ -153,7 +170,7 @@ class AgentSpec:
         checks.count(self.retries, f"{whose} retries")
         checks.choice(self.on_crash, f"{whose} on_crash", ("retry", "interrupt"))
         checks.choice(self.on_exhausted, f"{whose} on_exhausted", ("suspend", "terminate"))
-        checked_budget(self.budget, whose)
+        check_room(checked_budget(self.budget, whose), self, "its")
 
     def config(self) -> AgentConfig:
         """Return it as it is stored.

@@ -57,7 +57,7 @@ class TurnResult:
     """Why it was interrupted, or what kind of error it was."""
     message: str = ""
     usage: Amounts = field(default_factory=Amounts)
-    """What it used, if it completed; the charges of other turns are in the budget's runes."""
+    """What it was charged with, however it ended."""
 
     def __bool__(self) -> bool:
         """Return True if it ended well."""
@@ -343,10 +343,10 @@ def outcome(turn_id: str, rune: Rune) -> TurnResult:
     match rune:
         case turns.Completed(final_output=text, usage=usage):
             return TurnResult(turn_id, "completed", text, usage=usage)
-        case turns.Interrupted(reason=reason, partial_output=text):
-            return TurnResult(turn_id, "interrupted", text, reason)
-        case turns.Error(error_type=kind, message=message, partial_output=text):
-            return TurnResult(turn_id, "error", text, kind, message)
+        case turns.Interrupted(reason=reason, partial_output=text, usage=usage):
+            return TurnResult(turn_id, "interrupted", text, reason, usage=usage)
+        case turns.Error(error_type=kind, message=message, partial_output=text, usage=usage):
+            return TurnResult(turn_id, "error", text, kind, message, usage)
         case _:
             msg = f"{turn_id} has not ended"
             raise AssertionError(msg)

@@ -235,9 +235,10 @@ def evolve(state: State, rune: Rune) -> State:
 
 def counted(stats: T, end: turns.Completed | turns.Interrupted | turns.Error) -> T:
     """Return the sums with one more turn that ended."""
+    stats = replace(stats, usage=stats.usage + end.usage)
     match end:
-        case turns.Completed(usage=usage):
-            return replace(stats, completed=stats.completed + 1, usage=stats.usage + usage)
+        case turns.Completed():
+            return replace(stats, completed=stats.completed + 1)
         case turns.Interrupted():
             return replace(stats, interrupted=stats.interrupted + 1)
         case turns.Error():

@@ -54,7 +54,7 @@ class Stats(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     interrupted: int = 0
     failed: int = 0
     usage: Amounts = Amounts()
-    """What its completed turns used; the budget has the whole bill."""
+    """What its turns were charged with, however they ended; one that runs is in the budget only."""
 
 
 class Spawning(Rune, frozen=True, gc=False, tag="agent.spawning"):

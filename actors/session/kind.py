@@ -183,5 +183,5 @@ KIND: Final = Kind(
     audience=audience,
     summary=summary,
     outcome=outcome,
-    stuck={"suspended": 0.0, "closing": 300.0},
+    stuck={"closing": 300.0},
 )

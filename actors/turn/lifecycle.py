@@ -376,8 +376,9 @@ def decide(
         case Interrupt(reason, text, actor, now) if runs:
             _check_still(state, command)
             trigger = reason or "interrupt"
-            end = Interrupted(reason, text, state.turn_id, trigger=trigger, actor=actor)
-            return [*end_slice(state.time_slice, now), end]
+            settled, used = _settled(state, now)
+            end = Interrupted(reason, text, state.turn_id, used, trigger=trigger, actor=actor)
+            return [*settled, end]
         case Fail(error_type, message, text, now) if runs:
             _check_still(state, command)
             return _error(state, now, error_type, message, text)
@@ -409,15 +410,25 @@ def _check_still(state: State, command: Command) -> None:
 
 
 def _error(state: State, now: int | None, error_type: str, message: str, text: str) -> list[Rune]:
+    settled, used = _settled(state, now)
     end = Error(
         error_type,
         message,
         text,
         state.turn_id,
+        used,
         trigger=error_type or "fault",
         actor="timeout" if error_type == TIMEOUT else "system",
     )
-    return [*end_slice(state.time_slice, now), end]
+    return [*settled, end]
+
+
+def _settled(state: State, now: int | None) -> tuple[list[Rune], budget.Amounts]:
+    """Return what settles the time of a turn that ends, and all that it was charged with."""
+    settled = end_slice(state.time_slice, now)
+    for rune in settled:
+        state = evolve(state, rune)
+    return settled, state.used
 
 
 def _time_up(state: State, command: TimeUp) -> list[Rune]:
@@ -491,13 +502,9 @@ def _complete(state: State, command: Complete) -> list[Rune]:
     well = following == End(state.model_call_id, Complete())
     if not well and not isinstance(following, CloseRound):
         raise refusal(NAME, state.phase, command)
-    settled = end_slice(state.time_slice, command.now)
-    for rune in settled:
-        state = evolve(state, rune)
+    settled, used = _settled(state, command.now)
     trigger = "response_done" if state.phase is Phase.STREAMING else "tools_finished"
-    end = Completed(
-        command.text, state.used, state.turn_id, handed_to=state.handed_to, trigger=trigger
-    )
+    end = Completed(command.text, used, state.turn_id, handed_to=state.handed_to, trigger=trigger)
     return [*settled, end]
 
 

@@ -68,6 +68,7 @@ class Completed(Moved, frozen=True, tag="turn.completed"):
 
     final_output: str
     usage: Amounts = Amounts()
+    """What its calls and its time were charged with, as the budget has it."""
     turn_id: str = ""
     handed_to: str = ""
     """The agent that answers the message in a turn of its own, if this one handed it over."""
@@ -79,6 +80,7 @@ class Interrupted(Moved, frozen=True, tag="turn.interrupted"):
     reason: str
     partial_output: str = ""
     turn_id: str = ""
+    usage: Amounts = Amounts()
 
 
 class Error(Moved, frozen=True, tag="turn.error"):
@@ -88,6 +90,7 @@ class Error(Moved, frozen=True, tag="turn.error"):
     message: str = ""
     partial_output: str = ""
     turn_id: str = ""
+    usage: Amounts = Amounts()
 
 
 class StreamRestarted(Moved, frozen=True, tag="turn.stream_restarted"):

@@ -126,6 +126,7 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
         "history": monitoring.history,
         "phases": monitoring.phases,
         "alerts": monitoring.alerts,
+        "spending": monitoring.spending,
         "verify": verify.verify,
         "lifecycles": lifecycles.lifecycles,
     },

@@ -81,6 +81,7 @@ class Path:
             envelope.kind,
             getattr(rune, "trigger", "") or envelope.kind,
             getattr(rune, "actor", "system"),
+            getattr(rune, "approver", ""),
         )
 
 

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from actors.approval import runes as approvals
 from actors.budget import runes as budgets
 from actors.catalogue import KINDS
 from actors.session import runes as sessions
 from actors.session.kind import KIND as SESSION
+from actors.shell.shell import NEAR
+from actors.tool import runes as tools
 from actors.turn.kind import KIND as TURN
 from actors.units import SECOND
 from runefold import checks
@@ -79,7 +82,8 @@ class Alert(msgspec.Struct, frozen=True):
     """Something that needs attention."""
 
     rule: str
-    """`stuck`, `failing`, `over_budget`, `invalid`, or `view` for a view that fails."""
+    """`stuck`, `failing`, `over_budget`, `suspended`, `in_doubt`, `approval`, `invalid`, or `view`
+    for a view that fails."""
     conversation: str
     entity: str
     message: str
@@ -119,6 +123,12 @@ class _Watched:
     """Turns in a row that failed: when, and where."""
     restarts: list[tuple[int, int]] = field(default_factory=list)
     exhausted: dict[str, tuple[int, int, budgets.Exhausted]] = field(default_factory=dict)
+    suspended: tuple[int, int, str] | None = None
+    """Since when it is suspended, where, and why."""
+    doubts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The calls whose outcome is not known, of which no human has said what became of them."""
+    asked: dict[str, tuple[int, int, approvals.Requested]] = field(default_factory=dict)
+    """The approvals that wait for a human."""
 
 
 class Monitor:
@@ -207,6 +217,7 @@ class Monitor:
             del watched.paths[path.name]
         if path.kind is SESSION and move.to == "closed":
             watched.failures, watched.exhausted, watched.restarts = [], {}, []
+            watched.doubts.clear()
 
     def _note(self, watched: _Watched, envelope: Envelope, rune: Rune) -> None:
         at = envelope.time, envelope.event_id
@@ -217,8 +228,20 @@ class Monitor:
                 watched.exhausted.pop(scope, None)
             case sessions.ChildRestarted():
                 watched.restarts.append(at)
+            case sessions.Suspended(reason=reason):
+                watched.suspended = (*at, reason)
             case sessions.Unsuspended():
-                watched.failures, watched.restarts = [], []
+                watched.failures, watched.restarts, watched.suspended = [], [], None
+            case sessions.Closing():
+                watched.suspended = None
+            case tools.Result(call_id, "unknown"):
+                watched.doubts[call_id] = at
+            case tools.Acknowledged(call_id):
+                watched.doubts.pop(call_id, None)
+            case approvals.Requested(approval_id):
+                watched.asked[approval_id] = (*at, rune)
+            case approvals.Approved(name) | approvals.Rejected(name) | approvals.Aborted(name):
+                watched.asked.pop(name, None)
             case _:
                 pass
 
@@ -263,7 +286,11 @@ class Monitor:
         found = [
             alert
             for name, watched in self._watched.items()
-            for alert in (*self._of_paths(name, watched, now), *self._of_course(name, watched))
+            for alert in (
+                *self._of_paths(name, watched, now),
+                *self._of_course(name, watched),
+                *self._of_humans(name, watched, now),
+            )
         ]
         return sorted(
             [*found, *self._beside()],
@@ -283,6 +310,24 @@ class Monitor:
                 seconds = max(now - since, 0) / SECOND
                 message = f"{path.kind.name} {path.phase.value} for {seconds:,.0f} s"
                 yield Alert("stuck", conversation, name, message, since / SECOND, at)
+
+    def _of_humans(self, conversation: str, watched: _Watched, now: int) -> Iterator[Alert]:
+        """Yield what only a human can settle."""
+        if watched.suspended is not None:
+            since, at, reason = watched.suspended
+            message = f"suspended: {reason}"
+            yield Alert("suspended", conversation, SESSION.name, message, since / SECOND, at)
+        for call, (since, at) in watched.doubts.items():
+            message = "it is not known whether it happened: look, then acknowledge it"
+            yield Alert("in_doubt", conversation, call, message, since / SECOND, at)
+        for since, at, rune in watched.asked.values():
+            if rune.trigger == tools.IN_DOUBT:
+                message = "it is not known whether it happened: answer what became of it"
+                yield Alert("in_doubt", conversation, rune.asker, message, since / SECOND, at)
+            if now >= rune.deadline - (rune.deadline - since) // NEAR:
+                left = max(rune.deadline - now, 0) / SECOND
+                message = f"it waits for approval, and lapses in {left:,.0f} s"
+                yield Alert("approval", conversation, rune.asker, message, since / SECOND, at)
 
     def _of_course(self, conversation: str, watched: _Watched) -> Iterator[Alert]:
         many = self._rules.failing

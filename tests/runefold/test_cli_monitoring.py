@@ -174,7 +174,7 @@ def test_a_history_can_be_followed_to_its_end(place: Path, *, json_: bool) -> No
         assert (json.loads(first)["to"], json.loads(rest)["to"]) == ("awaiting_approval", "denied")
     else:
         assert "pending_call -> awaiting_approval" in first
-        assert "awaiting_approval -> denied  user  deny" in rest
+        assert "awaiting_approval -> denied  user ann  deny" in rest
 
 
 def test_alerts_can_be_followed_while_somebody_else_writes(place: Path) -> None:
@@ -195,5 +195,17 @@ def test_alerts_can_be_followed_while_somebody_else_writes(place: Path) -> None:
             follower.send_signal(signal.SIGINT)
             _, told = follower.communicate()
 
-    assert line.startswith(f"stuck {SESSION} session: session suspended for ")
+    assert line.startswith(f"suspended {SESSION} session: suspended: look at this")
     assert "Traceback" not in told
+
+
+def test_spending_is_told_per_agent(place: Path) -> None:
+    """What was spent, set aside and left: as a table, and as JSON."""
+    plain = run("spending", place, SESSION)
+    told = json.loads(run("spending", place, SESSION, "--json").stdout)
+
+    assert plain.stdout.splitlines()[0].split()[:2] == ["tokens", "tool_calls"]
+    assert "session" in plain.stdout
+    assert told["spent"]["tokens"] > 0
+    assert {"spent", "reserved", "left"} <= {*told, *next(iter(told["agents"].values()))}
+    assert run("spending", place, "conv_absent").exit_code == 2

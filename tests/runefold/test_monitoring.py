@@ -100,13 +100,63 @@ def test_a_session_that_was_suspended_waits_for_a_hand() -> None:
     before = found(there)
     there.session.unsuspend()
 
-    assert [(at.rule, at.entity) for at in before] == [("stuck", "session")]
+    assert [(at.rule, at.entity) for at in before] == [("suspended", "session")]
+    assert before[0].message == "suspended: look at this"
+    assert found(there) == []
+
+
+def test_a_call_in_doubt_is_told_of_until_a_human_has_seen_to_it() -> None:
+    """Whether it ended as unknown or is asked about: no more once that is answered."""
+
+    @tool(on_doubt="ask")
+    def charge() -> str:
+        """Charge."""
+        there.stage.crash()
+        return "charged"
+
+    @tool(on_doubt="unknown")
+    def refund() -> str:
+        """Refund."""
+        there.stage.crash()
+        return "refunded"
+
+    for name, way in (("charge", "answer"), ("refund", "acknowledge")):
+        there = talk([[call(name)], "Done."], charge, refund)
+        there.session.send("go")
+        there.stage.run()
+        there.reopen()
+        (alert,) = found(there)
+        (result,) = [at.owner for at in there.session.runes(kinds={"tool.call"})]
+        if way == "answer":
+            there.session.answer(result, "happened", output="charged", approver="ada")
+        else:
+            there.session.acknowledge(result, by="ada")
+
+        assert (alert.rule, alert.entity) == ("in_doubt", result)
+        assert "not known whether it happened" in alert.message
+        assert found(there) == []
+
+
+def test_an_approval_is_told_of_when_its_deadline_is_near() -> None:
+    """Once four fifths of its time have passed, and no more once it is answered."""
+    there = talk(obedient, pay)
+    there.session.send("pay")
+    there.stage.advance(24 * 3_600 * 4 / 5 - 1)
+    early = [at.rule for at in found(there)]
+    there.stage.advance(1)
+    near = [at for at in found(there) if at.rule == "approval"]
+    call_id = there.session.approvals()[0].call_id
+    there.session.approve(call_id, approver="ada")
+
+    assert early == ["stuck"]
+    assert [at.entity for at in near] == [call_id]
+    assert near[0].message == "it waits for approval, and lapses in 17,280 s"
     assert found(there) == []
 
 
 def test_a_budget_that_refuses_is_told_of_until_it_is_raised() -> None:
     """With what is missing and whose it is."""
-    there = talk(obedient, budget=Budget(tokens=5_000), max_output_tokens=6_000)
+    there = talk(obedient, budget=Budget(tokens=6_000), max_output_tokens=6_000)
     there.session.send("hi").result(10)
     spent = [at for at in found(there) if at.rule == "over_budget"]
     silent = [at for at in found(there, budget=False) if at.rule == "over_budget"]
@@ -122,7 +172,7 @@ def test_a_budget_that_refused_is_forgotten_with_its_agent() -> None:
     """Nobody can raise the budget of an agent that is gone."""
     there = talk(obedient)
     poor = AgentSpec(
-        role="poor", model="demo", budget=Budget(tokens=5_000), max_output_tokens=6_000
+        role="poor", model="demo", budget=Budget(tokens=6_000), max_output_tokens=6_000
     )
     agent = there.session.spawn(poor)
     there.session.send("hi", to=agent).result(10)

@@ -219,12 +219,12 @@ def test_a_call_that_a_crash_cut_off_may_be_made_again_under_another_key() -> No
 
 def test_a_call_that_the_budget_has_no_room_for_is_not_made() -> None:
     """The law is told so, no provider is asked, and nothing is reserved or charged."""
-    there = There(limits=Budget(tokens=10))
+    there = There(limits=Budget(tokens=4_097))
     there.send()
     (failed,) = there.runes(model.Failed)
 
     assert there.result == "budget_exhausted"
-    assert failed.message.startswith("tokens of session: 0 of 10")
+    assert failed.message.startswith("tokens of session: 0 of 4097")
     assert there.asked == []
     assert [each.key for each in there.runes(budget.Exhausted)] == [failed.model_call_id]
     assert there.account.used == budget.Amounts()

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from actors.catalogue import KINDS
 from actors.view import Move
 from runefold.cli.terminal.exit_codes import Exit
 from runefold.cli.terminal.options import (
@@ -24,6 +25,8 @@ from runefold.cli.terminal.wording import moment, plain, safe
 from runefold.observe.history import History, Invalid, moves
 from runefold.observe.history import history as told
 from runefold.observe.monitoring import Alert, Monitor, Rules
+from runefold.observe.spending import Spending, Spent
+from runefold.observe.spending import spending as spent
 from runelog.errors import Refused
 from runelog.rune import check_id
 
@@ -101,13 +104,41 @@ def _follow(screen: Screen, found: Iterator[Move], *, json: bool) -> None:
 def _row(move: Move) -> list[Part]:
     way = move.to if move.to == move.origin else f"{move.origin} -> {move.to}"
     when = moment(move.time, 3)
-    return [f"{move.event_id:,}", when, way, (move.actor, "dim"), safe(move.trigger)]
+    by = f"{move.actor} {safe(move.human)}".rstrip()
+    return [f"{move.event_id:,}", when, way, (by, "dim"), safe(move.trigger)]
 
 
 def _tell_invalid(screen: Screen, invalid: Invalid) -> None:
     screen.line(("invalid", "bold red"), f" at event {invalid.event_id:,}: {safe(invalid.reason)}")
     for event_id, kind in invalid.led:
         screen.line(f"  {event_id:,} {safe(kind)}")
+
+
+def spending(directory: Directory, session: Session, *, json: Json = False) -> None:
+    """Show what a session and its agents spent, and what is left."""
+    screen = Screen()
+    check_id(session, "session id")
+    with reading(directory, KINDS.codec) as log:
+        found = spent(log, session)
+    if json:
+        screen.json(plain(found))
+        return
+    rows = [_amounts("session", found), *(_amounts(*each) for each in found.agents.items())]
+    names = Spent.__struct_fields__
+    screen.table(("", *names), rows, right={*range(1, 1 + len(names))})
+
+
+def _amounts(name: str, found: Spending) -> list[Part]:
+    """Return a row: of each thing what was spent, what is set aside, and what is left."""
+    row: list[Part] = [safe(name)]
+    for what in Spent.__struct_fields__:
+        reserved, left = getattr(found.reserved, what), getattr(found.left, what)
+        row.append(
+            f"{getattr(found.spent, what):,}"
+            + (f" +{reserved:,}" if reserved else "")
+            + ("" if left is None else f" ({left:,} left)")
+        )
+    return row
 
 
 def phases(
@@ -150,7 +181,9 @@ def alerts(
     app: App = "",
     json: Json = False,
 ) -> None:
-    """List what needs attention: stuck, failing or over budget, or with invalid runes.
+    """List what needs attention: stuck, failing, suspended, over budget, in doubt, or invalid.
+
+    A call that waits for approval is listed once four fifths of its time have passed.
 
     Exit code 1 if the list is not empty.
     """

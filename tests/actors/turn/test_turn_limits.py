@@ -118,6 +118,7 @@ def test_time_that_is_up_ends_a_turn_before_it_begins_anything_new() -> None:
 
     for place in ((BORN,), RESTARTED, (*STREAMING, answered("a")), BACK, SECOND_ROUND):
         turn = Given(LIFECYCLE, *place)
+        late = replace(late, usage=turn.state.used)
         assert KIND.deadline(turn.state) == BY
         assert turn.when(TimeUp(BY - 1)) == []
         assert turn.when(TimeUp(BY)) == [late]

@@ -362,7 +362,7 @@ def test_an_interrupt_goes_the_way_of_what_it_cancelled(why: str, actor: Actor) 
     for turn in (streaming, tools):
         assert turn.due == [ended_early(FIRST, why, actor)]
         assert turn.when(Interrupt(why, "4 is", actor)) == [
-            Interrupted(why, "4 is", "turn_1", trigger=why, actor=actor)
+            Interrupted(why, "4 is", "turn_1", turn.state.used, trigger=why, actor=actor)
         ]
     with pytest.raises(Refused):
         tools.when(CloseRound())
