@@ -142,6 +142,14 @@ class Log(Protocol):
         """Seal the active segment and begin the next one."""
         ...
 
+    def rolling(self) -> Iterator[None] | None:
+        """Return the steps of beginning the next segment, if it is time; else None.
+
+        To be asked after commits, by a caller that takes the steps beside appends, with a pause
+        after each. Where none asks, an append begins the next segment.
+        """
+        ...
+
     def archive(self, *conversations: str) -> None:
         """Move conversations to cold storage: still listed and readable, no longer appended to."""
         ...

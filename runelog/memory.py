@@ -303,6 +303,10 @@ class MemoryLog:
         with self._changed:
             self._check_open()
 
+    def rolling(self) -> Iterator[None] | None:
+        """Return None: there are no segments here."""
+        return None
+
     def archive(self, *conversations: str) -> None:
         """Mark conversations as archived: still listed, still readable, no longer appended to."""
         with self._changed:

@@ -215,6 +215,14 @@ class Runelog:
         """Seal the active segment and begin the next one."""
         self._arm().roll()
 
+    def rolling(self) -> Iterator[None] | None:
+        """Return the steps of beginning the next segment, if it is time; else None.
+
+        They are to be taken beside appends, with a pause after each.
+        """
+        writer = self._writer
+        return None if writer is None or self._closed else writer.rolling()
+
     def _arm(self) -> Writer:
         """Become ready to write: the first thing that changes a file since the log was opened."""
         self._check()
@@ -452,6 +460,7 @@ class _Home:
         self.version = log_directory.lookup.version
         self.was_open = log_directory.lookup.was_open
         self.unwritten = log_directory.segments.begin_writing
+        self.prepare = log_directory.next.steps
         self.next_segment = log_directory.next_segment
         self.announce = log_directory.reader.subscriptions.announce
         self.fail = log_directory.reader.subscriptions.fail

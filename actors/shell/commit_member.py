@@ -92,7 +92,7 @@ class CommitMember:
         """Give the answers to what is on disk, and the error to all others."""
         try:
             self.buffer.sync()
-            self._keep_snapshot()
+            self._look_after_log()
         except Exception as error:  # noqa: BLE001 -- whatever it was, no caller is told that it was done
             operator.warning("not_kept", conversation=self.conversation, reason=str(error))
             kept = self._kept(error) if answers else 0
@@ -117,6 +117,9 @@ class CommitMember:
         # Another writer may have appended: the same event ids may be of other runes.
         return self.buffer.on_disk() if isinstance(error, LogFull) else 0
 
-    def _keep_snapshot(self) -> None:
-        """Store the states of entities if it is time; everything is on disk."""
+    def _look_after_log(self) -> None:
+        """Store the states of entities, and begin the next segment, if it is time for that.
+
+        Everything is on disk.
+        """
         raise NotImplementedError

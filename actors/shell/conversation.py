@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.errors import Dead, Overloaded
+from actors.operator_log import log as operator
 from actors.process.ref import log_dead_letter
 from actors.redaction.redactor import DEFAULT
 from actors.shell.admission import AdmissionGate
@@ -23,6 +24,8 @@ from actors.shell.mail import Mail
 from actors.shell.shared_caches import SharedCaches
 from actors.shell.snapshot_policy import SNAPSHOT_EVERY, EntityState, SnapshotPolicy
 from actors.shell.write_buffer import WriteBuffer, head_of
+from actors.units import SECOND
+from runelog.errors import RunefoldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 
 MOST_BEGUN: Final = 1_024
 """So many messages are remembered by the events in which they were accepted."""
+LONGEST_REST: Final = SECOND // 20
+"""How long others go first after a step of beginning the next segment, at most."""
 
 
 class Children(Protocol):
@@ -409,7 +414,11 @@ class ConversationContext(CommitMember):
         for name, passive in self._passive.items():
             yield EntityState(passive.kind, name, passive.state, passive.version)
 
-    def _keep_snapshot(self) -> None:
+    def _look_after_log(self) -> None:
+        steps = self.log.rolling()
+        if steps is not None:
+            with contextlib.suppress(Overloaded):
+                self._scheduler.work("segment", self._roll(steps))
         last = self.buffer.last
         if self._snapshots.is_due(last):
             # Beside the actors: states do not change, and writing them takes a while. If there is
@@ -418,6 +427,19 @@ class ConversationContext(CommitMember):
                 steps = self._snapshots.keep([*self._entity_states()])
                 self._scheduler.work(f"{self.conversation} snapshot", steps)
                 self._snapshots.begun(last)
+
+    def _roll(self, steps: Iterator[None]) -> Iterator[int | None]:
+        """Begin the next segment of the log beside the actors, no longer than half of the time."""
+        clock = self.services.clock
+        try:
+            begun = clock.now()
+            for _ in steps:
+                now = clock.now()
+                yield now + min(now - begun, LONGEST_REST)
+                begun = clock.now()
+        except RunefoldError as error:
+            # As long as there is room, appends go on in the old one; and it is tried again.
+            operator.warning("segment_not_begun", reason=str(error))
 
 
 def _nothing() -> None:

@@ -17,6 +17,7 @@ from runelog.blobs import FileBlobs
 from runelog.directory import garbage, rewrite
 from runelog.directory.damaged import set_aside
 from runelog.directory.known_heads import resting_heads, settle_missing, settle_resting
+from runelog.directory.next_segment import NextSegment
 from runelog.directory.owner import Owner
 from runelog.directory.rewrite import Birth
 from runelog.errors import Corrupt, OldManifest, ReadOnly
@@ -61,7 +62,6 @@ class LogDirectory:
         """Read the manifest, to read only if without a lock; `settle_in` looks further."""
         self.directory = directory
         self.readonly = lock is None
-        self._segment_size = segment_size
         self._clean: Clean | None = None
         self._catalog_fault: tuple[int, Corrupt | None] = (-1, None)
         """What is wrong with the catalog of a log that was not closed cleanly, by generation."""
@@ -78,6 +78,7 @@ class LogDirectory:
         self.segments = Segments(directory, readonly=self.readonly)
         self.segments.metasync = not relaxed
         self.owner = Owner(self.segments, lock)
+        self.next = NextSegment(self, segment_size)
         self.lookup = Lookup(self.segments, self._open_catalog)
         self.codec = codec.with_blobs(LayeredBlobs(self.blobs, self.archives, self.lookup.head))
         self.archives.codec = self.codec
@@ -424,38 +425,10 @@ class LogDirectory:
         """Seal the active segment and begin one with room for `need` bytes."""
         with self.owner.no_way_back():
             with self.owned():
-                new = self._seal(need)
+                new = self.next.seal(need)
             fresh = self.segments.segment(new.number).env
             assert fresh is not None
             return fresh
-
-    def _seal(self, need: int) -> SegmentInfo:
-        old = self.segments.manifest.active
-        env = self.segments.segment(old.number).env
-        assert env is not None
-        with env.view() as view:
-            last, latest = last_position(view, old), last_time(view, old)
-        new = SegmentInfo(
-            number=old.number + 1,
-            first=last + 1,
-            map_size=max(self._segment_size, 2 * need),
-            since=latest,
-        )
-        rewrite.create(self.segments.path(new), new, self.birth(), self.owner.epoch).close()
-        try:
-            self.catch_up()
-            with self.segments.take(old.number) as (_, tables):
-                self.lookup.catalog.merge(old.number, tables, self.segments.dead)
-            done = rewrite.sealed(env, old, last)
-            self.segments.verified.add((old.number, old.generation))
-            now = self.segments.manifest
-            self.segments.publish(
-                msgspec.structs.replace(now, segments=(*now.segments[:-1], done, new))
-            )
-        except BaseException:
-            self.discard([new])
-            raise
-        return new
 
     def birth(self) -> Birth:
         """Return what a segment says of itself that the next manifest names."""
@@ -474,6 +447,7 @@ class LogDirectory:
             env = self.next_segment()
             active = self.segments.manifest.active
         with self.owned():
+            self.next.discard()
             if self.untidy:
                 self._sweep_archives()
         with self.owned():

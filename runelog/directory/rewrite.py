@@ -56,12 +56,14 @@ def create(
     *,
     aside: bool = False,
     silent: bool = False,
+    made: Environment | None = None,
 ) -> Environment:
     """Make an empty segment; `LogFull` and the like leave nothing of it behind.
 
-    With `aside` it is filled before MANIFEST names it: `sealed` then says that it is complete.
+    With `aside` it is filled before MANIFEST names it: `sealed` then says that it is complete. Its
+    file may have been `made` ahead.
     """
-    env = _empty(path, info)
+    env = made or empty(path, info)
     try:
         env.reserve(1)
         with env.batch() as batch:
@@ -113,7 +115,7 @@ def without(
         found = view.get("names", name.encode())
         if found is not None:
             numbers[NUMBER.unpack(found)[0]] = reason
-    env = _empty(path(new), new)
+    env = empty(path(new), new)
     try:
         _fill(env, _puts(view, numbers, last_position(view, old)))
         if old.status is Status.ACTIVE:
@@ -134,7 +136,7 @@ def without(
     return result
 
 
-def _empty(path: Path, info: SegmentInfo) -> Environment:
+def empty(path: Path, info: SegmentInfo) -> Environment:
     """Make a file for a segment, and remove a blank one in its place, which is a leftover.
 
     The caller syncs the directory.

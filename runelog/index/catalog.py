@@ -9,7 +9,7 @@ Every value ends with a checksum: a crash leaves nothing else that could tell wh
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from runelog.errors import Corrupt
 from runelog.index.records import (
@@ -24,6 +24,7 @@ from runelog.index.records import (
     encode_work,
     load_tail,
     signed,
+    stream_prefix,
 )
 from runelog.lmdb.environment import Environment
 from runelog.rune import State
@@ -49,8 +50,12 @@ SETTLED: Final = b"settled"
 """In `meta`: the revision of the manifest for which the catalog was last settled."""
 _SLACK: Final = 24
 """Pages that any transaction may need: the way down each tree, and the list of free pages."""
+_SOME: Final = 512
+"""How many entries are written in one transaction while appends go on."""
 _Put = tuple[str, bytes, bytes | None]
 """Table, key and value of an entry to write; without a value it is to go."""
+Touched: TypeAlias = dict[bytes, set[str]]
+"""Entities whose streams have changed, by the number of their conversation in a segment."""
 
 
 class Span(NamedTuple):
@@ -161,23 +166,64 @@ class Catalog:
 
     # -- telling ------------------------------------------------------------------------------
 
-    def merge(self, segment: int, view: Tables, dead: Collection[str] = ()) -> None:
+    def merge(
+        self,
+        segment: int,
+        view: Tables,
+        dead: Collection[str] = (),
+        touched: Touched | None = None,
+        *,
+        ahead: bool = False,
+    ) -> None:
         """Take in what a segment's own index says. Doing it twice changes nothing.
 
         Of conversations that are `dead` in it, only where they are. In several transactions, as
         there may be much of it. That it is done is in the last. In the order of the catalog's own
         keys, so that each transaction copies few of its pages: LMDB keeps the memory of as many as
         the largest one has copied.
+
+        If all but some streams was taken in `ahead` of its sealing, those that were `touched` since
+        will do. What is open is not taken in ahead: what closes in a segment that also opened it
+        is not told of.
         """
-        ids = _by_id(view)
+        ids = _by_id(view, touched)
         puts = itertools.chain(
             self._heads(segment, view, ids, dead),
-            _streams(segment, view, ids),
-            _work(view, ids),
-            [("meta", MERGED, signed(MERGED, NUMBER.pack(segment)))],
+            _streams(segment, view, ids) if touched is None else _some(segment, view, ids, touched),
         )
+        if not ahead:
+            own = ids if touched is None else _by_id(view, _with_work(view))
+            merged = ("meta", MERGED, signed(MERGED, NUMBER.pack(segment)))
+            puts = itertools.chain(puts, self._work(view, own, dead), [merged])
         while chunk := list(itertools.islice(puts, _CHUNK)):
             self._write(chunk)
+
+    def merge_some(
+        self, segment: int, view: Tables, dead: Collection[str], at: tuple[bytes, bytes]
+    ) -> tuple[bytes, bytes] | None:
+        """Take in heads and streams of some conversations ahead, from `at` on, in one transaction.
+
+        Return where to go on: a conversation, and where in its streams; None if that was all.
+        """
+        name, start = at
+        puts: list[_Put] = []
+        following: tuple[bytes, bytes] | None = None
+        while following is None and (found := view.scan("names", name, limit=1)):
+            if len(puts) >= _SOME:
+                following = name, start
+                break
+            name, number = found[0]
+            ids = {number: name.decode()}
+            puts += self._heads(segment, view, ids, dead)
+            for put, prefix in _streams_from(segment, view, ids, start):
+                puts.append(put)
+                if len(puts) >= _SOME:
+                    following = name, prefix + LAST + b"\xff"
+                    break
+            name, start = name + b"\0", b""
+        if puts:
+            self._write(puts)
+        return following
 
     def _heads(
         self, segment: int, view: Tables, ids: dict[bytes, str], dead: Collection[str]
@@ -196,14 +242,28 @@ class Catalog:
                 del ids[key]
                 yield span
                 continue
-            known = self.head(head.id)
-            settled = known is not None and known.state is not State.LIVE
-            if settled and view.get("meta", b"silent") is None:
+            if self._is_settled(head.id) and view.get("meta", b"silent") is None:
                 del ids[key]
                 continue
             own = head.id.encode()
             yield "heads", own, encode_head(own, head)
             yield span
+
+    def _work(self, view: Tables, ids: dict[bytes, str], dead: Collection[str]) -> Iterator[_Put]:
+        """Yield what the segment left open, and what it closed."""
+        silent = view.get("meta", b"silent") is not None
+        for key, stored in entries(view, "work"):
+            name = ids.get(key[:4])
+            if name is not None and name not in dead and (silent or not self._is_settled(name)):
+                is_open, deadline = decode_work(key, stored)
+                own = _scoped(name) + key[4:]
+                value = encode_work(own, is_open=True, deadline=deadline) if is_open else None
+                yield "work", own, value
+
+    def _is_settled(self, conversation: str) -> bool:
+        """Return True if a conversation was archived or erased."""
+        known = self.head(conversation)
+        return known is not None and known.state is not State.LIVE
 
     def _write(self, puts: list[_Put]) -> None:
         self._reserve(len(puts), sum(len(key) + len(value or b"") for _, key, value in puts))
@@ -281,10 +341,13 @@ class Catalog:
         self.env.close()
 
 
-def _by_id(view: Tables) -> dict[bytes, str]:
+def _by_id(view: Tables, some: Collection[bytes] | None = None) -> dict[bytes, str]:
     """Return the live conversations of a segment by their numbers there, in order of their ids."""
     live = []
-    for key, stored in entries(view, "heads"):
+    heads = entries(view, "heads")
+    if some is not None:
+        heads = ((key, stored) for key in some if (stored := view.get("heads", key)) is not None)
+    for key, stored in heads:
         head = decode_head(key, stored)
         if head.state is State.LIVE:
             live.append((head.id, key))
@@ -293,28 +356,44 @@ def _by_id(view: Tables) -> dict[bytes, str]:
 
 def _streams(segment: int, view: Tables, ids: dict[bytes, str]) -> Iterator[_Put]:
     """Yield for each entity which versions the segment holds."""
+    return (put for put, _ in _streams_from(segment, view, ids, b""))
+
+
+def _streams_from(
+    segment: int, view: Tables, ids: dict[bytes, str], start: bytes
+) -> Iterator[tuple[_Put, bytes]]:
+    """Yield that from a key on, each with the beginning of the keys of its stream."""
     for number, conversation in ids.items():
         current = b""
         stop = NUMBER.pack(NUMBER.unpack(number)[0] + 1)
-        for key, _ in entries(view, "streams", number, stop):
+        for key, _ in entries(view, "streams", start or number, stop):
             prefix = key[:-8]
-            if prefix == current:
-                continue
-            current = prefix
-            tail = load_tail(view, "streams", prefix)
-            assert tail is not None
-            place = _scoped(conversation, prefix[4:-1].decode()) + key[-8:]
-            yield "streams", place, _encode_span(place, segment, tail.next - 1)
+            if prefix != current:
+                current = prefix
+                yield _stream(segment, view, conversation, key), prefix
 
 
-def _work(view: Tables, ids: dict[bytes, str]) -> Iterator[_Put]:
-    """Yield what the segment left open, and what it closed."""
-    for key, stored in entries(view, "work"):
-        if key[:4] in ids:
-            is_open, deadline = decode_work(key, stored)
-            own = _scoped(ids[key[:4]]) + key[4:]
-            value = encode_work(own, is_open=True, deadline=deadline) if is_open else None
-            yield "work", own, value
+def _some(segment: int, view: Tables, ids: dict[bytes, str], touched: Touched) -> Iterator[_Put]:
+    """Yield that of some streams."""
+    for number, conversation in ids.items():
+        for entity in sorted(touched[number]):
+            prefix = stream_prefix(NUMBER.unpack(number)[0], entity)
+            first, _ = view.scan("streams", prefix, prefix + LAST, limit=1)[0]
+            yield _stream(segment, view, conversation, first)
+
+
+def _stream(segment: int, view: Tables, conversation: str, first: bytes) -> _Put:
+    """Return the entry of a stream, of whose postings `first` is the first key."""
+    prefix = first[:-8]
+    tail = load_tail(view, "streams", prefix)
+    assert tail is not None
+    place = _scoped(conversation, prefix[4:-1].decode()) + first[-8:]
+    return "streams", place, _encode_span(place, segment, tail.next - 1)
+
+
+def _with_work(view: Tables) -> set[bytes]:
+    """Return the numbers of conversations in which something was opened or closed."""
+    return {key[:4] for key, _ in entries(view, "work")}
 
 
 def begins(view: Tables, prefix: bytes) -> bool:

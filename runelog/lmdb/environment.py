@@ -208,6 +208,11 @@ class Environment:
         if self.lacks(need):
             self._space.reserve(min(self.used + need + _SPARE, self.map_size), self.map_size)
 
+    def sync(self) -> None:
+        """Make the last commit durable, if commits leave that to the next one."""
+        if not self._metasync:
+            self._env.sync(True)  # noqa: FBT003 -- takes no names
+
     def trim(self) -> None:
         """Give reserved space that is not used back, and make the file's length durable."""
         with _gate:

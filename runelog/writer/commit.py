@@ -14,7 +14,7 @@ from runelog.checks import MAX_NUMBER, check_append, check_timeout
 from runelog.errors import Busy, Refused, WrongVersion
 from runelog.rune import Appended
 from runelog.writer.commit_queue import encoded
-from runelog.writer.leader import Leader
+from runelog.writer.leader import ROLL_BYTES, Leader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 ROLL_AT: Final = 0.8
 """A segment is rolled when this part of its map is used: transactions need room to copy pages."""
-ROLL_BYTES: Final = 16 << 20
-"""And when more than this is: all of an active segment is read by an open after a kill."""
+BEHIND: Final = 2
+"""A roll beside appends has so many times the bytes until it is not waited for any more."""
 
 
 class Writer(Leader):
@@ -123,7 +123,8 @@ class Writer(Leader):
             full = self._queue.is_full(item)
             limit = self._env.map_size * ROLL_AT
             cost = self._queue.cost + item.cost
-            crowded = self._used + cost > limit or self._used > ROLL_BYTES
+            most = ROLL_BYTES * BEHIND if self._rolls_beside else ROLL_BYTES
+            crowded = self._used + cost > limit or self._used > most
             # The file grows only between commits, see _reserve.
             short = self._leading and self._env.lacks(cost + self._index.owed)
             if not full and not crowded and not short and not self._holds:

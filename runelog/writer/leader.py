@@ -35,6 +35,10 @@ if TYPE_CHECKING:
             """Return what the tables of the active segment's index do not hold, to add to it."""
             ...
 
+        def prepare(self) -> Iterator[None]:
+            """Prepare the next segment while appends go on, a little in each step."""
+            ...
+
         def next_segment(self, need: int) -> Environment:
             """Seal the active segment and begin one with room for `need` bytes."""
             ...
@@ -48,6 +52,11 @@ if TYPE_CHECKING:
             ...
 
 
+ROLL_BYTES: Final = 16 << 20
+"""A segment is rolled when more than this is used: all of an active segment is read by an open
+after a kill."""
+MOST_PAUSE: Final = 0.05
+"""The longest pause after a step of a roll, in seconds."""
 FLUSH_AFTER: Final = 0.01
 """How long an append that is not waited for may stay in memory; the promise is 20 ms."""
 AHEAD: Final = 4 << 20
@@ -69,6 +78,8 @@ class Leader:
         self._next = armed.position + 1
         self._time = armed.time
         self._used = armed.env.used
+        self._rolls_beside = False
+        """Whether a caller of `rolling` begins new segments, so that appends need not."""
         self._go_on_in(armed.env)
         self._lock = threading.Lock()
         self._idle = LazyCondition(self._lock)
@@ -275,6 +286,7 @@ class Leader:
 
     def _go_on_in(self, env: Environment) -> None:
         self._env = env
+        self._roll_at = ROLL_BYTES
         self._index = IndexWriter(env, self._home.unwritten())
 
     def _check_epoch(self, batch: Batch) -> None:
@@ -357,10 +369,28 @@ class Leader:
             self._idle.wake_all()
 
     def roll(self) -> None:
-        """Commit what is queued and begin the next segment."""
+        """Commit what is queued and begin the next segment; most of that while appends go on."""
+        begun = time.monotonic()
+        for _ in self._roll_steps(self._env):
+            # No longer than half of the time, so that others get theirs.
+            time.sleep(min(time.monotonic() - begun, MOST_PAUSE))
+            begun = time.monotonic()
+
+    def rolling(self) -> Iterator[None] | None:
+        """Return the steps of that, if it is time; from now on appends leave it to the caller."""
+        self._rolls_beside = True
+        if self._used < self._roll_at:
+            return None
+        # Should nothing come of it, it is tried again, but not at once.
+        self._roll_at = self._used + ROLL_BYTES // 16
+        return self._roll_steps(self._env)
+
+    def _roll_steps(self, env: Environment) -> Iterator[None]:
+        yield from self._home.prepare()
         with self._lock, self._drained():
             self._check()
-            self._roll(0)
+            if self._env is env:
+                self._roll(0)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

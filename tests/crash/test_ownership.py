@@ -113,7 +113,7 @@ def test_taking_over_sees_the_last_thing_the_other_did(tmp_path: Path) -> None:
             segment_size=SMALL,
             durability="commit",
         )
-        home._seal(0)
+        home.next.seal(0)
     other._begin(take_over=True)
     other.append(NAME, note("two"))
     with pytest.raises(Fenced):

@@ -6,7 +6,7 @@ That something can be drawn does not mean that it ever comes to pass.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.catalogue import KINDS
 from actors.scheduling.manual_scheduler import ManualJob, ManualLane, ManualScheduler
@@ -21,7 +21,7 @@ from runefold.testing.simulation.plan.drawing import draw
 from runefold.testing.simulation.simulation import Simulation
 from runefold.testing.simulation.simulation_scheduler import SimulationScheduler
 from runefold.testing.simulation.world.disk import Disk
-from runelog.errors import LogFailed, LogFull
+from runelog.errors import LogFailed, LogFull, RunefoldError
 from runelog.rune import kind_of
 from runelog.snapshot import Snapshots
 from supervisors import waking
@@ -30,12 +30,12 @@ from supervisors.waking import Waking
 from tests.simulation.seeds import likely_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pytest
 
     from actors.scheduling.manual_event_loop import ManualEventLoop
-    from runelog.rune import Envelope
+    from runelog.rune import Appended, Envelope
     from runelog.snapshot import Key, Snapshot
     from supervisors.conversation_supervisor import ConversationSupervisor
 
@@ -65,6 +65,9 @@ SITUATIONS: Final = frozenset(
         "a conversation that is woken",
         "a conversation that is waking, and not awake yet, is told something",
         "a power cut while a conversation is waking",
+        "an append to a segment that is rolling",
+        "a power cut while a segment is rolling",
+        "a segment that is not begun",
         "a snapshot that is believed",
         "a snapshot that is torn",
         "a snapshot that is gone",
@@ -110,10 +113,7 @@ class Counted(Simulation):
     def _open(self) -> None:
         cut = self.disk.is_cut and not self.disk.has_failed
         self.seen["a power cut"] += cut
-        if cut and hasattr(self, "runtime"):
-            self.seen["a power cut while a conversation is waking"] += bool(
-                self.runtime._core.tree._waking._then
-            )
+        self.seen["a power cut while a segment is rolling"] += cut and self.disk.is_rolling
         self.seen["an end in order"] += self.reopens
         super()._open()
 
@@ -161,7 +161,32 @@ def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
         seen["a conversation that is woken"] += (self, running.ctx.conversation) in slept
         woken(self, running)
 
+    append, roll, mend = Disk.append, Disk._roll, Disk.mend
+    current: list[Waking] = []
+
+    def appends(self: Disk, *what: Any, **how: Any) -> Appended:  # noqa: ANN401 -- as it takes them
+        seen["an append to a segment that is rolling"] += self.is_rolling
+        return append(self, *what, **how)
+
+    def rolls(self: Disk) -> Iterator[None]:
+        try:
+            yield from roll(self)
+        except RunefoldError:
+            seen["a segment that is not begun"] += 1
+            raise
+
+    def mends(self: Disk) -> None:
+        waking_then = any(each._then for each in current)
+        seen["a power cut while a conversation is waking"] += self.is_cut and waking_then
+        current.clear()
+        mend(self)
+
+    patch.setattr(Disk, "append", appends)
+    patch.setattr(Disk, "_roll", rolls)
+    patch.setattr(Disk, "mend", mends)
+
     def told(self: Waking, conversation: str, then: Callable[[], object]) -> None:
+        current[:] = [self]
         told_early = "a conversation that is waking, and not awake yet, is told something"
         seen[told_early] += conversation in self
         when_read(self, conversation, then)

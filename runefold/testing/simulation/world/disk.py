@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from runefold.testing.stage import PowerCut
 from runelog.errors import LogFailed, LogFull
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from runelog.codec import Codec
     from runelog.memory_store import Stored
     from runelog.rune import Appended, Change, Envelope
+
+
+ROLLED: Final = 12
+"""After so many runes it is time for the next segment."""
+ROLLING: Final = 4
+"""How many steps it takes to begin one."""
 
 
 class Machine(Protocol):
@@ -65,6 +71,10 @@ class Disk(MemoryLog):
         """Errors of appends for which no caller waited, by conversation, until one is told."""
         self._waiting: dict[str, None] = {}
         """The conversations of which something is not on disk."""
+        self._rolled = 0
+        """The position at which a segment was begun last."""
+        self.is_rolling = False
+        """Whether the next segment is being begun, and appends go on."""
         self._seen = 0
         self._envelopes: dict[Stored, Envelope] = {}
         """What was read before: most runes are read many times, and their envelopes are the same.
@@ -122,6 +132,27 @@ class Disk(MemoryLog):
         lost = self._lost.pop(conversation, "") if conversation is not None else ""
         if lost:
             raise LogFull(lost)
+
+    def rolling(self) -> Iterator[None] | None:
+        """Return the steps of beginning the next segment, if enough has come since the last."""
+        if self.is_rolling or self.position < self._rolled + ROLLED:
+            return None
+        self._rolled = self.position
+        return self._roll()
+
+    def _roll(self) -> Iterator[None]:
+        """Begin the next segment. It may find no room; at its end all that was appended is in."""
+        self.is_rolling = True
+        try:
+            for _ in range(ROLLING):
+                self._check(None)
+                if self.no_room_for:
+                    msg = "the disk has no room for another segment"
+                    raise LogFull(msg)
+                yield
+            self.flush()
+        finally:
+            self.is_rolling = False
 
     def commit_pending(self) -> None:
         """Have everything on disk that was appended, or lose it."""
@@ -188,7 +219,7 @@ class Disk(MemoryLog):
         """Be as after a restart: what was not committed is gone, and so is what was wrong."""
         kept = bool(self._failure) and self.fails_late
         self._failure = ""
-        self.is_cut = self._closed = False
+        self.is_cut = self._closed = self.is_rolling = False
         self.calm()
         if kept:
             self.commit_pending()
