@@ -134,7 +134,6 @@ class Counted(Simulation):
 def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
     """Have counted what only those within see."""
     load, check, asleep, woken = Snapshots.load, Disk._check, Passivator.asleep, Passivator.woken
-    when_read = Waking.when_read
     slept: set[tuple[Passivator, str]] = set()
 
     def loads(self: Snapshots, conversation: str, key: Key, until: int) -> Snapshot | None:
@@ -161,6 +160,15 @@ def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
         seen["a conversation that is woken"] += (self, running.ctx.conversation) in slept
         woken(self, running)
 
+    patch.setattr(Snapshots, "load", loads)
+    patch.setattr(Disk, "_check", checks)
+    patch.setattr(Passivator, "asleep", sleeps)
+    patch.setattr(Passivator, "woken", wakes)
+
+
+def count_beside(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
+    """Have counted what comes while something goes on beside the actors."""
+    when_read = Waking.when_read
     append, roll, mend = Disk.append, Disk._roll, Disk.mend
     current: list[Waking] = []
 
@@ -194,10 +202,6 @@ def count_within(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
     # As a long one does, which no seed has.
     patch.setattr(waking, "LONG", 3)
     patch.setattr(Waking, "when_read", told)
-    patch.setattr(Snapshots, "load", loads)
-    patch.setattr(Disk, "_check", checks)
-    patch.setattr(Passivator, "asleep", sleeps)
-    patch.setattr(Passivator, "woken", wakes)
 
 
 def count_commits(patch: pytest.MonkeyPatch, seen: Counter[str]) -> None:
@@ -237,6 +241,7 @@ def test_whatever_can_happen_comes_to_pass(monkeypatch: pytest.MonkeyPatch) -> N
     seen: Counter[str] = Counter()
     count_within(monkeypatch, seen)
     count_commits(monkeypatch, seen)
+    count_beside(monkeypatch, seen)
     wanted = {kind_of(rune) for rune in KINDS.runes} - RARE - NOT_PLAYED - OF_APPS | SITUATIONS
     for seed in likely_first("whatever can happen", SEEDS):
         simulation = Counted(draw(seed))
