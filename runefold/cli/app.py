@@ -119,7 +119,7 @@ def add(to: typer.Typer, known: Kinds, kinds: Collection[str]) -> None:
 
 
 _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
-    "Run": {"serve": serve.serve},
+    "Run": {"serve": serve.serve, "demo": serve.demo},
     "Inspect": {
         "sessions": overview.sessions,
         "tree": overview.tree,

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import typer
+
 from runefold.cli.terminal.options import Directory, argument, flag, option
 from runefold.cli.terminal.screen import Screen
 from runefold.cli.terminal.wording import safe
@@ -40,13 +42,23 @@ def serve(directory: Directory, app: App, *, drain: Drain = 30.0, verbose: Verbo
     tell_operators(logging.INFO if verbose else logging.WARNING)
     runtime = built(directory, app)
 
+    # Its app may hold another one than it is given.
+    held = getattr(runtime.log, "directory", directory)
+
     def ready() -> None:
-        told = f" {safe(str(directory))} as process {os.getpid()}, until SIGTERM or Ctrl-C"
+        told = f" {safe(str(held))} as process {os.getpid()}, until SIGTERM or Ctrl-C"
         screen.line(("running", "green"), told)
         screen.flush()
 
     until_told(runtime, timeout=drain, ready=ready)
-    screen.line(("closed", "blue"), f" {safe(str(directory))}")
+    screen.line(("closed", "blue"), f" {safe(str(held))}")
+
+
+def demo() -> None:
+    """Kill a team of agents at the worst moment, and watch it finish; no key, no network."""
+    from runefold.demo import main  # noqa: PLC0415 -- as above
+
+    raise typer.Exit(main())
 
 
 def built(directory: Path, app: str) -> "Runtime":

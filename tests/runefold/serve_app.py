@@ -36,6 +36,11 @@ def build(directory: Path) -> Runtime:
     return runtime
 
 
+def inside(directory: Path) -> Runtime:
+    """Open it in a directory of its own, beside what else the app keeps."""
+    return build(directory / "log")
+
+
 def nothing(_directory: Path) -> str:
     """Be no app."""
     return "nothing"

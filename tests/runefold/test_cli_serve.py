@@ -29,16 +29,19 @@ APP = "tests.runefold.serve_app"
 
 
 @contextlib.contextmanager
-def served(directory: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+def served(
+    directory: Path, *options: str, build: str = "build", held: str = ""
+) -> Iterator[subprocess.Popen[str]]:
     """Have the app run for the length of the block, from when it says so."""
-    command = [sys.executable, "-m", "runefold", "serve", str(directory), f"{APP}:build", *options]
+    app = f"{APP}:{build}"
+    command = [sys.executable, "-m", "runefold", "serve", str(directory), app, *options]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdout=pipe, stderr=pipe, cwd=ROOT, env=environment(), text=True
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line.startswith(f"running {directory} as process {process.pid}"), line
+        assert line.startswith(f"running {directory / held} as process {process.pid}"), line
         try:
             yield process
         finally:
@@ -150,3 +153,12 @@ def test_a_line_has_an_error_and_acts_on_no_terminal() -> None:
     assert line.isprintable()
     assert (told["event"], told["level"]) == ("went_wrong", "error")
     assert told["error"].endswith("ValueError: \x1b[31m")
+
+
+def test_the_directory_that_really_holds_the_log_is_named(tmp_path: Path) -> None:
+    """An app may open its log elsewhere than where it was told: that is where others find it."""
+    with served(tmp_path, build="inside", held="log") as process:
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=60)
+
+    assert rest.startswith(f"closed {tmp_path / 'log'}")
