@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import FastAPI, Header
 from fastapi.responses import StreamingResponse
 
-from runefold import AgentSpec, Envelope, Runtime, Session, Visibility
+from runefold import AgentSpec, AsyncRuntime, AsyncSession, Envelope, Visibility
 from runefold.errors import Refused, UnknownConversation
 
 HELPER = AgentSpec(role="helper", model="demo")
@@ -17,37 +17,39 @@ HELPER = AgentSpec(role="helper", model="demo")
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Connect when the worker starts; while the runtime is down, requests wait for 30 seconds."""
-    with Runtime.connect(os.environ.get("DESK", "desk"), wait=30) as app.state.runtime:
+    directory = os.environ.get("DESK", "desk")
+    async with AsyncRuntime.connect(directory, wait=30) as app.state.runtime:
         yield
 
 
 app = FastAPI(lifespan=lifespan)
 
 
-def chat(name: str) -> Session:
+async def chat(name: str) -> AsyncSession:
     """Return a chat; begin it if it is not there."""
-    runtime: Runtime = app.state.runtime
+    runtime: AsyncRuntime = app.state.runtime
     with suppress(UnknownConversation):
-        return runtime.session(name)
+        return await runtime.session(name)
     with suppress(Refused):  # another worker was first
-        return runtime.create_session(HELPER, conversation_id=name)
-    return runtime.session(name)
+        return await runtime.create_session(HELPER, conversation_id=name)
+    return await runtime.session(name)
 
 
 @app.put("/chats/{name}/{message_id}")
-def say(name: str, message_id: str, text: str) -> dict[str, str | int]:
+async def say(name: str, message_id: str, text: str) -> dict[str, str | int]:
     """Send a message; a client that gets no answer repeats the request, and it counts once."""
-    turn = chat(name).send(text, message_id=message_id)
-    return {"answer": turn.result(timeout=60).output, "worker": os.getpid()}
+    session = await chat(name)
+    turn = await session.send(text, message_id=message_id)
+    return {"answer": (await turn.result(timeout=60)).output, "worker": os.getpid()}
 
 
 @app.get("/chats/{name}")
 async def live(name: str, last_event_id: Annotated[int, Header()] = 0) -> StreamingResponse:
     """Stream a chat as server-sent events; a browser that comes back misses nothing."""
+    session = await chat(name)
 
     async def lines() -> AsyncIterator[str]:
-        found = chat(name).follow(last_event_id, visibility=Visibility.PUBLIC, wait=20)
-        async for rune in found:
+        async for rune in session.follow(last_event_id, visibility=Visibility.PUBLIC, wait=20):
             if isinstance(rune, Envelope):
                 yield f"id: {rune.event_id}\nevent: {rune.kind}\ndata:\n\n"
 
