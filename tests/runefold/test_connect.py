@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from actors.errors import Unanswered
+from actors.model.providers.scripted import Scripted, call
 from actors.session.messages import Interrupt
+from runefold.async_runtime import AsyncRuntime
 from runefold.connected import ConnectedRuntime
 from runefold.control import remote_core, server
 from runefold.control.client import NoRuntime
@@ -21,8 +23,10 @@ from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from runefold.turns import TurnResult
 from runelog.errors import Closed, Forked, NotALog, ReadOnly, Refused, UnknownConversation
-from runelog.rune import Envelope
-from tests.runefold.control_app import SESSION, charges, options, running, spec
+from runelog.rune import SYSTEM, Envelope
+from tests.laws.errands import ADVISER, ERRAND, fetch
+from tests.laws.errands import Send as SendOut
+from tests.runefold.control_app import SESSION, App, charges, options, running, spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,6 +142,23 @@ def test_a_turn_is_awaited_in_an_event_loop(place: Path) -> None:
 
     assert (kinds[0], kinds[-1]) == ("turn.started", "turn.completed")
     assert result.output == HELLO
+
+
+def test_a_machine_of_an_app_is_used_by_a_client_that_has_its_kind(tmp_path: Path) -> None:
+    """It begins under an id that the client makes; without its kind its commands are unknown."""
+    model = Scripted([["Fetch it.", call("fetch", what="bread")]])
+    options: dict[str, Any] = {"kinds": [ERRAND], "tools": [fetch], "providers": {ADVISER: model}}
+    with Runtime.open(tmp_path, **options), Runtime.connect(tmp_path, kinds=[ERRAND]) as runtime:
+        begun = runtime.do(SYSTEM, SendOut("bread"))["entity"]
+        runtime.wait_for(SYSTEM, "errand.done", PATIENCE)
+        owners = {each.owner for each in runtime.log.read(SYSTEM, kinds={"errand.done"})}
+        with (
+            Runtime.connect(tmp_path) as other,
+            pytest.raises(Refused, match=r"kinds=\[...\]"),
+        ):
+            other.do(SYSTEM, SendOut("bread"))
+
+    assert owners == {begun}
 
 
 # -- what only the process with the log can do ----------------------------------------------------
@@ -309,6 +330,32 @@ def test_without_patience_a_lost_answer_leaves_open_what_was_done(
 
         assert result.turn_id == "turn_1"
         assert owner.session(SESSION).state.stats.messages == 1
+
+
+def test_a_task_that_waits_goes_on_when_the_runtime_is_back(place: Path) -> None:
+    """In an event loop too: nothing holds it up, and the result comes with the next process."""
+
+    async def main(app: App) -> str:
+        async with AsyncRuntime.connect(place, wait=None) as runtime:
+            session = await runtime.session(SESSION)
+            turn = await session.send("Go.", message_id="first")
+            result = asyncio.ensure_future(turn.result())
+            app.kill()
+            approving = asyncio.ensure_future(session.approve(app.call, approver="ada"))
+            again = await asyncio.to_thread(App, place, "asks")
+            try:
+                await asyncio.wait_for(approving, PATIENCE)
+                return (await asyncio.wait_for(result, PATIENCE)).output
+            finally:
+                again.kill()
+                assert again.process.stdout is not None
+                again.process.stdout.close()
+
+    with running(place, "asks") as app:
+        output = asyncio.run(main(app))
+
+    assert output.endswith("It is paid.")
+    assert charges(place) == ["3"]
 
 
 def test_an_interrupt_is_said_again_to_a_runtime_that_was_opened_anew(place: Path) -> None:
