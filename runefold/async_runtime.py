@@ -83,8 +83,8 @@ class AsyncRuntime:
     ) -> Opening[Self]:
         """Open the runtime in a directory, made if it is not there.
 
-        Unfinished work resumes without code of yours.
-        With `durability="relaxed"` a power cut may take the last moment back, but never corrupts.
+        Unfinished work resumes without code of yours. The options are those of `Runtime.open`: its
+        help says what each means.
         """
         with contextlib.suppress(RuntimeError):  # no loop runs yet: then it is awaited in one
             options.setdefault("loop", asyncio.get_running_loop())

@@ -8,7 +8,9 @@ upcasters, a newer one is refused.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol, Union, cast
 
 import msgspec
@@ -30,6 +32,7 @@ __all__ = [
     "Codec",
     "check_depth",
     "digest_of",
+    "installed",
     "tombstone",
 ]
 
@@ -272,6 +275,18 @@ class Codec:
                 # Only bytes that we did not write name a place that is not there.
                 raise _undecodable(envelope, error) from error
         return cast("dict[str, Any]", fields)
+
+
+@functools.cache
+def installed() -> Codec:
+    """Return a codec for all runes that installed packages declare: entry points `runefold.codecs`.
+
+    So what is below needs to know of no kind by name.
+    """
+    found = [each.load() for each in entry_points(group="runefold.codecs")]
+    kinds = {cls: None for codec in found for cls in codec.kinds.values() if cls is not Tombstone}
+    steps = {step: up for codec in found for step, up in codec.upcasters.items()}
+    return Codec(kinds, steps)
 
 
 def tombstone(envelope: Envelope, reason: str) -> bytes:

@@ -21,6 +21,8 @@ SYSTEM: Final = "conv_system"
 """The one reserved conversation: what belongs to none."""
 
 MAX_ID: Final = 64
+MAX_SHOWN: Final = 2_000
+"""Characters of a rune that are shown where it is printed."""
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID}}}")
 
 
@@ -155,6 +157,16 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
     event_id: int = 0
     """Its place in the conversation: 1, 2, 3 …; also the cursor for reading on."""
     origin: Origin | None = None
+
+    def __repr__(self) -> str:
+        """Show what happened, where, and all that is known of it."""
+        if self.origin is None:
+            return f"<Envelope of {self.owner}, that no log gave out>"
+        try:
+            shown = f"{self.kind} {self.event_id} of {self.conversation}: {self.payload!r}"
+        except Exception as error:  # noqa: BLE001 -- a damaged rune is shown, too
+            shown = f"{self.event_id} of {self.conversation}, which cannot be read: {error}"
+        return f"<Envelope {shown[:MAX_SHOWN]}{'…' * (len(shown) > MAX_SHOWN)}>"
 
     @property
     def conversation(self) -> str:

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from runelog.checks import check_options, check_parts
-from runelog.codec import Codec
+from runelog.codec import Codec, installed
 from runelog.directory.create import acquire, create_log
 from runelog.directory.log_directory import LogDirectory
 from runelog.directory.maintenance import Maintenance
@@ -109,7 +109,8 @@ class Runelog:
         """Open the log in a directory, making it if there is none.
 
         One process at a time writes; a second is refused with `Held`. Any number read with
-        `readonly`. With `durability="relaxed"` a power cut may take the last commit back, but never
+        `readonly`, without a `codec` with those that installed packages declare, as runefold does.
+        With `durability="relaxed"` a power cut may take the last commit back, but never
         damages anything.
 
         With `take_over` a writer that hangs is fenced off: whatever it does next raises `Fenced`,
@@ -136,7 +137,7 @@ class Runelog:
                         create_log(directory, segment_size)
                 log = cls(
                     directory,
-                    codec or Codec(),
+                    codec or (installed() if readonly else Codec()),
                     lock,
                     clock=clock,
                     segment_size=segment_size,

@@ -88,6 +88,32 @@ def tool(function: Callable[P, R] | None = None, /, **options: Unpack[Options]) 
 
     A parameter that is annotated `Context` is given what the call has around it, such as the
     session, its client and the app's own object. A model sees neither.
+
+    What can be said of a tool, by default the worst:
+
+    - `name`, `description`: what the model is told; else the function's own name and docstring.
+    - `side_effects`: whether it changes anything outside (True).
+    - `idempotent`: whether a second run under the same call id does no more than the first (False).
+    - `parallel_safe`: whether it may run beside other calls (if it has no side effects).
+    - `requires_approval`: whether a human is always asked, whatever the policy lets pass (False).
+    - `timeout`: seconds that it may take (120).
+    - `approval_timeout`: seconds until a question to a human lapses (a day).
+    - `max_output_bytes`: what is longer is cut in the middle (256 KiB).
+    - `secrets`: the names of the secrets that it may be given.
+    - `call_id`: the parameter that takes the call id, where it is not annotated `CallId`.
+    - `on_doubt`: what becomes of a call that a crash caught between its start and its result:
+
+        - `"rerun"`: it runs again under the same call id. The default of what is idempotent or has
+          no side effects; refused for anything else.
+        - `"probe"`: `probe` is asked whether it happened.
+        - `"ask"`: a human says: run it again, it happened with this result, or give it up.
+        - `"unknown"`: its result is unknown, and model, app and operator are told so. The default
+          of everything else.
+
+    - `probe`: a function of the call id and the arguments, of a `Context` too if it takes one. It
+      returns `Happened(output)`, or None if it did not happen: then the call runs. One that raises,
+      or takes longer than `timeout`, cannot tell: the result is unknown, and the operator's log
+      has the stack.
     """
     if function is not None:
         return FunctionTool(function)
