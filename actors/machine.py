@@ -45,7 +45,7 @@ from actors.tool.lifecycle import NAME as TOOL
 from actors.tool.planning import Caller, Planner
 from actors.tool.public_commands import Approve, Deny
 from actors.tool.spec import digest
-from actors.units import SECOND
+from actors.units import SECOND, counted
 from runelog.errors import Refused
 from runelog.rune import check_id
 
@@ -331,7 +331,7 @@ class Machine(ModelCaller, Judging):
         provider = services.models.get(effect.model)
         price = price_of(provider)
         most = effect.max_output_tokens
-        cost = None if price is None else price.of(sent, most)
+        cost = None if price is None else counted(price.of(sent, most))
         waits = round(effect.first_byte_timeout * SECOND), round(effect.silence_timeout * SECOND)
         facts = {
             "model": effect.model,

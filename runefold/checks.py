@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.public_command import MOST
@@ -65,8 +66,10 @@ def number(value: object, what: str, *, zero: bool = False) -> float:
     match value:
         case bool():
             pass
-        case int() | float() if 0 < value <= LARGEST or (zero and value == 0):
-            return value
+        case Decimal() if not value.is_finite():
+            pass
+        case int() | float() | Decimal() if 0 < value <= LARGEST or (zero and value == 0):
+            return float(value) if isinstance(value, Decimal) else value
     msg = f"{what} is {shown(value)}: give a positive number"
     raise Refused(msg)
 

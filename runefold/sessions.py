@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 from actors.agent.public_commands import Terminate
@@ -138,9 +139,10 @@ class Session(SessionHandle):
         wall_seconds: float = 0,
         retries: int = 0,
         sub_calls: int = 0,
-        cost: float = 0,
+        cost: float | Decimal = 0,
     ) -> None:
         """Raise the limits of the session's budget, or of an agent's, by these amounts."""
+        cost = float(cost) if isinstance(cost, Decimal) else cost
         more = Replenish(agent, tokens, tool_calls, wall_seconds, retries, sub_calls, cost)
         self.do(more)
 

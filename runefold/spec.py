@@ -15,6 +15,7 @@ from runelog.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from decimal import Decimal
 
 
 _FRACTIONS: Final = {"wall_seconds": SECOND, "cost": COST}
@@ -40,8 +41,8 @@ class Budget:
     retries: int | None = None
     sub_calls: int | None = None
     """Calls of other agents."""
-    cost: float | None = None
-    """In whatever currency the providers count.
+    cost: float | Decimal | None = None
+    """In whatever currency the providers count, such as 1.50 or `Decimal("1.50")`.
 
     Where a provider has a `price`, no call is made that might pass the limit. Where it has none,
     what a call costs is known only once it was made: the one that reaches the limit may go past

@@ -24,6 +24,7 @@ from actors.scheduling.event_loop import EventLoopClosed
 from actors.shell.entities import PassiveEntity
 from actors.shell.shell import NEAR, Shell
 from actors.shell.transition_log import forget_logged, log_replayed, warn_time_short
+from actors.units import counted
 from runelog.errors import RunefoldError
 from runelog.rune import Change
 
@@ -93,9 +94,9 @@ class _Call:
         if price is None:
             return {"said": stream.length, "cost": None}
         if usage is None:
-            cost = price.of(state.call.sent, tokens_of(stream.length))
+            cost = counted(price.of(state.call.sent, tokens_of(stream.length)))
         else:
-            cost = price.of(stream.used.input_tokens, stream.used.output_tokens)
+            cost = counted(price.of(stream.used.input_tokens, stream.used.output_tokens))
         return {"said": stream.length, "cost": cost}
 
     def let_go(self) -> None:

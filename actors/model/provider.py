@@ -7,8 +7,8 @@ turns or logs. It may block: it is read on a thread, unless it says that it neve
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -33,23 +33,24 @@ class Used(msgspec.Struct, frozen=True):
 
     input_tokens: int = 0
     output_tokens: int = 0
-    cost: int = 0
-    """In millionths of the currency."""
+    cost: float | Decimal = 0
+    """In the app's currency, as in `Budget(cost=0.50)`; 0 if the provider does not know."""
 
 
 class Price(msgspec.Struct, frozen=True):
     """What a model costs, in the app's currency for a million tokens.
 
     >>> Price(input=3, output=15).of(1_000, 200)
-    6000
+    0.006
     """
 
-    input: float = 0
-    output: float = 0
+    input: float | Decimal = 0
+    output: float | Decimal = 0
 
-    def of(self, input_tokens: int, output_tokens: int) -> int:
-        """Return what so many tokens cost, in millionths; a part of one counts as one."""
-        return math.ceil(input_tokens * self.input + output_tokens * self.output)
+    def of(self, input_tokens: int, output_tokens: int) -> float:
+        """Return what so many tokens cost, in the app's currency."""
+        millions = input_tokens * float(self.input) + output_tokens * float(self.output)
+        return millions / 1_000_000
 
 
 class Failure(msgspec.Struct, frozen=True):

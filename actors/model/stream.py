@@ -10,7 +10,9 @@ nothing more is taken.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,7 +26,7 @@ from actors.model.runes import AskedCall
 from actors.redaction.machine import MOST_HELD
 from actors.redaction.redactor import DEFAULT
 from actors.tool.runes import PREFIX
-from actors.units import SECOND
+from actors.units import SECOND, counted
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ MAX_WORDS: Final = 10_000
 MAX_NESTED: Final = MAX_DEPTH - 8
 """How deep arguments may go: the rune that holds them is nested itself."""
 MAX_USED: Final = 10**15
-"""More tokens, or more millionths, than one answer can cost."""
+"""More tokens than one answer can have."""
+MAX_COST: Final = 10**9
+"""More of any currency than one answer can cost."""
 MAX_PAUSE: Final = 10**9
 """In seconds."""
 _NOT_DECLARED: Final = (
@@ -157,7 +161,7 @@ class Stream:
         if self._used is None:
             return None
         used = self._used
-        return Amounts(tokens=used.input_tokens + used.output_tokens, cost=used.cost)
+        return Amounts(tokens=used.input_tokens + used.output_tokens, cost=counted(used.cost))
 
     @property
     def used(self) -> Used:
@@ -286,8 +290,9 @@ class Stream:
                 if len(self._calls) >= MAX_CALLS:
                     return Finish(tuple(self._calls), self.usage, "too_many_calls")
             case Used():
-                # What makes no sense is no news: then what was set aside counts.
-                self._used = event if is_sound(event) else self._used
+                if why := why_unsound(event):
+                    return Fail(BAD_RESPONSE, self._words(why, MAX_WORDS), usage=self.usage)
+                self._used = event
             case Failure(str(error_type), str(message), retryable):
                 kind, words = self._words(error_type, MAX_NAME), self._words(message, MAX_WORDS)
                 return Fail(kind, words, bool(retryable), self.usage)
@@ -331,12 +336,23 @@ def is_short(seconds: object) -> bool:
     return isinstance(seconds, int | float) and 0 <= seconds <= MAX_PAUSE
 
 
-def is_sound(used: Used) -> bool:
-    """Return True if what a provider says was used can be counted."""
-    for amount in msgspec.structs.astuple(used):
+def why_unsound(used: Used) -> str:
+    """Return why what a provider says was used cannot be counted; nothing if it can.
+
+    >>> why_unsound(Used(10, 20, cost=0.01))
+    ''
+    >>> why_unsound(Used(10, 20, cost="0.01"))
+    "the provider says that cost='0.01' was used: give a number, such as 0.01, from 0 up"
+    """
+    for name in ("input_tokens", "output_tokens"):
+        amount = getattr(used, name)
         if type(amount) is not int or not 0 <= amount <= MAX_USED:
-            return False
-    return True
+            return f"the provider says that {name}={amount!r:.80} was used: give a whole number"
+    cost, kind = used.cost, type(used.cost)
+    if kind not in {int, float, Decimal} or not math.isfinite(cost) or not 0 <= cost <= MAX_COST:
+        why = "give a number, such as 0.01, from 0 up"
+        return f"the provider says that cost={cost!r:.80} was used: {why}"
+    return ""
 
 
 def asked(call_id: str, event: ToolCall, redactor: Redactor = DEFAULT) -> AskedCall:

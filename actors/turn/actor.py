@@ -41,7 +41,7 @@ from actors.turn.lifecycle import (
 )
 from actors.turn.runes import Started
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
-from actors.units import SECOND
+from actors.units import SECOND, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -289,7 +289,7 @@ class TurnActor(ModelCaller, Judging):
                 made_by=HISTORY_VERSION,
                 sent=sent,
                 max_output_tokens=output,
-                cost=None if toolset.price is None else toolset.price.of(sent, output),
+                cost=None if toolset.price is None else counted(toolset.price.of(sent, output)),
                 first_byte_by=now + toolset.config.first_byte_timeout,
                 turn_by=now + toolset.config.turn_timeout,
             )

@@ -192,7 +192,7 @@ def falls(request: Request) -> Reply:
 
 def dear(_request: Request) -> Iterator[Any]:
     """Cost 0.4 of whatever it is."""
-    return iter((Text("x"), Used(1, 1, cost=400_000), Done()))
+    return iter((Text("x"), Used(1, 1, cost=0.4), Done()))
 
 
 WHOLE: Final[dict[str, tuple[Any, dict[str, Any], list[str], int]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -11,6 +12,7 @@ from actors.budget import runes as budgets
 from actors.model import runes as models
 from actors.model.provider import Done, Price, Text, Used
 from actors.model.providers.scripted import fail, pause
+from actors.units import counted
 from runefold.spec import Budget
 from runelog.errors import Refused
 from runelog.replay import replay
@@ -61,7 +63,7 @@ def test_what_a_call_may_cost_is_set_aside_before_it() -> None:
     call = called(there)
 
     assert call.sent > 100
-    assert call.reserved.cost == PRICE.of(call.sent, CAP)
+    assert call.reserved.cost == counted(PRICE.of(call.sent, CAP))
 
 
 def test_a_call_that_may_cost_too_much_is_not_made() -> None:
@@ -88,12 +90,17 @@ def test_a_limit_of_cost_is_never_passed() -> None:
 
     assert ends == ["", "", "", "budget_exhausted"]
     assert account is not None
-    assert account.used.cost == 3 * PRICE.of(100, CAP) <= limit * 1_000_000
+    assert account.used.cost == 3 * counted(PRICE.of(100, CAP)) <= limit * 1_000_000
 
 
 @pytest.mark.parametrize(
     ("used", "cost"),
-    [(Used(70, 20), 70 * 3 + 20 * 15), (Used(70, 20, cost=9), 9), (Used(), 0)],
+    [
+        (Used(70, 20), 70 * 3 + 20 * 15),
+        (Used(70, 20, cost=0.01), 10_000),
+        (Used(70, 20, Decimal("0.07")), 70_000),
+        (Used(), 0),
+    ],
     ids=str,
 )
 def test_what_was_used_is_charged_by_the_price_unless_the_provider_says(
@@ -105,6 +112,45 @@ def test_what_was_used_is_charged_by_the_price_unless_the_provider_says(
 
     assert charged(there).charged.cost == cost
     assert not charged(there).estimated
+
+
+@pytest.mark.parametrize(
+    ("used", "why"),
+    [
+        (Used(-5), "input_tokens=-5 was used: give a whole number"),
+        (Used(10**30, 1), "was used: give a whole number"),
+        (Used(1, 2.5), "output_tokens=2.5 was used: give a whole number"),  # type: ignore[arg-type]  # wrong on purpose
+        (Used(None, 2), "input_tokens=None was used: give a whole number"),  # type: ignore[arg-type]  # as above
+        (Used(cost="0.01"), "cost='0.01' was used: give a number, such as 0.01"),  # type: ignore[arg-type]  # as above
+        (Used(cost=-0.01), "cost=-0.01 was used"),
+        (Used(cost=float("nan")), "cost=nan was used"),
+        (Used(cost=Decimal("Infinity")), "cost=Decimal('Infinity') was used"),
+    ],
+    ids=str,
+)
+def test_what_a_provider_cannot_have_used_is_an_error_in_the_rune(used: Used, why: str) -> None:
+    """It is not passed over, as a limit would be that nothing counts against; it is estimated."""
+    there = asked(says(Text("x"), used))
+    result = there.session.send("go").result(10)
+
+    assert (result.status, result.reason) == ("error", "bad_response")
+    assert why in result.message
+    assert charged(there).estimated
+
+
+def test_money_may_be_given_as_decimals() -> None:
+    """As most apps count it: limits, prices and what a call cost."""
+    price = Price(input=Decimal("3.00"), output=Decimal(15))
+    there = asked(says(Text("x"), Used(70, 20, Decimal("0.30"))), budget=Budget(cost=Decimal(1)))
+    ends = [there.session.send("go").result(10).reason for _ in range(5)]
+    there.session.replenish(agent=there.session.state.root, cost=Decimal("0.5"))
+
+    assert price.of(1_000, 200) == PRICE.of(1_000, 200) == 0.006
+    assert ends == ["", "", "", "", "budget_exhausted"]
+    assert there.session.send("go").result(10).status == "completed"
+    for wrong in ("NaN", "-1", "Infinity"):
+        with pytest.raises(Refused, match="is no budget"):
+            Budget(cost=Decimal(wrong))
 
 
 BROKEN_OFF: Final[dict[str, Reply]] = {
@@ -125,7 +171,7 @@ def test_what_broke_off_is_charged_for_what_was_sent_and_said(how: str) -> None:
     turn.result(1_000)
 
     assert charged(there).estimated
-    assert charged(there).charged.cost == PRICE.of(called(there).sent, 20)
+    assert charged(there).charged.cost == counted(PRICE.of(called(there).sent, 20))
 
 
 def test_a_call_in_doubt_is_charged_with_all_that_was_set_aside() -> None:
@@ -139,12 +185,12 @@ def test_a_call_in_doubt_is_charged_with_all_that_was_set_aside() -> None:
     end, call = charged(there), called(there)
 
     assert end.estimated
-    assert end.charged.cost == call.reserved.cost == PRICE.of(call.sent, CAP)
+    assert end.charged.cost == call.reserved.cost == counted(PRICE.of(call.sent, CAP))
 
 
 def test_a_model_without_a_price_is_charged_as_it_says() -> None:
     """Where cost is limited, it is asked only while something is left of it."""
-    there = asked(Raw(lambda _: iter((Used(1, 1, cost=600_000), Done()))), budget=Budget(cost=1))
+    there = asked(Raw(lambda _: iter((Used(1, 1, cost=0.6), Done()))), budget=Budget(cost=1))
     ends = [there.session.send("go").result(10).reason for _ in range(3)]
 
     assert ends == ["", "", "budget_exhausted"]

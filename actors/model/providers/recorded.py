@@ -9,6 +9,7 @@ import msgspec
 from actors.model.call_ids import of_key, of_round
 from actors.model.provider import Done, Event, Failure, Text, ToolCall, Used
 from actors.model.runes import AssistantDelta, Cancelled, Completed, Failed
+from actors.units import COST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ def _events(rune: Rune) -> Iterator[Event]:
                 arguments = asked.raw or msgspec.json.encode(asked.arguments).decode()
                 yield ToolCall(asked.tool_name, arguments)
             if usage is not None:
-                yield Used(output_tokens=usage.tokens, cost=usage.cost)
+                yield Used(output_tokens=usage.tokens, cost=usage.cost / COST)
             yield Done(reason or "stop")
         case Failed(error_type=error_type, message=message, retryable=retryable):
             yield Failure(error_type, message, retryable)
