@@ -84,10 +84,9 @@ class DecisionInput:
         """Return an id, or refuse what is none or holds a secret: ids are kept as they are."""
         return check_id(self._ctx.services.redactor.value(value), what)
 
-    def is_known(self, entity: str) -> bool:
-        """Return True if the log has a stream of that name in this conversation."""
-        self._ctx.sync()
-        return bool(self._ctx.log.version(self.conversation, entity))
+    def birth(self, entity: str) -> Any:  # noqa: ANN401 -- whatever it began with
+        """Return the first rune of a stream of this conversation; None if the log has none."""
+        return self._ctx.birth(entity)
 
     def is_halted(self, entity: str) -> bool:
         """Return True if an entity is to begin nothing outside, as long as it is paused."""

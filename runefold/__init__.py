@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from runefold.agents import AgentTool, HandOver
     from runefold.async_runtime import AsyncRuntime
     from runefold.async_sessions import AsyncSession, AsyncTurn
-    from runefold.observe.session_list import Approval
+    from runefold.observe.session_list import Approval, InDoubt
     from runefold.runtime import Runtime
     from runefold.sessions import Session
     from runefold.spec import AgentSpec, Budget
@@ -62,6 +62,7 @@ __all__ = [
     "Gap",
     "HandOver",
     "Happened",
+    "InDoubt",
     "Isolation",
     "Limits",
     "Policy",
@@ -91,7 +92,7 @@ _HOMES: Final = {
     "runefold.agents": ("AgentTool", "HandOver"),
     "runefold.async_runtime": ("AsyncRuntime",),
     "runefold.async_sessions": ("AsyncSession", "AsyncTurn"),
-    "runefold.observe.session_list": ("Approval",),
+    "runefold.observe.session_list": ("Approval", "InDoubt"),
     "runefold.runtime": ("Runtime",),
     "runefold.sessions": ("Session",),
     "runefold.spec": ("AgentSpec", "Budget"),

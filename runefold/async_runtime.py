@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from actors.process.process import ASK_TIMEOUT
 from actors.session.runes import SessionConfig
@@ -18,7 +18,6 @@ from runefold.async_sessions import AsyncSession, portions
 from runefold.core import core_of
 from runefold.observe.following import Following
 from runefold.runtime import Runtime
-from runelog.rune import SYSTEM
 
 if TYPE_CHECKING:
     import os
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         Collection,
         Generator,
         Iterable,
+        Iterator,
         Mapping,
         Sequence,
     )
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from runefold.core import Core
     from runefold.handles import Handle
     from runefold.observe.monitoring import Alert, Monitor, PhaseCount, Rules
-    from runefold.spec import AgentSpec, Budget
+    from runefold.spec import AgentSpec, Budget, SessionOptions
     from runelog.rune import Envelope, Gap, Visibility
     from runelog.store import Durability
     from supervisors.tree_view import Node
@@ -133,7 +133,8 @@ class AsyncRuntime:
         """Begin a conversation with its root agent; return once it is on disk.
 
         Messages go to the root, unless they name another agent of its `team`; who may ask whom, and
-        who may hand over to whom, is said in the specs. Each is called by its `name`.
+        who may hand over to whom, is said in the specs. Each is called by its `name`. All of them
+        join in one append.
 
         `labels` and `client_id`, an id of the user or customer it is for, stay with the session:
         tools and policies find them in their `Context`.
@@ -163,19 +164,38 @@ class AsyncRuntime:
         """
         self._core.check(spec)
 
-    async def session(self, conversation: str) -> AsyncSession:
-        """Return a session that is there, or raise `UnknownConversation`."""
-        await self._core.find(conversation)
+    async def session(
+        self,
+        conversation: str,
+        *,
+        create: AgentSpec | None = None,
+        team: Sequence[AgentSpec] = (),
+        agents: Literal["keep", "update"] = "keep",
+        **options: Unpack[SessionOptions],
+    ) -> AsyncSession:
+        """Return a session that is there, or raise `UnknownConversation`.
+
+        With `create`, one that is not there is begun, as `create_session` does. Of one that is,
+        `agents="keep"` leaves the agents as they are; with `"update"` they are as these specs say
+        from their next turns on: `create` is the root's, those of the `team` go by their names, new
+        ones join. The other options count only for a session that is begun.
+        """
+        await self._core.find_or_create(conversation, create, team, agents, options)
         return AsyncSession(self._core, conversation)
 
-    def sessions(self) -> AsyncIterator[AsyncSession]:
-        """Yield every session, in order of id."""
-        return self._sessions(self._core)
+    def sessions(
+        self, *, labels: Mapping[str, str] | None = None, phase: str = ""
+    ) -> AsyncIterator[AsyncSession]:
+        """Yield every session, in order of id; or those with these labels, and in this phase.
 
-    async def _sessions(self, core: Core) -> AsyncIterator[AsyncSession]:
-        async for each in portions(core, core.log.conversations):
-            if each.id != SYSTEM:
-                yield AsyncSession(core, each.id)
+        For that each session is read, and those that cannot be are left out.
+        """
+        found = self._core.sessions(labels, phase)
+        return self._sessions(self._core, found)
+
+    async def _sessions(self, core: Core, found: Iterator[str]) -> AsyncIterator[AsyncSession]:
+        async for each in portions(core, lambda: found):
+            yield AsyncSession(core, each)
 
     def follow(
         self,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from actors.agent.public_commands import Terminate
 from actors.process.process import ASK_TIMEOUT
 from actors.session import public_commands as orders
-from actors.session.approvals import in_doubt
 from actors.session.members import named
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Acknowledge, Answer, Approve, Deny
@@ -28,12 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterator
     from typing import Self
 
+    from actors.model.provider import Message
     from actors.public_command import Command
     from actors.session.lifecycle import State
     from runefold.core import Core
     from runefold.handles import Handle
     from runefold.observe.history import History
-    from runefold.observe.session_list import Approval
+    from runefold.observe.session_list import Approval, InDoubt
     from runefold.observe.spending import Spending
     from runefold.spec import AgentSpec
     from runefold.turns import TurnResult
@@ -105,6 +105,28 @@ class AsyncSession(SessionHandle):
         sent = await self._core.send(self.id, Send(content, mode, to, message_id))
         return AsyncTurn(self._core, self.id, *sent)
 
+    async def turn(self, name: str) -> AsyncTurn:
+        """Return a turn by its id, or by the id of its message: also after the log was reopened.
+
+        Of a message that was handed over it is the turn that has it now, whichever id was given.
+        """
+        return AsyncTurn(self._core, self.id, *(await self._core.turn(self.id, name)))
+
+    async def turns(self, *, running: bool = False) -> list[AsyncTurn]:
+        """Return the turns of this session by the order of their messages, waiting ones included.
+
+        With `running`, only those that have not ended: after a reopen, what is under way.
+        """
+        found = await self._core.turns(self.id, running=running)
+        return [AsyncTurn(self._core, self.id, *each) for each in found]
+
+    async def messages(self, agent: str = "", *, at: int | None = None) -> list[Message]:
+        """Return the chat as an agent's model is shown it: now, or as of event `at`.
+
+        Without a name it is that of the agent that messages go to which name none.
+        """
+        return await self._core.messages(self.id, agent, at)
+
     async def interrupt(
         self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT
     ) -> int:
@@ -174,6 +196,14 @@ class AsyncSession(SessionHandle):
         """
         return await self._core.spawn(self.id, spec, parent, agent_id)
 
+    async def update_agent(self, name: str, spec: AgentSpec) -> None:
+        """Give an agent, by its name or id, another prompt, tools, model, budget or limits.
+
+        That counts from its next turn on, a budget at once: in place of what it had, raises
+        included. It keeps its id, its name and what was said. Done again, nothing changes.
+        """
+        await self._core.update_agent(self.id, name, spec)
+
     async def hand_over(
         self,
         to: str,
@@ -227,13 +257,13 @@ class AsyncSession(SessionHandle):
         """
         await self.do(Acknowledge(by, note), call_id, process=process)
 
-    async def in_doubt(self) -> list[str]:
+    async def in_doubt(self) -> list[InDoubt]:
         """Return the calls that ended as unknown, and those in doubt that a human is asked about.
 
         An answer takes a call off the list, unless the answer is to give it up; so does
         `acknowledge`.
         """
-        return list(in_doubt(await self.state))
+        return await self._core.in_doubt(self.id)
 
     async def history(self, entity: str = "session") -> History:
         """Return the phases that the session, or an agent, turn or call in it, went through."""

@@ -16,41 +16,46 @@ import contextlib
 import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from actors.errors import Unanswered
 from actors.process.process import ASK_TIMEOUT
 from actors.public_command import CommandTarget
 from actors.scheduling.edge import BlockingEdge
-from actors.session import lifecycle as ask
-from actors.session.members import named
+from actors.session.approvals import in_doubt
+from actors.session.lifecycle import Create, Phase
+from actors.session.members import Update, member, named
 from actors.session.messages import Look
-from actors.session.runes import SessionConfig
 from runefold import checks
 from runefold.agents import AgentTool
 from runefold.handles import Commander
 from runefold.observe.async_notify import AsyncEdge, Watch
+from runefold.observe.chats import chat, turn_of, turns_of
 from runefold.observe.filters import wanted
 from runefold.observe.history import history
-from runefold.observe.session_list import asked, check_ended
+from runefold.observe.session_list import asked, check_ended, doubts, is_such
 from runefold.observe.spending import spending
-from runefold.spec import AgentSpec, Budget, check_agent, check_room, check_team, checked_budget
+from runefold.spec import Budget, check_agent, check_room, check_team, config_of
 from runelog.errors import Refused, UnknownConversation
 from runelog.rune import SYSTEM, Gap, check_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import Self
+    from typing import Literal, Self, Unpack
 
     from actors.agent.public_commands import Terminate
     from actors.approval.pending import Pending
+    from actors.model.provider import Message
     from actors.ports import Chance, Edge
     from actors.process.process import Answer
     from actors.public_command import Command
     from actors.session.lifecycle import State
     from actors.session.public_commands import Send
     from runefold.observe.history import History
-    from runefold.observe.session_list import Approval
+    from runefold.observe.session_list import Approval, InDoubt
     from runefold.observe.spending import Spending
     from runefold.runtime import Runtime
+    from runefold.spec import AgentSpec, SessionOptions
     from runelog.forks import Home
     from runelog.log import Log
     from runelog.rune import Envelope, Visibility
@@ -179,48 +184,72 @@ class Core(Commander):
         *,
         team: Sequence[AgentSpec],
         conversation_id: str | None,
-        budget: Budget | None,
-        labels: Mapping[str, str] | None,
-        client_id: str,
-        failed_turns: int,
-        unclean_opens: int,
-        timeouts: Mapping[str, float] | None,
+        **options: Unpack[SessionOptions],
     ) -> str:
         """Begin a conversation with its root agent; return its id once it is on disk."""
         self.home.check()
-        members = [spec, *checks.several(team, "team", "agents")]
-        for each in members:
-            self.check(each)
-        check_team(members)
         if conversation_id is None:
             name = self.new_id("conv")
         else:
             name = check_id(self.redactor.value(conversation_id), "conversation id")
             await self._check_new(name)
-        budget = checked_budget(Budget() if budget is None else budget, "a session's")
-        for each in members:
-            check_room(budget, each, "the session's")
-        config = SessionConfig(
-            budget=budget.limits(),
-            failed_turns=checks.count(failed_turns, "failed_turns", least=1),
-            unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
-            timeouts=checks.timeouts(timeouts, self.kinds),
-            labels=checks.labels(labels),
-            client_id=check_id(self.redactor.value(client_id), "client id") if client_id else "",
-        )
-        root, *others = [each.spawn(self.new_id("agt")) for each in members]
-        await self.ask(name, ask.Create(name, root, config, tuple(others)))
+        begin = self._begin(name, spec, team, options)
+        await self.ask(name, begin)
         if conversation_id is not None and not await self.read(
-            lambda: self.log.version(name, root.agent_id)
+            lambda: self.log.version(name, begin.root.agent_id)
         ):
             # Another process was first: the same session, asked for again, is no mistake.
             raise Refused(_there_already(name))
         return name
 
-    async def _check_new(self, name: str) -> None:
+    async def find_or_create(
+        self,
+        conversation: str,
+        create: AgentSpec | None,
+        team: Sequence[AgentSpec],
+        agents: Literal["keep", "update"],
+        options: SessionOptions,
+    ) -> None:
+        """Have a session there: it is found, or begun, and its agents are updated if asked for."""
+        checks.choice(agents, "agents", ("keep", "update"))
+        if create is None:
+            if team or options or agents == "update":
+                msg = f"{conversation}: these options are for a session that may begin: say create"
+                raise Refused(msg)
+            await self.find(conversation)
+            return
+        self.home.check()
+        name = check_id(self.redactor.value(conversation), "conversation id")
+        begin = self._begin(name, create, team, options)
+        try:
+            await self.find(name)
+        except UnknownConversation:
+            await self.ask(name, begin)
+            return
+        if agents == "update":
+            state = await self.state(name)
+            root = member(state.members, state.root)
+            first = begin.root if root is None else replace(begin.root, name=root.name)
+            await self.ask(name, Update((first, *begin.team), joins=True))
+
+    def _begin(
+        self, name: str, spec: AgentSpec, team: Sequence[AgentSpec], options: SessionOptions
+    ) -> Create:
+        """Return the command that begins a session, or refuse what makes no sense."""
         if name == SYSTEM:
             msg = f"{name} is kept for what belongs to no session: use another id"
             raise Refused(msg)
+        members = [spec, *checks.several(team, "team", "agents")]
+        for each in members:
+            self.check(each)
+        check_team(members)
+        config = config_of(self.kinds, self.redactor, **options)
+        for each in members:
+            check_room(options.get("budget") or Budget(), each, "the session's")
+        root, *others = [each.spawn(self.new_id("agt")) for each in members]
+        return Create(name, root, config, tuple(others))
+
+    async def _check_new(self, name: str) -> None:
         with contextlib.suppress(UnknownConversation):
             await self.read(lambda: self.log.conversation(name))
             raise Refused(_there_already(name))
@@ -239,6 +268,22 @@ class Core(Commander):
             msg = f"{conversation} is no session: runtime.sessions() gives those there are"
             raise Refused(msg)
 
+    def sessions(self, labels: Mapping[str, str] | None, phase: str) -> Iterator[str]:
+        """Yield the ids of all sessions, or of those with these labels and in this phase."""
+        self.home.check()
+        wanted = checks.labels(labels)
+        checks.choice(phase, "phase", ("", *(each.value for each in Phase)))
+        return self._sessions(wanted, phase)
+
+    def _sessions(self, labels: Mapping[str, str], phase: str) -> Iterator[str]:
+        if labels or phase:
+            self.log.flush()
+        for each in self.log.conversations():
+            if each.id != SYSTEM and (
+                not (labels or phase) or is_such(self.log, each, labels, phase)
+            ):
+                yield each.id
+
     async def state(self, conversation: str) -> State:
         """Return a session's state."""
         found: State = await self.ask(conversation, Look())
@@ -252,6 +297,11 @@ class Core(Commander):
         agent = self.new_id("agt") if agent_id is None else check_id(agent_id, "agent id")
         await self.ask(conversation, spec.spawn(agent, parent, only=agent_id is not None))
         return agent
+
+    async def update_agent(self, conversation: str, name: str, spec: AgentSpec) -> None:
+        """Give an agent of a session other settings."""
+        self.check(spec)
+        await self.ask(conversation, Update((replace(spec.spawn(""), name=name),)))
 
     async def terminate(self, conversation: str, agent: str, command: Terminate) -> None:
         """Terminate an agent, named by its name or id."""
@@ -270,6 +320,30 @@ class Core(Commander):
             self.log.flush(conversation)
             known = asked(self.log, conversation, pending)
         return known
+
+    async def in_doubt(self, conversation: str) -> list[InDoubt]:
+        """Return the calls of a session whose outcome is not known."""
+        state = await self.state(conversation)
+        if not in_doubt(state):
+            return []
+        # What a session knows may be on its way to the disk yet.
+        await self.read(lambda: self.log.flush(conversation))
+        return await self.read(lambda: doubts(self.log, conversation, state))
+
+    async def turn(self, conversation: str, name: str) -> tuple[str, int]:
+        """Return the message that a turn is of, by the id of either, and the event before it."""
+        return await self.read(lambda: turn_of(self.log, conversation, name))
+
+    async def turns(self, conversation: str, *, running: bool) -> list[tuple[str, int]]:
+        """Return the same of all messages, or of those whose turns have not ended."""
+        state = await self.state(conversation)
+        return await self.read(lambda: turns_of(self.log, conversation, state, running=running))
+
+    async def messages(self, conversation: str, agent: str, at: int | None) -> list[Message]:
+        """Return the chat as an agent's model is shown it."""
+        until = None if at is None else checks.cursor(at)
+        state = await self.state(conversation)
+        return await self.read(lambda: chat(self.log, conversation, state, agent, until))
 
     async def history(self, conversation: str, entity: str) -> History:
         """Return the phases that an entity of a session went through."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from actors.operator_log import add_redactor
 from actors.operator_log import log as operator
@@ -27,7 +27,6 @@ from runefold.sessions import Session
 from runefold.views import Views
 from runelog.files import path_of
 from runelog.forks import Home
-from runelog.rune import SYSTEM
 from runelog.store import Durability, Runelog
 from supervisors.recovery import Recovery
 from supervisors.tree import Tree
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from actors.tool.policy import Policy
     from actors.tool.spec import Tool
     from runefold.observe.monitoring import Rules
-    from runefold.spec import AgentSpec, Budget
+    from runefold.spec import AgentSpec, Budget, SessionOptions
     from runelog.log import Log
     from runelog.rune import Visibility
 
@@ -236,7 +235,8 @@ class Runtime(Commander):
         """Begin a conversation with its root agent; return once it is on disk.
 
         Messages go to the root, unless they name another agent of its `team`; who may ask whom, and
-        who may hand over to whom, is said in the specs. Each is called by its `name`.
+        who may hand over to whom, is said in the specs. Each is called by its `name`. All of them
+        join in one append.
 
         `labels` and `client_id`, an id of the user or customer it is for, stay with the session:
         tools and policies find them in their `Context`.
@@ -268,16 +268,33 @@ class Runtime(Commander):
         """
         self._core.check(spec)
 
-    def session(self, conversation: str) -> Session:
-        """Return a session that is there, or raise `UnknownConversation`."""
-        run(self._core.find(conversation))
+    def session(
+        self,
+        conversation: str,
+        *,
+        create: AgentSpec | None = None,
+        team: Sequence[AgentSpec] = (),
+        agents: Literal["keep", "update"] = "keep",
+        **options: Unpack[SessionOptions],
+    ) -> Session:
+        """Return a session that is there, or raise `UnknownConversation`.
+
+        With `create`, one that is not there is begun, as `create_session` does. Of one that is,
+        `agents="keep"` leaves the agents as they are; with `"update"` they are as these specs say
+        from their next turns on: `create` is the root's, those of the `team` go by their names, new
+        ones join. The other options count only for a session that is begun.
+        """
+        run(self._core.find_or_create(conversation, create, team, agents, options))
         return Session(self._core, conversation)
 
-    def sessions(self) -> Iterator[Session]:
-        """Yield every session, in order of id."""
-        self._home.check()
-        found = self.log.conversations()
-        return (Session(self._core, each.id) for each in found if each.id != SYSTEM)
+    def sessions(
+        self, *, labels: Mapping[str, str] | None = None, phase: str = ""
+    ) -> Iterator[Session]:
+        """Yield every session, in order of id; or those with these labels, and in this phase.
+
+        For that each session is read, and those that cannot be are left out.
+        """
+        return (Session(self._core, each) for each in self._core.sessions(labels, phase))
 
     def follow(
         self,

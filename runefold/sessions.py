@@ -9,7 +9,6 @@ from actors.agent.public_commands import Terminate
 from actors.process.process import ASK_TIMEOUT
 from actors.scheduling.edge import run
 from actors.session import public_commands as orders
-from actors.session.approvals import in_doubt
 from actors.session.members import named
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Acknowledge, Answer, Approve, Deny
@@ -20,12 +19,13 @@ from runefold.turns import Turn
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from actors.model.provider import Message
     from actors.public_command import Command
     from actors.session.lifecycle import State
     from runefold.core import Core
     from runefold.handles import Handle
     from runefold.observe.history import History
-    from runefold.observe.session_list import Approval
+    from runefold.observe.session_list import Approval, InDoubt
     from runefold.observe.spending import Spending
     from runefold.spec import AgentSpec
     from runelog.rune import Envelope, Visibility
@@ -100,6 +100,28 @@ class Session(SessionHandle):
         sent = run(self._core.send(self.id, Send(content, mode, to, message_id)))
         return Turn(self._core, self.id, *sent)
 
+    def turn(self, name: str) -> Turn:
+        """Return a turn by its id, or by the id of its message: also after the log was reopened.
+
+        Of a message that was handed over it is the turn that has it now, whichever id was given.
+        """
+        return Turn(self._core, self.id, *run(self._core.turn(self.id, name)))
+
+    def turns(self, *, running: bool = False) -> list[Turn]:
+        """Return the turns of this session by the order of their messages, waiting ones included.
+
+        With `running`, only those that have not ended: after a reopen, what is under way.
+        """
+        found = run(self._core.turns(self.id, running=running))
+        return [Turn(self._core, self.id, *each) for each in found]
+
+    def messages(self, agent: str = "", *, at: int | None = None) -> list[Message]:
+        """Return the chat as an agent's model is shown it: now, or as of event `at`.
+
+        Without a name it is that of the agent that messages go to which name none.
+        """
+        return run(self._core.messages(self.id, agent, at))
+
     def interrupt(self, reason: str = "interrupt", *, timeout: float | None = ASK_TIMEOUT) -> int:
         """Stop the running turns, keep their output so far, and return how many were stopped."""
         return int(self.do(Interrupt(reason), timeout=timeout)["stopped"])
@@ -171,6 +193,14 @@ class Session(SessionHandle):
         """
         return run(self._core.spawn(self.id, spec, parent, agent_id))
 
+    def update_agent(self, name: str, spec: AgentSpec) -> None:
+        """Give an agent, by its name or id, another prompt, tools, model, budget or limits.
+
+        That counts from its next turn on, a budget at once: in place of what it had, raises
+        included. It keeps its id, its name and what was said. Done again, nothing changes.
+        """
+        run(self._core.update_agent(self.id, name, spec))
+
     def hand_over(
         self,
         to: str,
@@ -222,13 +252,13 @@ class Session(SessionHandle):
         """
         self.do(Acknowledge(by, note), call_id, process=process)
 
-    def in_doubt(self) -> list[str]:
+    def in_doubt(self) -> list[InDoubt]:
         """Return the calls that ended as unknown, and those in doubt that a human is asked about.
 
         An answer takes a call off the list, unless the answer is to give it up; so does
         `acknowledge`.
         """
-        return list(in_doubt(self.state))
+        return run(self._core.in_doubt(self.id))
 
     # -- runes --------------------------------------------------------------------------------
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 from actors.agent.runes import AgentConfig
 from actors.budget.runes import Limits
 from actors.session.members import Spawn
+from actors.session.runes import SessionConfig
 from actors.units import COST, SECOND
 from runefold import checks
 from runelog.errors import Refused
+from runelog.rune import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from decimal import Decimal
+
+    from actors.kind import Kinds
+    from actors.redaction.redactor import Redactor
 
 
 _FRACTIONS: Final = {"wall_seconds": SECOND, "cost": COST}
@@ -143,6 +148,9 @@ class AgentSpec:
     on_crash: Literal["retry", "interrupt"] = "retry"
     """What becomes of a turn that was streaming when the process died."""
     retries: int = 3
+    max_rounds: int = 50
+    """How often its model may answer in one turn. If the last of these answers asks for tools, none
+    of them runs, and the turn ends with the error `too_many_rounds`."""
     turn_timeout: float = 30 * 60.0
     first_byte_timeout: float = 60.0
     silence_timeout: float = 60.0
@@ -168,6 +176,7 @@ class AgentSpec:
         for name in ("turn_timeout", "first_byte_timeout", "silence_timeout"):
             checks.number(getattr(self, name), f"{whose} {name}")
         checks.count(self.max_output_tokens, f"{whose} max_output_tokens", least=1)
+        checks.count(self.max_rounds, f"{whose} max_rounds", least=1)
         checks.count(self.retries, f"{whose} retries")
         checks.choice(self.on_crash, f"{whose} on_crash", ("retry", "interrupt"))
         checks.choice(self.on_exhausted, f"{whose} on_exhausted", ("suspend", "terminate"))
@@ -184,6 +193,7 @@ class AgentSpec:
             tools=tuple(self.tools),
             budget=self.budget.limits(),
             on_exhausted=self.on_exhausted,
+            max_rounds=self.max_rounds,
             retries=self.retries,
             on_crash=self.on_crash,
             turn_timeout=round(self.turn_timeout * SECOND),
@@ -233,3 +243,45 @@ def check_team(team: Sequence[AgentSpec]) -> None:
                 f"there are: {known}"
             )
             raise Refused(msg)
+
+
+class SessionOptions(TypedDict, total=False):
+    """What a session can begin with, beside its agents."""
+
+    budget: Budget | None
+    """What all its agents may spend together."""
+    labels: Mapping[str, str] | None
+    """Whatever the app wants to find it by: `runtime.sessions(labels=...)`."""
+    client_id: str
+    """An id of the user or customer it is for: tools and policies find it in their `Context`."""
+    failed_turns: int
+    """So many failed turns in a row suspend it."""
+    unclean_opens: int
+    """So many opens that each followed a crash, without a result in between, suspend it."""
+    timeouts: Mapping[str, float] | None
+    """Seconds by `kind.phase`, for machines that are to have another time-out than their law's."""
+
+
+_DEFAULTS: Final = SessionConfig()
+
+
+def config_of(
+    kinds: Kinds,
+    redactor: Redactor,
+    *,
+    budget: Budget | None = None,
+    labels: Mapping[str, str] | None = None,
+    client_id: str = "",
+    failed_turns: int = _DEFAULTS.failed_turns,
+    unclean_opens: int = _DEFAULTS.unclean_opens,
+    timeouts: Mapping[str, float] | None = None,
+) -> SessionConfig:
+    """Return the options of a session as they are stored, or refuse what makes no sense."""
+    return SessionConfig(
+        budget=checked_budget(Budget() if budget is None else budget, "a session's").limits(),
+        failed_turns=checks.count(failed_turns, "failed_turns", least=1),
+        unclean_opens=checks.count(unclean_opens, "unclean_opens", least=1),
+        timeouts=checks.timeouts(timeouts, kinds),
+        labels=checks.labels(labels),
+        client_id=check_id(redactor.value(client_id), "client id") if client_id else "",
+    )

@@ -83,7 +83,7 @@ class TurnHandle:
         self.conversation = conversation
         self.message_id = message_id
         self._after = after
-        self._fresh = after > 0
+        self._fresh = end is not None and after > 0
         self._end_told = end
         self._id = ""
         self._has_ended = False

@@ -16,6 +16,7 @@ from actors.agent.lifecycle import (
 )
 from actors.agent.runes import ASK, HAND_OVER
 from actors.model.provider import price_of
+from actors.operator_log import log
 from actors.shell.shared_caches import SharedCache
 from actors.shell.shell import Shell
 from actors.tool.planning import Planner
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from actors.model.provider import Provider
     from actors.shell.conversation import Services
     from actors.tool.spec import Tool
+    from runelog.rune import Rune
 
 
 class AgentToolset:
@@ -81,9 +83,20 @@ class AgentActor(Shell):
     def on_start(self) -> None:
         """Take over, and lay out what the agent's turns work with."""
         super().on_start()
-        self._toolset = self.ctx.caches[TOOLSETS][self.me] = AgentToolset(
-            self.state, self.ctx.services
-        )
+        self._lay_out()
+
+    def on_folded(self, rune: Rune) -> None:
+        """Work with what it was updated to: at once, or as soon as its turn has ended."""
+        del rune
+        now, toolset = self.state, self.ctx.caches[TOOLSETS].get(self.me)
+        if toolset is not None and (now.config is not toolset.config or now.model != toolset.model):
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        toolset = AgentToolset(self.state, self.ctx.services)
+        self._toolset = self.ctx.caches[TOOLSETS][self.me] = toolset
+        if toolset.missing and self.state.phase in _READY:
+            log.warning("agent lacks what it needs", agent=self.me, missing=toolset.missing)
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out a command; new prompt material is recorded before it is used."""

@@ -46,7 +46,14 @@ KIND: Final = Kind(
     label="role",
     parents=("session",),
     in_table=False,  # the session's law knows it
-    runes=(runes.Spawning, runes.Ready, runes.Failed, runes.Terminated, runes.Equipped),
+    runes=(
+        runes.Spawning,
+        runes.Updated,
+        runes.Ready,
+        runes.Failed,
+        runes.Terminated,
+        runes.Equipped,
+    ),
     actor=AgentActor,
     commands=COMMANDS,
     summary=summary,

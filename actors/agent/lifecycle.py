@@ -29,6 +29,7 @@ from actors.agent.runes import (
     Spawning,
     Stats,
     Terminated,
+    Updated,
 )
 from actors.budget import runes as budgets
 from actors.budget.runes import BUDGET_EXHAUSTED
@@ -87,6 +88,8 @@ class State(msgspec.Struct, frozen=True):
     """What it is called in its session."""
     turn_id: str | None = None
     """The turn that is running."""
+    update: Updated | None = None
+    """What it becomes once that turn has ended."""
     spent: bool = False
     """Its own budget refused a call and was not replenished since."""
     materials: tuple[str, ...] = ()
@@ -218,19 +221,28 @@ def evolve(state: State, rune: Rune) -> State:
                 config=config,
                 name=name or role,
             )
+        case Updated():
+            return replace(state, update=rune) if state.turn_id else _updated(state, rune)
         case turns.Started(turn_id=turn_id):
             stats = replace(state.stats, turns=state.stats.turns + 1)
             return replace(state, turn_id=turn_id, stats=stats)
         case turns.Completed() | turns.Interrupted() | turns.Error():
-            return replace(state, turn_id=None, stats=counted(state.stats, rune))
+            state = replace(state, turn_id=None, stats=counted(state.stats, rune))
+            return state if state.update is None else _updated(state, state.update)
         case Equipped(hash=material):
             return replace(state, materials=(*state.materials, material)[-MATERIALS:])
         case budgets.Exhausted(scope=scope) if scope == state.agent_id:
             return replace(state, spent=True)
-        case budgets.Replenished(scope=scope) if scope == state.agent_id:
+        case budgets.Replenished(scope=scope) | budgets.Limited(scope=scope) if (
+            scope == state.agent_id
+        ):
             return replace(state, spent=False)
         case _:
             return state
+
+
+def _updated(state: State, rune: Updated) -> State:
+    return replace(state, role=rune.role, model=rune.model, config=rune.config, update=None)
 
 
 def counted(stats: T, end: turns.Completed | turns.Interrupted | turns.Error) -> T:
@@ -290,5 +302,5 @@ LIFECYCLE: Final = Lifecycle(
     evolve=evolve,
     due=due,
     observed=frozenset({turns.Started, turns.Completed, turns.Interrupted, turns.Error}),
-    version=2,
+    version=3,
 )

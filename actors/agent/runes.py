@@ -8,7 +8,7 @@ import msgspec
 
 from actors.budget.runes import Amounts, Limits
 from actors.entity import Moved
-from actors.turn.runes import RETRIES, OnCrash
+from actors.turn.runes import MAX_ROUNDS, RETRIES, OnCrash
 from actors.units import SECOND
 from runelog.rune import Rune
 
@@ -40,6 +40,8 @@ class AgentConfig(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     silence_timeout: int = 60 * SECOND
     max_output_tokens: int = 4096
     """The output cap of one model call: what is reserved for its answer."""
+    max_rounds: int = MAX_ROUNDS
+    """So often its model may answer in one turn, all but the last time by asking for tools."""
     asks: tuple[str, ...] = ()
     """The names of the agents of its session that it may ask."""
     hands_over_to: tuple[str, ...] = ()
@@ -67,6 +69,15 @@ class Spawning(Rune, frozen=True, gc=False, tag="agent.spawning"):
     config: AgentConfig = AgentConfig()
     name: str = ""
     """What it is called in its session; of an old one its role."""
+
+
+class Updated(Rune, frozen=True, gc=False, tag="agent.updated"):
+    """It has another prompt, other tools, another model or budget: from its next turn on."""
+
+    agent_id: str
+    role: str
+    model: str
+    config: AgentConfig = AgentConfig()
 
 
 class Ready(Moved, frozen=True, gc=False, tag="agent.ready"):

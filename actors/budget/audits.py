@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from actors.audit import Audit, Found
 from actors.budget import runes as budget
 from actors.model import runes as model
@@ -39,9 +41,7 @@ class _Account:
 
     def __init__(self, rune: budget.Opened) -> None:
         self.parent = rune.parent
-        self.limits: dict[str, int | None] = {
-            what: getattr(rune.limits, what) for what in budget.WHATS
-        }
+        self.limits: dict[str, int | None] = msgspec.structs.asdict(rune.limits)
         self.spent: dict[str, int] = dict.fromkeys(budget.WHATS, 0)
         """Used and reserved, together."""
 
@@ -77,6 +77,8 @@ class Money(Audit):
                 limits = self._accounts[scope].limits
                 for what, limit in limits.items():
                     limits[what] = None if limit is None else limit + getattr(amounts, what)
+            case budget.Limited(scope=scope) if scope in self._accounts:
+                self._accounts[scope].limits = msgspec.structs.asdict(rune.limits)
             case budget.Closed(scope=scope) if scope in self._accounts:
                 self._close(scope)
             case budget.Reserves():

@@ -69,6 +69,7 @@ KIND: Final = Kind(
         runes.Warning,
         runes.Exhausted,
         runes.Replenished,
+        runes.Limited,
         runes.Closed,
     ),
     invariants=(Money,),

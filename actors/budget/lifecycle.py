@@ -26,6 +26,7 @@ from actors.budget.runes import (
     Amounts,
     Closed,
     Exhausted,
+    Limited,
     Limits,
     Opened,
     Replenished,
@@ -57,7 +58,9 @@ class Phase(StrEnum):
 
 
 TABLE: Table[Phase] = {
-    Phase.OPEN: dict.fromkeys((Opened, Warning, Exhausted, Replenished, Closed), Phase.OPEN)
+    Phase.OPEN: dict.fromkeys(
+        (Opened, Warning, Exhausted, Replenished, Limited, Closed), Phase.OPEN
+    )
 }
 
 
@@ -225,6 +228,8 @@ def evolve(state: State, rune: Rune) -> State:
             return _at(state, scope, lambda at: replace(at, warned=(*at.warned, what)))
         case Replenished(scope, amounts):
             return _at(state, scope, lambda at: _raised(at, amounts))
+        case Limited(scope, limits):
+            return _at(state, scope, lambda at: replace(at, limits=limits, warned=()))
         case Closed(scope):
             return _closed(state, scope)
         case _:
@@ -314,12 +319,14 @@ def due(state: State) -> list[Warn]:
 def route(_state: State, rune: Rune) -> Routing:
     """Return where a rune of the budget belongs: the root and the agent observe limits."""
     match rune:
-        case Warning(scope) | Exhausted(scope) | Replenished(scope) | Closed(scope):
+        case (
+            Warning(scope) | Exhausted(scope) | Replenished(scope) | Limited(scope) | Closed(scope)
+        ):
             return Routing(NAME, (ROOT, scope))
         case _:
             return Routing(NAME)
 
 
 LIFECYCLE: Final = Lifecycle(
-    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=2
+    name=NAME, table=TABLE, initial=State(), decide=decide, evolve=evolve, due=due, version=3
 )

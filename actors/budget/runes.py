@@ -155,6 +155,13 @@ class Replenished(Rune, frozen=True, gc=False, tag="budget.replenished"):
     """Names what was asked for, so that asking again raises nothing again."""
 
 
+class Limited(Rune, frozen=True, gc=False, tag="budget.limited"):
+    """A scope has other limits than before; what was used of them is used of these."""
+
+    scope: str
+    limits: Limits
+
+
 class Closed(Rune, frozen=True, gc=False, tag="budget.closed"):
     """A scope spends no more: its agent is gone. What it spent still counts against its parent."""
 

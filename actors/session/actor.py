@@ -24,7 +24,7 @@ from actors.session.messages import (
     is_handed_over,
 )
 from actors.session.queue import Accept, Begin, BeginTurn, InterruptTurn, Withdraw, message_entity
-from actors.session.runes import InputRefused
+from actors.session.runes import InputAccepted, InputRefused
 from actors.session.suspension import is_stuck
 from actors.shell.root import Root
 from actors.shell.signals import Wake
@@ -101,7 +101,7 @@ class SessionActor(Root):
                     now=self._now(),
                     mode=mode,
                     to=to,
-                    known=own_id and self._is_known(message_id),
+                    earlier=self._earlier(message_id) if own_id else None,
                     begin=self.ctx.services.gate.admits(asked_in),
                     asked_in=asked_in,
                 )
@@ -113,8 +113,10 @@ class SessionActor(Root):
             case _:
                 return super().understand(message)
 
-    def _is_known(self, message_id: str) -> bool:
-        return self._is_there(message_entity(message_id))
+    def _earlier(self, message_id: str) -> InputAccepted | None:
+        found = self.ctx.birth(message_entity(message_id))
+        assert found is None or isinstance(found, InputAccepted)
+        return found
 
     def _is_there(self, entity: str) -> bool:
         self.ctx.sync()

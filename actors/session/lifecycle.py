@@ -48,12 +48,19 @@ from actors.session.hand_over import TakeOver, handed_over, passed_on, took_over
 from actors.session.members import (
     Member,
     Spawn,
+    Update,
+    changed_by,
     check_same,
+    find,
     member,
+    named,
     orphans,
     parent_of_new,
     spawned,
+    updated,
     with_member,
+    with_new,
+    without,
 )
 from actors.session.public_commands import (
     Archive,
@@ -75,7 +82,7 @@ from actors.session.queue import (
     accepted,
     beginnings,
     begun,
-    is_known,
+    is_sent_again,
     message_entity,
     steers,
     stops,
@@ -280,6 +287,7 @@ Internal: TypeAlias = Activate | AutoSuspend | AutoUnsuspend | RefuseInputs | Cl
 Command: TypeAlias = (
     Adopt
     | Spawn
+    | Update
     | Create
     | Accept
     | Withdraw
@@ -328,6 +336,8 @@ def decide(state: State, command: Command) -> list[Rune]:
             return _create(state, command)
         case Spawn():
             return _spawn(state, command)
+        case Update():
+            return _update(state, command)
         case TakeOver():
             _check_live(state, command)
             return [*handed_over(state, command)]
@@ -425,7 +435,7 @@ def _check_live(state: State, command: object) -> None:
 
 
 def _accept(state: State, command: Accept) -> list[Rune]:
-    if command.known or is_known(state, command.message_id):
+    if is_sent_again(state, command):
         return []
     if state.phase not in LIVE or not state.conversation_id:
         msg = f"session is {state.phase.value}: it takes no more messages; create another one"
@@ -471,6 +481,24 @@ def _spawn(state: State, command: Spawn) -> list[Rune]:
     return spawned(command, parent, parent or NAME, state.members)
 
 
+def _update(state: State, command: Update) -> list[Rune]:
+    _check_live(state, command)
+    runes: list[Rune] = []
+    now = state
+    for each in command.agents:
+        # One after the other, as in a team.
+        name = each.name or each.role
+        if command.joins and find(now.members, name) is None:
+            runes += _spawn(now, each)
+        else:
+            runes += updated(named(now.members, name), each)
+        now = functools.reduce(evolve, runes, state)
+    for each in command.agents:
+        for other in (*each.config.asks, *each.config.hands_over_to):
+            named(now.members, other)
+    return runes
+
+
 def _pause_harder(state: State) -> list[Rune]:
     """Refuse to stop what a pause lets finish: the table has no way from paused to paused."""
     if not state.running:
@@ -514,15 +542,17 @@ def evolve(state: State, rune: Rune) -> State:
         case tools.Acknowledged():
             return seen_to(state, rune)
         case agents.Spawning():
-            return _joined(state, rune)
+            return with_new(state, rune)
+        case agents.Updated():
+            return changed_by(state, rune)
         case agents.Ready(agent_id):
             found = member(state.members, agent_id)
             return with_member(state, found and replace(found, ready=True))
         case agents.Failed(agent_id):
-            return _left(state, agent_id, "failed")
+            return without(state, agent_id, "failed")
         case agents.Terminated(agent_id):
-            return _left(state, agent_id, "terminated")
-        case budgets.Exhausted() | budgets.Replenished():
+            return without(state, agent_id, "terminated")
+        case budgets.Exhausted() | budgets.Replenished() | budgets.Limited():
             return funded(state, rune)
         case budgets.Closed(scope):
             return replace(state, gone=tuple(each for each in state.gone if each != scope))
@@ -572,34 +602,6 @@ def _ended(state: State, rune: turns.Completed | turns.Interrupted | turns.Error
         stats=agent.counted(state.stats, rune),
     )
     return passed_on(state, ended, rune) if isinstance(rune, turns.Completed) else state
-
-
-def _joined(state: State, rune: agents.Spawning) -> State:
-    new = Member(
-        agent_id=rune.agent_id,
-        parent_id=rune.parent_id,
-        model=rune.model,
-        config=rune.config,
-        name=rune.name or rune.role,
-        role=rune.role,
-    )
-    stats = replace(state.stats, agents=state.stats.agents + 1)
-    state = replace(state, members=(*state.members, new), stats=stats)
-    if rune.parent_id is not None:
-        return state
-    return replace(state, root=rune.agent_id, root_end="", default_agent=rune.agent_id)
-
-
-def _left(state: State, agent_id: str, end: str) -> State:
-    if member(state.members, agent_id) is None:
-        return state
-    return replace(
-        state,
-        members=tuple(each for each in state.members if each.agent_id != agent_id),
-        gone=(*state.gone, agent_id),
-        default_agent=state.root if state.default_agent == agent_id else state.default_agent,
-        root_end=end if state.root == agent_id else state.root_end,
-    )
 
 
 # -- due ---------------------------------------------------------------------------------------
@@ -724,11 +726,16 @@ def route(state: State, rune: Rune) -> Routing:
             return Routing(NAME, (message_entity(message_id),))
         case turns.Started(turn_id, agent_id, _, message_id):
             return Routing(turn_id, (agent_id, NAME, message_entity(message_id)))
-        case agents.Spawning(agent_id) | agents.Failed(agent_id) | agents.Terminated(agent_id):
+        case (
+            agents.Spawning(agent_id)
+            | agents.Updated(agent_id)
+            | agents.Failed(agent_id)
+            | agents.Terminated(agent_id)
+        ):
             return Routing(agent_id, (NAME,))
         case HandedOver(turn_id=turn_id) if turn_id:
             return Routing(NAME, (turn_id,))
-        case budgets.Opened() | budgets.Replenished() | budgets.Closed():
+        case budgets.Opened() | budgets.Replenished() | budgets.Limited() | budgets.Closed():
             return ledger.route(ledger.State(), rune)
         case _:
             return Routing(NAME)

@@ -55,6 +55,27 @@ class Spawn(msgspec.Struct, frozen=True):
     """One that lives under this id must be the same: the caller chose the id."""
 
 
+class Update(msgspec.Struct, frozen=True):
+    """Have agents work by other settings from their next turns on, each by its name or id."""
+
+    agents: tuple[Spawn, ...]
+    joins: bool = False
+    """Those whose names no agent has are spawned; if not, they are refused."""
+
+
+def updated(living: Member, command: Spawn) -> list[Rune]:
+    """Return what changes about an agent; nothing if it is so already."""
+    role, model, config = command.role, command.model, command.config
+    if (living.role, living.model, living.config) == (role, model, config):
+        return []
+    check_config(config)
+    agent_id = living.agent_id
+    runes: list[Rune] = [agents.Updated(agent_id=agent_id, role=role, model=model, config=config)]
+    if living.config.budget != config.budget:
+        runes.append(budgets.Limited(scope=agent_id, limits=config.budget))
+    return runes
+
+
 def spawned(
     command: Spawn, parent: str | None, payer: str, members: Sequence[Member] = ()
 ) -> list[Rune]:
@@ -182,6 +203,9 @@ def check_config(config: AgentConfig) -> None:
         if getattr(config, name) <= 0:
             msg = f"{name} = {getattr(config, name)} leaves no time to work: give more than 0"
             raise Refused(msg)
+    if config.max_rounds < 1:
+        msg = f"max_rounds = {config.max_rounds} lets no turn begin: give 1 or more"
+        raise Refused(msg)
     if config.retries < 0:
         msg = f"retries = {config.retries} cannot be counted: give 0 or more"
         raise Refused(msg)
@@ -191,3 +215,40 @@ def check_config(config: AgentConfig) -> None:
 def with_member(state: State, new: Member | None) -> State:
     """Return the state with an agent as it is now; unchanged if it does not live."""
     return state if new is None else replace(state, members=changed(state.members, new))
+
+
+def with_new(state: State, rune: agents.Spawning) -> State:
+    """Return the state with an agent that was born; one without a parent is the root."""
+    new = Member(
+        agent_id=rune.agent_id,
+        parent_id=rune.parent_id,
+        model=rune.model,
+        config=rune.config,
+        name=rune.name or rune.role,
+        role=rune.role,
+    )
+    stats = replace(state.stats, agents=state.stats.agents + 1)
+    state = replace(state, members=(*state.members, new), stats=stats)
+    if rune.parent_id is not None:
+        return state
+    return replace(state, root=rune.agent_id, root_end="", default_agent=rune.agent_id)
+
+
+def changed_by(state: State, rune: agents.Updated) -> State:
+    """Return the state with an agent as it was updated: its next turn begins so."""
+    found = member(state.members, rune.agent_id)
+    changes = {"role": rune.role, "model": rune.model, "config": rune.config}
+    return with_member(state, found and replace(found, **changes))
+
+
+def without(state: State, agent_id: str, end: str) -> State:
+    """Return the state without an agent, which came to its `end`."""
+    if member(state.members, agent_id) is None:
+        return state
+    return replace(
+        state,
+        members=tuple(each for each in state.members if each.agent_id != agent_id),
+        gone=(*state.gone, agent_id),
+        default_agent=state.root if state.default_agent == agent_id else state.default_agent,
+        root_end=end if state.root == agent_id else state.root_end,
+    )

@@ -30,7 +30,8 @@ class Send(Command, frozen=True):
     """Send a message to a session. It is on disk when this returns.
 
     Its turn begins as soon as its agent is free. Refused if the message is empty, if the session is
-    closed, if it has no such agent, and if 1,000 messages wait already (send it again later).
+    closed, if it has no such agent, if the message id was used for another message, and if 1,000
+    messages wait already (send it again later).
     """
 
     done: ClassVar[str] = "accepted"
@@ -71,7 +72,7 @@ class Send(Command, frozen=True):
             now=given.now(),
             mode=self.mode,
             to=self.to,
-            known=given.is_known(message_entity(name)),
+            earlier=given.birth(message_entity(name)),
             begin=False,
         )
 

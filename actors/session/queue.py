@@ -69,8 +69,8 @@ class Accept(msgspec.Struct, frozen=True):
     mode: Mode = "queue"
     to: str = ""
     """The id or name of an agent; empty for the session's default agent."""
-    known: bool = False
-    """The log has a message of this id, however old: it is sent again."""
+    earlier: InputAccepted | None = None
+    """What was accepted under this id before, however long ago: it is sent again."""
     begin: bool = True
     """A runtime can run its turn; if not, it waits even for an agent that is free."""
     asked_in: str = ""
@@ -142,11 +142,24 @@ def can_begin(state: State, agent_id: str) -> bool:
     )
 
 
-def is_known(state: State, message_id: str) -> bool:
-    """Return True if a message waits or runs; older ones are found by the log's index."""
-    return message_id in [each.message_id for each in state.waiting] or (
-        message_id in [each.message_id for each in state.running]
-    )
+def is_sent_again(state: State, command: Accept) -> bool:
+    """Return True if a message was accepted before; refuse another one under its id.
+
+    Those that wait or run are known here, older ones are found by the log's index.
+    """
+    message_id = command.message_id
+    before = [
+        *[each.content for each in state.waiting if each.message_id == message_id],
+        *[each.content for each in state.running if each.message_id == message_id],
+        *([] if command.earlier is None else [command.earlier.content]),
+    ]
+    if before and before[0] != command.content:
+        msg = (
+            f"the message id {message_id} is taken, by another message: {before[0]!r:.80}; "
+            "give each message an id of its own"
+        )
+        raise Refused(msg)
+    return bool(before)
 
 
 def accepted(state: State, command: Accept, to: str) -> InputAccepted:
@@ -190,6 +203,7 @@ def _started(state: State, message: Waiting, now: int) -> turns.Started:
         deadline=now + agent.config.turn_timeout,
         model=agent.model,
         retries=agent.config.retries,
+        max_rounds=agent.config.max_rounds,
         on_crash=agent.config.on_crash,
         timed=limits_time or has_limited_time(state.members, agent.agent_id),
         asked_in=message.asked_in,

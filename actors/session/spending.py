@@ -37,7 +37,7 @@ def replenished(state: State, command: Replenish, request_id: str) -> list[Rune]
     ]
 
 
-def funded(state: State, rune: budgets.Exhausted | budgets.Replenished) -> State:
+def funded(state: State, rune: budgets.Exhausted | budgets.Replenished | budgets.Limited) -> State:
     """Take in that a limit refused a call, or was raised."""
     match rune:
         case budgets.Exhausted(scope, what, used, limit):
@@ -49,11 +49,21 @@ def funded(state: State, rune: budgets.Exhausted | budgets.Replenished) -> State
         case budgets.Replenished(scope, amounts, request_id=request_id):
             spent = state.exhausted
             # More of something else would only begin a turn that ends for the same want.
-            helps = spent is not None and spent.scope == scope and getattr(amounts, spent.what) > 0
+            helps = spent is not None and getattr(amounts, spent.what) > 0
             requests = (*state.requests, request_id)[-REQUESTS:] if request_id else state.requests
-            exhausted = None if helps else state.exhausted
-            state = replace(state, exhausted=exhausted, requests=requests)
-            found = member(state.members, scope)
-            return with_member(state, found and replace(found, spent=False))
+            return _raised(replace(state, requests=requests), scope, helps=helps)
+        case budgets.Limited(scope, limits):
+            spent = state.exhausted
+            now = None if spent is None else getattr(limits, spent.what)
+            helps = spent is not None and (now is None or now > spent.limit)
+            return _raised(state, scope, helps=helps)
         case _:
             assert_never(rune)
+
+
+def _raised(state: State, scope: str, *, helps: bool) -> State:
+    """Return the state after the limits of an account changed; `helps` if calls wait for that."""
+    if helps and state.exhausted is not None and state.exhausted.scope == scope:
+        state = replace(state, exhausted=None)
+    found = member(state.members, scope)
+    return with_member(state, found and replace(found, spent=False))

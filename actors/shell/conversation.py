@@ -216,6 +216,14 @@ class ConversationContext(CommitMember):
         self.sync()
         return self.log.version(self.conversation, entity) > 0
 
+    def birth(self, entity: str) -> Rune | None:
+        """Return the first rune of a stream, on disk or not yet; None if there is none."""
+        self.sync()
+        if not self.log.version(self.conversation, entity):
+            return None
+        first = next(iter(self.log.stream(self.conversation, entity)), None)
+        return None if first is None else first.payload
+
     def pending(self, asker: str) -> tuple[str, ...]:
         """Return the approvals that an entity has asked for and that wait for an answer."""
         waiting = self.root.questions(self._root_state())

@@ -254,8 +254,10 @@ class TurnActor(ModelCaller, Judging):
             return
         toolset = self._toolset
         provider = toolset.provider
-        if provider is None:
-            self.carry_out(Fail("unknown_model", toolset.missing, self._text_so_far(), clock.now()))
+        if provider is None or (toolset.missing and not effect.round):
+            # Further rounds go on: their model has seen its tools, and is told of one that is gone.
+            kind = "unknown_model" if provider is None else "unknown_tool"
+            self.carry_out(Fail(kind, toolset.missing, self._text_so_far(), clock.now()))
             return
         history = self._history(effect)
         if history is None:

@@ -41,6 +41,7 @@ from actors.tool import runes as tool
 from actors.tool.lifecycle import NAME as TOOL
 from actors.turn.delegation import Delegation, GoOn, HoldUp
 from actors.turn.runes import (
+    MAX_ROUNDS,
     NAME,
     RETRIES,
     Completed,
@@ -153,6 +154,7 @@ class State(msgspec.Struct, frozen=True):
     model: str = ""
     on_crash: OnCrash = "retry"
     retries: int = RETRIES
+    max_rounds: int = MAX_ROUNDS
     deadline: int | None = None
     round: int = 0
     attempt: int = 0
@@ -538,6 +540,7 @@ def evolve(state: State, rune: Rune) -> State:
                 model=rune.model,
                 on_crash=rune.on_crash,
                 retries=rune.retries,
+                max_rounds=rune.max_rounds,
                 deadline=rune.deadline,
                 timed=rune.timed,
                 delegation=Delegation(rune.asked_in, rune.message_id) if rune.asked_in else None,
@@ -702,6 +705,12 @@ def _after(state: State, answer: Answer) -> Effect:
         case "completed" if len(answer.asked) > MAX_CALLS:
             message = f"the model asked for more than {MAX_CALLS} calls at once"
             return _given_up(state, "too_many_calls", message)
+        case "completed" if state.round + 1 >= state.max_rounds:
+            message = (
+                f"the model still asks for tools in its answer number {state.round + 1}, and a "
+                f"turn of this agent has max_rounds={state.max_rounds}"
+            )
+            return _given_up(state, "too_many_rounds", message)
         case "completed":
             return ReceiveCalls(state.model_call_id)
         case "cancelled":
@@ -800,5 +809,5 @@ LIFECYCLE: Final = Lifecycle(
         ),
     ),
     reads=ledger.NAME,
-    version=9,
+    version=10,
 )

@@ -18,6 +18,8 @@ OnCrash: TypeAlias = Literal["retry", "interrupt"]
 
 RETRIES = 3
 """How often a model is asked again in one round unless the agent says otherwise."""
+MAX_ROUNDS = 50
+"""How many rounds a turn may have unless the agent says otherwise."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -40,6 +42,8 @@ class Started(Moved, frozen=True, tag="turn.started"):
     retries: int = RETRIES
     """How often the model is asked again in one round."""
     on_crash: OnCrash = "retry"
+    max_rounds: int = MAX_ROUNDS
+    """How often the model may answer: if its last answer asks for tools, the turn has failed."""
     timed: bool = False
     """Whether a budget limits the time of its agent's turns: then it is counted."""
     asked_in: str = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from actors.public_command import CommandTarget
 from actors.scheduling.edge import run
 from actors.session.lifecycle import Create
-from actors.session.members import Spawn
+from actors.session.members import Spawn, Update
 from actors.session.messages import Sent
 from runefold.control import wire
 from runefold.core import core_of
@@ -56,6 +56,8 @@ def _told(runtime: Runtime, conversation: str, message: object) -> Any:  # noqa:
             spawned = [root, *team]
         case Spawn():
             spawned = [message]
+        case Update(agents):
+            spawned = [*agents]
         case _:
             spawned = []
     for each in spawned:

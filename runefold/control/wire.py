@@ -16,7 +16,7 @@ import msgspec
 from actors import errors as actor_errors
 from actors.public_command import ADDRESS, DECIDE
 from actors.session.lifecycle import Create
-from actors.session.members import Spawn
+from actors.session.members import Spawn, Update
 from actors.session.messages import Interrupt, Send
 from runelog import errors as log_errors
 from runelog.codec import check_depth
@@ -60,7 +60,7 @@ class Tell(Look, frozen=True, kw_only=True, tag="tell"):
     message: Any
 
 
-MESSAGES: Final = {each.__name__: each for each in (Create, Spawn, Send, Interrupt)}
+MESSAGES: Final = {each.__name__: each for each in (Create, Spawn, Update, Send, Interrupt)}
 """What another process may send as it is: each has the ids that make it harmless to repeat it."""
 
 

@@ -224,7 +224,7 @@ class Monitor:
         match rune:
             case budgets.Exhausted(scope):
                 watched.exhausted[scope] = (*at, rune)
-            case budgets.Replenished(scope) | budgets.Closed(scope):
+            case budgets.Replenished(scope) | budgets.Limited(scope) | budgets.Closed(scope):
                 watched.exhausted.pop(scope, None)
             case sessions.ChildRestarted():
                 watched.restarts.append(at)

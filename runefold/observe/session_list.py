@@ -7,23 +7,28 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.catalogue import KINDS
+from actors.entity import Moved
 from actors.session.approvals import in_doubt
 from actors.session.kind import KIND
 from actors.session.lifecycle import Phase
-from actors.tool.runes import Called
+from actors.session.runes import Created
+from actors.tool import runes as tools
+from actors.tool.runes import Called, Result, Retried
 from actors.units import SECOND
-from runelog.errors import Corrupt, IllegalTransition, Refused
+from runelog.errors import Corrupt, Gone, IllegalTransition, Refused
 from runelog.replay import replay
 from runelog.rune import SYSTEM, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from actors.approval.pending import Pending
     from actors.children import Child
     from actors.kind import Kinds
+    from actors.session.lifecycle import State as Session
     from runelog.log import Log
     from runelog.rune import Conversation
 
@@ -48,6 +53,22 @@ class Approval(msgspec.Struct, frozen=True):
     """The arguments of the call."""
 
 
+class InDoubt(msgspec.Struct, frozen=True):
+    """A call that began, and of which nobody knows whether it took effect.
+
+    >>> InDoubt("call_1", tool="wire", arguments={"cents": 500}).tool
+    'wire'
+    """
+
+    call_id: str
+    tool: str = ""
+    arguments: dict[str, Any] = {}
+    since: float = 0
+    """When that was noticed, in seconds since 1970, UTC: by the first open after a crash, say."""
+    is_asked: bool = False
+    """Whether a human is asked about it: `session.answer`. If not, it has ended as unknown."""
+
+
 class Listed(msgspec.Struct, frozen=True):
     """Summary of a session."""
 
@@ -61,7 +82,7 @@ class Listed(msgspec.Struct, frozen=True):
     last_time: float | None = None
     """When something last happened, in seconds since 1970, UTC."""
     approvals: tuple[Approval, ...] = ()
-    in_doubt: tuple[str, ...] = ()
+    in_doubt: tuple[InDoubt, ...] = ()
     """Calls whose outcome is unknown; some of them may be waiting for a human's verdict."""
     unknown: tuple[str, ...] = ()
     """Entities with work left whose kinds are not known here: they wait for the app's code."""
@@ -108,9 +129,26 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
         waiting=len(state.waiting),
         last_time=last,
         approvals=_approvals(log, conversation.id, state.approvals),
-        in_doubt=in_doubt(state),
+        in_doubt=tuple(doubts(log, conversation.id, state)),
         unknown=_unknown(state.children, kinds),
     )
+
+
+def is_such(
+    log: Log, conversation: Conversation, labels: Mapping[str, str], phase: str = ""
+) -> bool:
+    """Return True if a session has these labels, among others, and is in this phase, if any."""
+    try:
+        first = next(iter(log.stream(conversation.id, KIND.name)), None)
+        created = None if first is None else first.payload
+        if not isinstance(created, Created) or not labels.items() <= created.config.labels.items():
+            return False
+        if not phase:
+            return True
+        state, _, _ = replay(log, conversation.id, KIND.lifecycle, entity=KIND.name)
+    except (Corrupt, IllegalTransition, Gone):
+        return False
+    return bool(state.phase.value == phase)
 
 
 def _listed_system(log: Log, conversation: Conversation, kinds: Kinds) -> Listed | None:
@@ -145,8 +183,29 @@ def asked(log: Log, conversation: str, pending: Pending) -> Approval:
         for envelope in log.stream(conversation, pending.call_id):
             if isinstance(called := envelope.payload, Called):
                 name, arguments = called.tool_name, called.arguments
-                return msgspec.structs.replace(known, tool_name=name, arguments=arguments)
+                return replace(known, tool_name=name, arguments=arguments)
             break
+    return known
+
+
+def doubts(log: Log, conversation: str, state: Session) -> list[InDoubt]:
+    """Return the calls of a session whose outcome is unknown, each with all that is known of it."""
+    asked = {each.call_id for each in state.approvals}
+    found = (InDoubt(call_id, is_asked=call_id in asked) for call_id in in_doubt(state))
+    return [_doubted(log, conversation, each) for each in found]
+
+
+def _doubted(log: Log, conversation: str, known: InDoubt) -> InDoubt:
+    with contextlib.suppress(Corrupt):
+        for envelope in log.stream(conversation, known.call_id):
+            match envelope.payload:
+                case Called(tool_name=name, arguments=arguments):
+                    known = replace(known, tool=name, arguments=arguments)
+                case Retried():
+                    # Whatever was in doubt before is not any more.
+                    known = replace(known, since=0)
+                case Moved(trigger=tools.IN_DOUBT) | Result() if not known.since:
+                    known = replace(known, since=envelope.time / SECOND)
     return known
 
 

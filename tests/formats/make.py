@@ -50,6 +50,7 @@ MADE_BY: Final[Mapping[str, Callable[[], Log]]] = {
     "budget": lambda: staged(ALL["budget"]),
     "archived": lambda: staged(ALL["archived"]),
     "handed_over": lambda: staged(ALL["handed over"]),
+    "desk": lambda: staged(ALL["desk"]),
     "denied": lambda: staged(ALL["denied"]),
     "progress": lambda: staged(ALL["progress"], cut_at=7),
     "held_up": held_up,

@@ -31,6 +31,7 @@ ONLY_HERE: Final = {AsyncTurn: {"interrupted_on_cancel"}, Monitor: {"take"}}
 SAME: Final = {
     "Session": "AsyncSession",
     "Turn": "AsyncTurn",
+    "list[Turn]": "list[AsyncTurn]",
     "Monitor": "AsyncMonitor",
     "Iterator[Session]": "AsyncIterator[AsyncSession]",
     "Iterator[Envelope]": "AsyncIterator[Envelope]",

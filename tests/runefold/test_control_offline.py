@@ -200,6 +200,8 @@ def test_a_message_that_has_come_to_its_end_is_not_taken_up_again() -> None:
 
     assert again == {"message_id": "first"}
     assert written == []
+    with pytest.raises(Refused, match=r"id first is taken, by another message: 'Go\.'"):
+        scene.offline.do(scene.id, Send("Stop.", message_id="first"))
     assert session.state.stats.turns == 1
 
 

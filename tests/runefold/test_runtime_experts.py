@@ -180,7 +180,7 @@ def test_wherever_it_crashes_no_question_outlasts_a_pause() -> None:
         _asked_in_a_pause(there, cut)
         session = there.reopen()
         phases.add(session.state.phase.value)
-        asks, busy = (session.send(each, message_id=each) for each in ("asks", "busy"))
+        asks, busy = session.turn("asks"), session.turn("busy")
 
         assert asks.result(100).status == "completed"
         assert busy.result(100).output == "Let me think. Now."

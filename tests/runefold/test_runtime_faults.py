@@ -257,6 +257,19 @@ def test_a_call_that_cannot_be_made_is_told_to_the_model(
     assert told in text
 
 
+def test_a_model_that_asks_for_tools_forever_ends_the_turn() -> None:
+    """After as many answers as its agent may give; the error names that limit."""
+    asks: Reply = ["so ", call("look", x=1)]
+    there = talk([asks, asks, asks, ["fine"]], look, max_rounds=3)
+    result = there.session.send("go").result(10)
+    after = there.session.send("on").result(10)
+
+    assert (result.status, result.reason, result.output) == ("error", "too_many_rounds", "so ")
+    assert "answer number 3, and a turn of this agent has max_rounds=3" in result.message
+    assert there.kinds().count("tool.call") == 2
+    assert after.output == "fine"
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_thousands_of_calls_at_once_end_the_turn_and_harm_no_later_one(*, ends: bool) -> None:
     """None of them runs, whether their list has an end or not; the next history is valid."""

@@ -143,6 +143,9 @@ def test_every_use_of_a_session_is_refused(runtime: Runtime) -> None:
     session = runtime.session(NAME)
     uses: Uses = {
         "send": lambda: session.send("Hi"),
+        "turn": lambda: session.turn("turn_1"),
+        "turns": session.turns,
+        "messages": session.messages,
         "interrupt": session.interrupt,
         "state": lambda: session.state,
         "agents": lambda: session.agents,
@@ -155,6 +158,7 @@ def test_every_use_of_a_session_is_refused(runtime: Runtime) -> None:
         "archive": session.archive,
         "spawn": lambda: session.spawn(SPEC),
         "hand_over": lambda: session.hand_over("agt_1"),
+        "update_agent": lambda: session.update_agent("helper", SPEC),
         "terminate": lambda: session.terminate("agt_1"),
         "approvals": session.approvals,
         "approve": lambda: session.approve("call_1", approver="ada"),
@@ -162,6 +166,7 @@ def test_every_use_of_a_session_is_refused(runtime: Runtime) -> None:
         "answer": lambda: session.answer("call_1", "give_up", approver="ada"),
         "acknowledge": lambda: session.acknowledge("call_1", by="ada"),
         "in_doubt": session.in_doubt,
+        "spending": session.spending,
         "history": session.history,
         "runes": lambda: next(session.runes()),
         "follow": lambda: next(session.follow(wait=0)),

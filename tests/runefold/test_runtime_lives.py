@@ -93,7 +93,7 @@ def test_what_is_queued_behind_a_human_outlives_any_number_of_processes(
     [approval] = there.session.approvals()
     there.session.approve(approval.call_id, approver="ada")
     names = ("m1", "m2")
-    answers = [there.session.send("again", message_id=name).result(10).output for name in names]
+    answers = [there.session.turn(name).result(10).output for name in names]
 
     assert (state.phase, state.unclean) == (Phase.ACTIVE, 0)
     assert answers == ["It is paid 5", "fine"]
@@ -148,7 +148,7 @@ def test_a_message_that_was_kept_for_the_next_process_is_not_slept_over() -> Non
     next_life(there, {"drain": True})
 
     assert [rune.unclean for rune in there.runes("session.reopened")] == [0]  # type: ignore[attr-defined]  # by its kind
-    assert there.session.send("again", message_id="m2").result(10).output == "fine"
+    assert there.session.turn("m2").result(10).output == "fine"
 
 
 # -- crash loops ---------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_actors_that_die_while_turns_complete_suspend_nothing() -> None:
         there.session.send("think", message_id=f"m{number}")
         there.stage.advance(1)
         kill(there, f"turn_{number + 1}")
-        there.session.send("again", message_id=f"m{number}").result(100)
+        there.session.turn(f"m{number}").result(100)
         next_life(there, {})
     state = there.session.state
 
@@ -247,7 +247,7 @@ def test_no_tool_runs_in_a_session_that_kept_failing() -> None:
     before = there.kinds()
     there.session.unsuspend("mended")
     there.session.approve(approval.call_id, approver="ada")
-    result = there.session.send("again", message_id="m1").result(10)
+    result = there.session.turn("m1").result(10)
 
     assert "tool.approved" not in before
     assert "tool.started" not in before
@@ -259,7 +259,7 @@ def test_a_human_may_say_no_in_a_session_that_kept_failing() -> None:
     there, approval = kept_failing()
     there.session.deny(approval.call_id, reason="too much", approver="user")
     there.session.unsuspend("mended")
-    result = there.session.send("again", message_id="m1").result(10)
+    result = there.session.turn("m1").result(10)
 
     assert result.status == "completed"
     assert "too much" in result.output

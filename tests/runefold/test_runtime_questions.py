@@ -152,7 +152,7 @@ def test_wherever_it_crashes_what_was_taken_back_is_not_asked() -> None:
         there.stage.run_until(partial(getattr, there.stage.log, "is_cut"))
         session = there.reopen()
         taken_back = "session.input_refused" in there.kinds()
-        result = session.send("again", message_id="asks").result(200)
+        result = session.turn("asks").result(200)
         there.stage.advance(100)
         found.add((taken_back, result.status, len(LOOKED)))
 

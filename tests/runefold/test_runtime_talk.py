@@ -290,11 +290,28 @@ def test_a_message_sent_again_is_the_same_turn() -> None:
     during = there.session.send("go", message_id="m1")
     result = first.result(10)
     after = there.session.send("go", message_id="m1")
-    reopened = there.reopen().send("something else", message_id="m1")
+    reopened = there.reopen().send("go", message_id="m1")
 
     assert during.result(10) == after.result(10) == reopened.result(10) == result
     assert len(there.model.requests) == 1
     assert [each.kind for each in reopened.runes()][-1] == "turn.completed"
+
+
+def test_another_message_under_a_used_id_is_refused() -> None:
+    """While the first one runs and after a crash: it would be given the answer to the first one.
+
+    What is stored of a message has its secrets replaced, and is sent again as it was.
+    """
+    secret = "sk-proj-" + "a1B2" * 12
+    there = talk(SLOW)
+    there.session.send(f"my key is {secret}", message_id="m1")
+
+    for session in (there.session, there.reopen()):
+        with pytest.raises(Refused, match="the message id m1 is taken, by another") as refused:
+            session.send("something else", message_id="m1")
+        assert secret not in str(refused.value)
+        assert session.send(f"my key is {secret}", message_id="m1").result(10)
+    assert len(there.runes("session.input_accepted")) == 1
 
 
 def test_a_turn_waits_for_the_disk_no_more_often_than_it_must(

@@ -278,10 +278,11 @@ def test_a_conversation_goes_on_where_the_last_runtime_left_it(tmp_path: Path) -
         session.send("a", message_id="m1").result(LONG)
     with Runtime.open(tmp_path, providers={"demo": model}) as runtime:
         session = runtime.session("conv_a")
-        outputs = [session.send(name, message_id=name).result(LONG).output for name in ("m1", "m2")]
+        sent = [session.send(text, message_id=name) for text, name in (("a", "m1"), ("b", "m2"))]
+        outputs = [turn.result(LONG).output for turn in sent]
 
     assert outputs == ["one", "two"]
-    assert model.last == [("user", "a"), ("assistant", "one"), ("user", "m2")]
+    assert model.last == [("user", "a"), ("assistant", "one"), ("user", "b")]
 
 
 def test_a_runtime_stays_where_it_was_opened(

@@ -102,6 +102,11 @@ _HEARD_SINCE: Final = (
     ' / charge / [deputy] I charge.  / [deputy called charge({"cents":5}): charged]'
     " / [deputy] Done: charged / hand back / [deputy] I go. "
 )
+_HEARD_ASIDE: Final = (
+    "Heard: charge / I charge.  / charged / Done: charged / ask the deputy / [clerk] I ask. "
+    ' / [clerk called ask_agent({"agent":"deputy","question":"charge"}): Done: charged]'
+    " / [clerk] Done: Done: charged / hand over / [clerk] I go. "
+)
 """What the one that takes over was shown: its own words as they were, the others' by name."""
 
 
@@ -192,6 +197,16 @@ ENDINGS: Final[Mapping[str, Ending]] = {
         },
         till=1,
         spent=3,
+    ),
+    "desk": Ending(
+        {
+            "asked 0": "deputy, completed: Done: charged",
+            "m0": "clerk, completed: Done: Done: charged",
+            "m1": f"deputy, completed: {_HEARD_ASIDE}",
+            "m2": f"deputy, {LOOKED}",
+        },
+        till=3,
+        spent=7,
     ),
     "closed": Ending(_CLOSED, till=1, spent=1, course=("closed",)),
     "archived": Ending(_CLOSED, till=1, spent=1, course=("closed", "archived")),

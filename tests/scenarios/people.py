@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from runefold.spec import AgentSpec
+from runefold.spec import AgentSpec, Budget
 from tests.scenarios.app import EVERYTHING, NAME, App, Scenario, folded, is_done, speaks, until
 
 if TYPE_CHECKING:
@@ -75,6 +76,26 @@ def _handed_over(runtime: Runtime, till: Till) -> None:
         app.wait(app.send(word, f"m{number}"))
 
 
+def _desk(runtime: Runtime, till: Till) -> None:
+    """Have a team begin at once, ask, hand over, and go on with other tools, which it needs."""
+    clerk = AgentSpec(
+        role="clerk",
+        model="clerk",
+        tools=("charge",),
+        can_ask=("deputy",),
+        can_hand_over_to=("deputy",),
+        retries=5,
+    )
+    deputy = AgentSpec(role="deputy", model="clerk", tools=("charge",), retries=5)
+    runtime.session(NAME, create=clerk, team=[deputy])
+    app = App(runtime, till)
+    app.wait(app.send("ask the deputy", "m0"))
+    app.wait(app.send("hand over", "m1"))
+    able = replace(deputy, tools=EVERYTHING, budget=Budget(tool_calls=100))
+    runtime.session(NAME, create=clerk, team=[able], agents="update")
+    app.wait(app.send("look and charge", "m2"))
+
+
 PEOPLE: Final = (
     Scenario("team", _team),
     Scenario("dismissed", _dismissed),
@@ -82,5 +103,6 @@ PEOPLE: Final = (
     Scenario("lost expert", _lost_expert),
     Scenario("lost helper", _lost_helper),
     Scenario("handed over", _handed_over),
+    Scenario("desk", _desk),
 )
 """Those in which agents have to do with each other."""

@@ -137,6 +137,7 @@ WORDS: Final[Mapping[str, Reply]] = {
     "write": ["I write. ", call("write", receipt="one"), call("write", receipt="two")],
     "ask": ["I ask. ", call("ask_expert", question="charge")],
     "ask in vain": ["I ask. ", call("ask_expert", question="dig until dismissed")],
+    "ask the deputy": ["I ask. ", call("ask_agent", agent="deputy", question="charge")],
     "hand over": ["I go. ", call("hand_over", to="deputy")],
     "hand back": ["I go. ", call("hand_over", to="clerk")],
     "refund soon": ["I ask. ", call("refund_soon")],

@@ -123,7 +123,7 @@ def denied_and_run(patch: pytest.MonkeyPatch) -> None:
 
 def resent_and_taken_twice(patch: pytest.MonkeyPatch) -> None:
     """Take a message that is sent again for another message."""
-    patch.setattr(SessionActor, "_is_known", lambda *_: False)
+    patch.setattr(SessionActor, "_earlier", lambda *_: None)
 
 
 def answered_too_early(patch: pytest.MonkeyPatch) -> None:

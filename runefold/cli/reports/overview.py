@@ -64,8 +64,10 @@ def _tell(screen: Screen, found: list[session_list.Listed]) -> None:
             why = f": {safe(asked.reason)}" if asked.reason else ""
             until = f", until {moment(asked.deadline)}"
             screen.line("  ", ("asks", "yellow"), f" {safe(asked.call_id)}{what}{why}{until}")
-        if each.in_doubt:
-            screen.line("  ", ("in doubt", "yellow"), f" {safe(', '.join(each.in_doubt))}")
+        for doubt in each.in_doubt:
+            what = f": {safe(doubt.tool)} {value(doubt.arguments)}" if doubt.tool else ""
+            since = f", since {moment(doubt.since)}" if doubt.since else ""
+            screen.line("  ", ("in doubt", "yellow"), f" {safe(doubt.call_id)}{what}{since}")
         if each.unknown:
             screen.line("  ", ("unknown", "yellow"), f" {safe(', '.join(each.unknown))}")
 

@@ -90,13 +90,25 @@ def test_a_message_sent_again_is_accepted_once() -> None:
     world = ready()
     send(world, "m1")
     send(world, "m2")
-    old = queue.Accept("m0", "hello", 1, known=True)
+    old = queue.Accept("m0", "hello", 1, earlier=runes.InputAccepted("m0", "hello"))
 
     assert send(world, "m1") == []
     assert send(world, "m2") == []
     assert world.tell("session", old) == []
     world.tell("session", orders.Close())
     assert world.tell("session", old) == []
+
+
+def test_another_message_under_a_used_id_is_refused() -> None:
+    """Whether the first one waits, runs or is old: it would be answered with the wrong turn."""
+    world = ready()
+    send(world, "m1")
+    send(world, "m2")
+    earlier = runes.InputAccepted("m0", "hello")
+
+    for name, known in (("m0", earlier), ("m1", None), ("m2", None), ("m1", earlier)):
+        with pytest.raises(Refused, match=f"the message id {name} is taken, .*; give each"):
+            world.tell("session", queue.Accept(name, "good bye", 1, earlier=known))
 
 
 def test_a_steering_message_stops_the_turn_and_goes_first() -> None:

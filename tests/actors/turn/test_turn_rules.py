@@ -286,6 +286,23 @@ def test_a_model_that_asks_for_too_much_at_once_ends_the_turn(asked: int) -> Non
         )
 
 
+def test_a_model_that_never_stops_asking_ends_the_turn() -> None:
+    """What its last answer asks for is not run, as no answer would follow to tell of it."""
+    born = replace(BORN, max_rounds=2)
+    last = Given(LIFECYCLE, born, *SECOND_ROUND[1:], called(1), answered("c", round_=1))
+    message = (
+        "the model still asks for tools in its answer number 2, and a turn of this agent has "
+        "max_rounds=2"
+    )
+
+    assert last.due == [given_up("turn_1-r1-a0", "too_many_rounds", message)]
+    with pytest.raises(Refused):
+        last.when(TakeCalls((plan("c"),)))
+    assert Given(LIFECYCLE, born, *STREAMING[1:], answered("a")).due == [ReceiveCalls(FIRST)]
+    said = Given(LIFECYCLE, born, *SECOND_ROUND[1:], called(1), answered(round_=1))
+    assert said.due == [finished("turn_1-r1-a0")]
+
+
 # -- ends --------------------------------------------------------------------------------------
 
 

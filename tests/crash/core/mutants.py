@@ -195,7 +195,7 @@ def _half_an_answer() -> None:
 
 def _forgets_ids() -> None:
     """Count a message that is sent again under its id as a new one."""
-    _put(SessionActor, "_is_known", lambda *_: False)
+    _put(SessionActor, "_earlier", lambda *_: None)
 
 
 def _nobody_restarts() -> None:

@@ -60,7 +60,9 @@ def check(runtime: Runtime, effects: Effects) -> None:
     never = effects.point.endswith("after-commit")
 
     assert made == [call for call in calls if not never or call not in doubts]
-    assert runtime.session(NAME).in_doubt() == doubts, "the app is not told"
+    assert [each.call_id for each in runtime.session(NAME).in_doubt()] == doubts, (
+        "the app is not told"
+    )
     assert unknown == doubts, "the model is not told"
     assert all(each.text.startswith(UNKNOWN) for each in results if each.status == "unknown")
     assert len(results) == len(calls)

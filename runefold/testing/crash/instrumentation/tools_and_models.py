@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actors.model.provider import Done, Failure, is_async
+from actors.tool.spec import TeamTool
 from runefold.agents import Bound
 from runefold.testing.crash.instrumentation.journal import Execution, Over
 from runefold.testing.crash.plan.faults import raising
 from runefold.testing.crash.plan.points import MODEL_FAULTS, TOOL_FAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from actors.model.provider import Event, Request
     from actors.tool.context import Call
@@ -57,10 +58,12 @@ class Ledger:
 
     def tools(self, tools: Iterable[Tool]) -> list[Tool]:
         """Return the same tools, watched."""
-        return [
-            BoundTool(tool, self) if isinstance(tool, Bound) else WatchedTool(tool, self)
-            for tool in tools
-        ]
+        return [self._watched(tool) for tool in tools]
+
+    def _watched(self, tool: Tool) -> Tool:
+        if not isinstance(tool, Bound):
+            return WatchedTool(tool, self)
+        return (WatchedTeamTool if isinstance(tool, TeamTool) else BoundTool)(tool, self)
 
     def models(self, models: Mapping[str, Any]) -> dict[str, Any]:
         """Return the same models, watched."""
@@ -169,6 +172,14 @@ class BoundTool(WatchedTool, Bound):
     def bind(self, tree: Tree) -> None:
         """Belong to a runtime."""
         self._bound.bind(tree)
+
+
+class WatchedTeamTool(BoundTool):
+    """One that reaches the agents of its session, or some of them."""
+
+    def narrowed(self, names: Sequence[str]) -> WatchedTeamTool:
+        """Return one that reaches those of these names only."""
+        return WatchedTeamTool(cast("Any", self._bound).narrowed(names), self._ledger)
 
 
 class _Watched:

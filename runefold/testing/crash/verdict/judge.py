@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from actors.agent.runes import ASK, HAND_OVER
 from actors.entity import nameless
 from actors.model import runes as models
 from actors.session import runes as sessions
@@ -194,8 +195,10 @@ def misdone(log: Log, effects: Effects) -> Iterator[Finding]:
         else:
             yield from _too_often(known[call], count, over[call])
     for call, each in known.items():
-        if each.status == "success" and not begun[call] and not each.hearsay:
-            name = each.rune.tool_name
+        name = each.rune.tool_name
+        # Those by which the agents of a team reach each other are ours, and not watched.
+        seen = begun[call] or each.hearsay or name in {ASK, HAND_OVER}
+        if each.status == "success" and not seen:
             yield Finding("effect", f"{name} ({call}) has a result and was never executed")
     if effects.fault != INSTEAD:
         yield from _unasked(log, begun)
