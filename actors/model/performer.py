@@ -137,7 +137,12 @@ class ModelCalls:
         services = self._ctx.services
         tell = partial(_tell, self._shell.ref, call_id)
         stream = Stream(
-            services.clock, services.scheduler, services.chance, tell, services.redactor
+            services.clock,
+            services.scheduler,
+            services.chance,
+            tell,
+            services.redactor,
+            services.speaking,
         )
         call = self._calls[call_id] = _Call(stream, request)
         self._streams[call_id] = stream

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import weakref
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -30,7 +31,7 @@ from actors.units import SECOND, counted
 from runelog.codec import MAX_DEPTH, MAX_INLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, MutableSet
 
     from actors.model.provider import Event, Provider, Request
     from actors.ports import Chance, Clock, Scheduler, Steps, Timer
@@ -40,6 +41,8 @@ GATHER: Final = SECOND // 70
 """Fragments are kept back so long, in nanoseconds: with what an alarm may be late, under 20 ms."""
 LONGEST_GATHER: Final = SECOND // 4
 """They are kept back so long at most where actors do not keep up: fewer runes, and none is lost."""
+MOST_A_SECOND: Final = 5_000
+"""If so many streams speak that they would be more runes than that, each is kept back longer."""
 MANY: Final = 1_000
 """If more messages than that wait for actors, streams are read more slowly."""
 MAX_CALLS: Final = 1_000
@@ -73,8 +76,13 @@ class Stream:
         chance: Chance,
         tell: Callable[[Stream], None],
         redactor: Redactor = DEFAULT,
+        speaking: MutableSet[Stream] | None = None,
     ) -> None:
-        """Begin before the provider is asked; `tell` says that there is something to take."""
+        """Begin before the provider is asked; `tell` says that there is something to take.
+
+        Streams that have something to say are in the set of those that are `speaking`.
+        """
+        self._speaking: MutableSet[Stream] = weakref.WeakSet() if speaking is None else speaking
         self._redactor = redactor
         self._flow = redactor.flow()
         self._clock = clock
@@ -110,6 +118,7 @@ class Stream:
         if self.closed:
             return ""
         self.closed = True
+        self._speaking.discard(self)
         if self._alarm is not None:
             # It would keep the whole answer in memory until it rings.
             self._alarm.cancel()
@@ -136,10 +145,17 @@ class Stream:
         return text
 
     def hold_back(self) -> None:
-        """Keep back what comes next for a moment: longer, the later the actor was to take this."""
+        """Keep back what comes next for a moment.
+
+        Longer, the later the actor was to take this, and the more streams speak: what each costs
+        then, be it taken late or not, makes all of them late.
+        """
+        self._speaking.add(self)
         now = self._clock.now()
         late = now - self._due_at
-        self.held_until = now + (GATHER if late <= GATHER else min(2 * late, LONGEST_GATHER))
+        share = len(self._speaking) * SECOND // MOST_A_SECOND
+        gather = max(GATHER, share, 2 * late if late > GATHER else 0)
+        self.held_until = now + min(gather, LONGEST_GATHER)
 
     def is_closed(self) -> bool:
         """Return True if the answer is not wanted any more."""

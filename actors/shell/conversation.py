@@ -10,6 +10,7 @@ append goes behind it, so a crash that loses the rune loses what followed from i
 from __future__ import annotations
 
 import contextlib
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -28,7 +29,7 @@ from actors.units import SECOND
 from runelog.errors import RunefoldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, MutableSet, Sequence
 
     from actors.children import Child
     from actors.entity import Origin
@@ -88,6 +89,8 @@ class Services:
     """Takes messages to other conversations."""
     gate: AdmissionGate = field(default_factory=AdmissionGate)
     """Whether turns may still begin."""
+    speaking: MutableSet[Any] = field(default_factory=weakref.WeakSet)
+    """The answers of models that are under way and have begun, in all conversations."""
     snapshot_every: int = SNAPSHOT_EVERY
     """After how many runes of a conversation the states of its entities are kept."""
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator
 
     from actors.ports import Awaited, Scheduler
+    from runefold.observe.feed import Feed
     from runelog.log import Log
     from runelog.rune import Envelope
 
@@ -115,6 +117,31 @@ class Waiter:
         return news
 
 
+class Wakeups:
+    """The events of one loop that are to be set, for all of which it is woken once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin with none."""
+        # The loop is the key under which this is kept, and may be dropped.
+        self._loop = weakref.ref(loop)
+        self._events: deque[asyncio.Event] = deque()
+        self._is_woken = False
+
+    def wake(self, event: asyncio.Event) -> None:
+        """Set an event soon; from any thread."""
+        self._events.append(event)
+        # In this order: a loop that is just setting the others takes this one as well.
+        if not self._is_woken and (loop := self._loop()) is not None:
+            self._is_woken = True
+            with contextlib.suppress(RuntimeError):  # no coroutine waits in a loop that is closed
+                loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        self._is_woken = False
+        while self._events:
+            self._events.popleft().set()
+
+
 class Watch:
     """Follows a log for coroutines."""
 
@@ -124,6 +151,13 @@ class Watch:
         self._scheduler = scheduler
         self._lock = threading.Lock()
         self._waiters: dict[str | None, set[Waiter]] = {}
+        self._feeds: dict[str | None, weakref.WeakSet[Feed]] = {}
+        """The feeds of followers, which belong to them: who is dropped needs not say so."""
+        self._wakeups: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Wakeups] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.round = 0
+        """Raised when it begins to look anew: what was committed before was handed to no feed."""
         self._cursor = 0
         """The position up to which waiters were notified."""
         self._runs = False
@@ -144,12 +178,18 @@ class Watch:
         takes: Callable[[Envelope], bool] | None = None,
     ) -> Iterator[Waiter]:
         """Wait for runes within the block."""
-        waiter = Waiter(conversation, kinds, takes)
+        with self.awaited(waiter := Waiter(conversation, kinds, takes)):
+            yield waiter
+
+    @contextlib.contextmanager
+    def awaited(self, waiter: Waiter) -> Iterator[None]:
+        """Have a waiter notified within the block."""
+        conversation = waiter.conversation
         with self._lock:
             self._waiters.setdefault(conversation, set()).add(waiter)
         try:
             self.keep()
-            yield waiter
+            yield
         finally:
             with self._lock:
                 self._needed = time.monotonic()
@@ -158,10 +198,25 @@ class Watch:
                 if not beside:
                     del self._waiters[conversation]
 
+    def hand_to(self, feed: Feed) -> None:
+        """Hand what is committed from now on to a feed, as long as its follower has it."""
+        with self._lock:
+            self._feeds.setdefault(feed.conversation, weakref.WeakSet()).add(feed)
+            for name in [name for name, feeds in self._feeds.items() if not feeds]:
+                del self._feeds[name]
+
+    def wake(self, loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+        """Set an event of a loop; those that are to be set at once wake the loop once."""
+        wakeups = self._wakeups.get(loop)
+        if wakeups is None:
+            wakeups = self._wakeups[loop] = Wakeups(loop)
+        wakeups.wake(event)
+
     def keep(self) -> None:
         """Be polled from now on: waiters are notified of what is committed then."""
         with self._lock:
             if not self._runs:
+                self.round += 1
                 self._cursor = self._log.position
                 self._scheduler.keep_polling(self)
                 self._runs = True
@@ -195,10 +250,12 @@ class Watch:
 
     def _notify(self, item: Envelope | Gap) -> None:
         with self._lock:
-            if isinstance(item, Gap):
-                waiters = [each for beside in self._waiters.values() for each in beside]
-            else:
-                waiters = [*self._waiters.get(item.conversation, ()), *self._waiters.get(None, ())]
+            names = [*self._waiters, *self._feeds]
+            if not isinstance(item, Gap):
+                names = [item.conversation, None]
+            waiters: set[Waiter] = set()
+            for name in names:
+                waiters.update(self._waiters.get(name, ()), self._feeds.get(name, ()))
         for each in waiters:
             each.notify(item)
         self._cursor = item.last if isinstance(item, Gap) else item.position

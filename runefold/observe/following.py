@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from runefold import checks
 from runefold.observe.async_notify import aside
+from runefold.observe.feed import Feed
 from runefold.observe.filters import wanted
 from runelog.errors import Closed
 from runelog.rune import Gap
@@ -56,6 +57,7 @@ class Following:
         self._wait = wait = checks.seconds(wait, "wait")
         self._cursor = checks.cursor(after)
         self._portion: deque[Envelope | Gap] = deque()
+        self._feed: Feed | None = None
         live = self._log.follow(conversation, after, kinds=kinds, max_behind=max_behind, wait=wait)
         self._live = self._narrowed() if self._wanted.is_narrow else live
 
@@ -111,22 +113,43 @@ class Following:
         """Take what comes next out of the log; nothing if nothing came in time."""
         loop = asyncio.get_running_loop()
         until = None if self._wait is None else loop.time() + self._wait
-        # With a limit on how far it may fall behind, all runes count.
-        takes = self._wanted.takes if self._max_behind is None else None
-        with self._watch.waiter(self._conversation, takes=takes) as waiter:
+        feed = self._fed(loop)
+        handed = feed.take(self._cursor)
+        if handed is not None and handed[0]:
+            found, self._cursor = handed
+            self._portion.extend(found)
+            return
+        with self._watch.awaited(feed):
             while True:
                 # First, so that it is notified of what is not read now.
                 self._watch.keep()
-                waiter.clear()
-                found, self._cursor, is_all = await aside(
-                    self._scheduler, "follow", partial(self._read, self._cursor)
-                )
+                feed.clear()
+                handed = feed.take(self._cursor)
+                if handed is not None:
+                    found, self._cursor, is_all = *handed, True
+                else:
+                    feed.begin()
+                    found, self._cursor, is_all = await aside(
+                        self._scheduler, "follow", partial(self._read, self._cursor)
+                    )
+                    if not is_all or self._max_behind is not None:
+                        # With a limit on how far it may fall behind, all runes count.
+                        feed.lose()
                 self._portion.extend(found)
                 if found:
                     return
                 left = None if until is None else until - loop.time()
-                if is_all and not await waiter.wait(left):
+                if is_all and not await feed.wait(left):
                     return
+
+    def _fed(self, loop: asyncio.AbstractEventLoop) -> Feed:
+        """Return what hands runes to it in this event loop."""
+        feed = self._feed
+        if feed is None or not feed.is_in(loop):
+            takes = self._wanted.takes if self._max_behind is None else _any
+            feed = self._feed = Feed(self._watch, self._conversation, takes)
+            self._watch.hand_to(feed)
+        return feed
 
     def _read(self, cursor: int) -> tuple[list[Envelope | Gap], int, bool]:
         """Return what comes behind `cursor`, up to where that was looked for, and if it is all."""
@@ -142,3 +165,8 @@ class Following:
             if len(found) >= PORTION or number >= STRETCH:
                 return found, cursor, False
         return found, cursor, True
+
+
+def _any(_rune: Envelope) -> bool:
+    """Return True: all runes count."""
+    return True

@@ -181,3 +181,29 @@ def test_what_comes_is_held_back_for_longer_while_actors_do_not_keep_up(
     assert wait <= LONGEST_GATHER
     assert (wait == round(held * SECOND)) is (late >= 0.05)
     assert stream.close() == "second. third. "
+
+
+@pytest.mark.parametrize(
+    ("others", "held"), [(0, 1 / 70), (50, 1 / 70), (499, 0.1), (999, 0.2), (5_000, 0.25)]
+)
+def test_what_comes_is_held_back_for_longer_the_more_streams_speak(
+    others: int, held: float
+) -> None:
+    """Together they are not more than 5,000 runes a second; one that has ended does not count."""
+    clock, speaking = ManualClock(), set[Stream]()
+    scheduler = ManualScheduler(clock)
+
+    def begun() -> Stream:
+        chance = SeededChance(0)
+        stream = Stream(clock, scheduler, chance, lambda _: None, speaking=speaking)
+        stream._due_at = clock.now()
+        stream.hold_back()
+        return stream
+
+    ended = [begun() for _ in range(10)]
+    for stream in ended:
+        stream.close()
+    streams = [begun() for _ in range(others + 1)]
+
+    assert abs(streams[-1].held_until - clock.now() - held * SECOND) <= 1
+    assert speaking == {*streams}
