@@ -44,11 +44,13 @@ class Log(Protocol):
         """
         ...
 
-    def flush(self, conversation: str | None = None) -> None:
+    def flush(self, conversation: str | None = None) -> int:
         """Wait until everything appended so far is durable; raise what kept any of it from that.
 
-        If a `conversation` is named, only its own appends are waited for. After an append was lost,
-        nothing follows it until this or the next append has raised its error.
+        If a `conversation` is named, only its own appends are waited for, and its last event is
+        returned: what was appended behind that was lost, though the error was raised elsewhere. 0
+        if there is none. After an append was lost, nothing follows it until this or the next append
+        has raised its error.
         """
         ...
 

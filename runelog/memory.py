@@ -102,9 +102,11 @@ class MemoryLog:
         first, last = stored[0], stored[-1]
         return Appended(conversation, first.event_id, last.event_id, first.position, first.time)
 
-    def flush(self, conversation: str | None = None) -> None:  # noqa: ARG002 -- nothing is lost here
-        """Commit everything appended so far."""
+    def flush(self, conversation: str | None = None) -> int:
+        """Commit everything appended so far; return the last event of a conversation, if any."""
         self.commit_pending()
+        home = None if conversation is None else self._store.homes.get(conversation)
+        return 0 if home is None else home.head
 
     def rest(self, conversation: str) -> None:
         """Do nothing: there is no cache."""

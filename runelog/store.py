@@ -195,14 +195,18 @@ class Runelog:
             writer = self._arm()
         return writer.append(conversation, changes, durable=durable, timeout=timeout)
 
-    def flush(self, conversation: str | None = None) -> None:
+    def flush(self, conversation: str | None = None) -> int:
         """Wait until everything appended so far is durable; raise what kept any of it from that.
 
-        Of a `conversation` that is named, only its own appends are asked after.
+        Of a `conversation` that is named, only its own appends are asked after, and its last event
+        is returned; 0 if there is none.
         """
         self._check()
-        if self._writer is not None:
-            self._writer.flush(conversation)
+        head = self._writer.flush(conversation) if self._writer is not None else None
+        if head is None and conversation is not None:
+            found = self.log_directory.lookup.head(conversation)
+            head = None if found is None else found.head
+        return head or 0
 
     def rest(self, conversation: str) -> None:
         """Drop what is cached of a conversation that nothing is appended to for a while."""

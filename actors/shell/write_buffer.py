@@ -130,9 +130,7 @@ class WriteBuffer:
             raise Overtaken(msg)
 
     def _flush(self, last: int) -> None:
-        self._log.flush(self._conversation)
-        if last:
-            self._check_kept(head_of(self._log, self._conversation), last)
+        self._check_kept(self._log.flush(self._conversation), last)
 
     def _check_kept(self, head: int, last: int | None) -> None:
         """Raise if the log has less than it took; it reports that only once, perhaps to others."""
@@ -162,8 +160,7 @@ class WriteBuffer:
     def on_disk(self) -> int:
         """Return the last event that is on disk; 0 if that cannot be found out."""
         try:
-            self._log.flush(self._conversation)
-            return head_of(self._log, self._conversation)
+            return self._log.flush(self._conversation)
         except RunefoldError:
             return 0
 

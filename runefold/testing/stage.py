@@ -69,11 +69,12 @@ class FragileLog(MemoryLog):
             self._cut()
         return appended
 
-    def flush(self, conversation: str | None = None) -> None:
+    def flush(self, conversation: str | None = None) -> int:
         """Commit everything, while there is power."""
         self._check_power()
-        super().flush(conversation)
+        head = super().flush(conversation)
         self._unsaved = False
+        return head
 
     def save(self) -> bool:
         """Commit what is pending, as a log does by itself; return True if there was any."""

@@ -56,6 +56,14 @@ class AppendCache:
             check_live(cached.id, cached.record.state)
         return cached
 
+    def head(self, conversation: str | None) -> int | None:
+        """Return the last event of a conversation if it is on disk, None if the index has to tell.
+
+        What comes behind it meanwhile is not asked for.
+        """
+        cached = None if conversation is None else self._cache.get(conversation)
+        return None if cached is None or cached.pending or cached.rests else cached.head
+
     def _clear(self) -> None:
         while len(self._cache) > MAX_CONVERSATIONS:
             conversation, cached = next(iter(self._cache.items()))

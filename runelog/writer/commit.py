@@ -71,14 +71,19 @@ class Writer(Leader):
         last = item.first + len(item.bodies) - 1
         return Appended(conversation, item.first, last, item.position, item.time)
 
-    def flush(self, conversation: str | None = None) -> None:
-        """Wait until everything appended so far is durable; raise what kept any of it from that."""
+    def flush(self, conversation: str | None = None) -> int | None:
+        """Wait until everything appended so far is durable; raise what kept any of it from that.
+
+        Return the last event of a conversation, None if it is not known here.
+        """
         with self._lock:
             self._flush()
-            lost = self.take_lost(conversation)
+            lost = self.take_lost(conversation) if self._lost else None
             self._check()
+            head = self._cache.head(conversation)
         if lost is not None:
             raise lost
+        return head
 
     def take_lost(self, conversation: str | None = None) -> Exception | None:
         """Return the error of appends that were not waited for, once."""

@@ -327,10 +327,17 @@ class Appending(Base):
 
     def test_flushing_nothing_does_nothing(self, log: Log) -> None:
         """A flush with nothing to do returns."""
-        log.flush()
-        log.flush()
-
+        assert (log.flush(), log.flush(A)) == (0, 0)
         assert log.position == 0
+
+    def test_flush_tells_how_far_a_conversation_goes(self, log: Log) -> None:
+        """Up to there it is on disk, whether it was appended to lately or rests."""
+        log.append(A, [notes("note_1", "a", "b")], durable=False)
+        log.append(B, [notes("note_1", "c")], durable=False)
+
+        assert (log.flush(A), log.flush(B), log.flush("conv_none")) == (2, 1, 0)
+        log.rest(A)
+        assert log.flush(A) == 2
 
     def test_a_conversation_that_rests_goes_on_where_it_was(self, log: Log) -> None:
         """To say that nothing is appended for a while changes nothing of what is there."""

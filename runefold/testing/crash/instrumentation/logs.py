@@ -73,13 +73,14 @@ class DiskLog(Runelog):
         self.watch.after(self, passing, appended, durable=durable)
         return appended
 
-    def flush(self, conversation: str | None = None) -> None:
+    def flush(self, conversation: str | None = None) -> int:
         """Flush, and take note of what is durable then."""
         if self.failed is not None:
             raise self.failed
         upto = self.watch.syncing(self, conversation)
-        super().flush(conversation)
+        head = super().flush(conversation)
         self.watch.acknowledged(upto)
+        return head
 
 
 class InProcessLog(FollowedLog):
@@ -121,13 +122,14 @@ class InProcessLog(FollowedLog):
         self.watch.after(self, passing, appended, durable=durable)
         return appended
 
-    def flush(self, conversation: str | None = None) -> None:
+    def flush(self, conversation: str | None = None) -> int:
         """Flush, and take note of what is durable then."""
         if self.failed is not None:
             raise self.failed
         upto = self.watch.syncing(self, conversation)
-        super().flush(conversation)
+        head = super().flush(conversation)
         self.watch.acknowledged(upto)
+        return head
 
     def save(self) -> bool:
         """Commit what no caller waits for, unless nothing gets to disk any more."""

@@ -116,11 +116,12 @@ class Disk(MemoryLog):
             self._check(conversation)
         return appended
 
-    def flush(self, conversation: str | None = None) -> None:
+    def flush(self, conversation: str | None = None) -> int:
         """Commit everything; raise what kept any of it from that."""
         self._check(conversation)
-        self.commit_pending()
+        head = super().flush(conversation)
         self._check(conversation)
+        return head
 
     def _check(self, conversation: str | None) -> None:
         if self.is_cut:
