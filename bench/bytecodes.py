@@ -5,7 +5,9 @@
 The count is nearly the same in every run and on every machine (of one version of Python), so it
 tells a change of one per cent, where a clock on a busy machine does not tell one of ten. It is
 taken with a loop that is driven by hand, so that no thread waits for another, on a real log on
-disk, over turns 6 to 25 of one conversation, on all threads; somebody hears the fragments.
+disk, over turns 6 to 25 of one conversation, on all threads; somebody hears the fragments. The loop
+is not driven by the main thread, as no loop is: that one may be interrupted, so the log commits on
+another for it.
 
 What is written in C is not in it: work that moves there is not free.
 """
@@ -16,6 +18,7 @@ import json
 import sys
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -192,6 +195,15 @@ class Tracer:
 
 def counted(directory: str) -> None:
     """Count the bytecodes of the turns, and print them by part, module and function."""
+    _beside_the_main_thread(lambda: _count(directory))
+
+
+def _beside_the_main_thread(run: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(run).result()
+
+
+def _count(directory: str) -> None:
     tracer = Tracer()
     with tracer.everywhere(), _Scene(Path(directory)) as scene:
         scene.turns(FIRST - 1)
@@ -289,6 +301,10 @@ def of_builtin(function: Any) -> str | None:  # noqa: ANN401 -- any function in 
 
 def called(directory: str) -> None:
     """Count what the turns do, and print it."""
+    _beside_the_main_thread(lambda: _profile(directory))
+
+
+def _profile(directory: str) -> None:
     profiler = Profiler()
     with profiler.everywhere(), _Scene(Path(directory)) as scene:
         scene.turns(FIRST - 1)

@@ -58,16 +58,47 @@ def check_append(conversation: str, changes: Sequence[Change]) -> None:
         if type(change) is not Change:
             msg = f"{change!r:.80} is no change: say Change(entity, version, runes)"
             raise Refused(msg)
-        _check_change(change)
-        entity = change.entity
-        if change.expected_version is not None and entity in earlier:
+        entity, version, runes = change.entity, change.expected_version, change.runes
+        agent, turn, observers, cause = change.agent, change.turn, change.observers, change.cause
+        is_open, deadline = change.open, change.deadline
+        # Done for every change there is, so what is as it should be takes no call: only where
+        # something looks odd is it asked what exactly that is.
+        try:
+            are_known = type(observers) in _LISTS and known_ids.issuperset(
+                [
+                    entity,
+                    entity if agent is None else agent,
+                    entity if turn is None else turn,
+                    *observers,
+                ]
+            )
+        except TypeError:  # something that has no hash, and is no id
+            are_known = False
+        if not are_known:
+            _check_ids(change)
+        is_sound = (
+            type(runes) in _LISTS
+            and (type(cause) is int and 0 <= cause <= MAX_NUMBER)
+            and (version is None or (type(version) is int and 0 <= version <= MAX_NUMBER))
+            and (is_open is None or (type(is_open) is bool))
+            and (runes or is_open is not None or version is not None)
+            and (
+                deadline is None
+                or (is_open is True and type(deadline) is int and 0 <= deadline <= MAX_NUMBER)
+            )
+            and change.visibility is None
+            and not change.tags
+        )
+        if not is_sound:
+            _check_shape(change)
+        if version is not None and entity in earlier:
             msg = (
                 f"a later change for {entity} in one append expects a version: "
                 "only the first of them can"
             )
             raise Refused(msg)
         earlier.add(entity)
-        if change.runes:
+        if runes:
             says_something = True
     if not says_something:
         msg = f"nothing to append to {conversation}: none of the changes has a rune"
@@ -83,24 +114,9 @@ def check_timeout(timeout: float | None) -> None:
         raise Refused(msg)
 
 
-def _check_change(change: Change) -> None:
-    """Refuse a change of the wrong shape.
-
-    This is done for every change there is. What is as it should be takes hardly a call: only where
-    something looks odd is it asked what exactly that is.
-    """
-    entity, observers, agent, turn = change.entity, change.observers, change.agent, change.turn
-    try:
-        are_known = (
-            entity in known_ids
-            and (agent is None or agent in known_ids)
-            and (turn is None or turn in known_ids)
-            and (not observers or (type(observers) in _LISTS and known_ids.issuperset(observers)))
-        )
-    except TypeError:  # something that has no hash, and is no id
-        are_known = False
-    if not are_known:
-        _check_ids(change)
+def _check_shape(change: Change) -> None:
+    """Refuse a change of the wrong shape, and say what is wrong."""
+    entity = change.entity
     if change.tags:
         _check_texts(change.tags, entity, "tags")
         _check_tags(change.tags, entity)

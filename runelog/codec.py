@@ -46,6 +46,7 @@ LARGE_FIELD: Final = 64 << 10
 _ARRAY_9 = b"\x99"
 _ARRAY_10 = b"\x9a"
 _SMALL_ARRAYS = [bytes([0x90 + count]) for count in range(16)]
+_NO_FORM = forms[Tombstone]
 _TO_COME = msgspec.Raw()
 """Takes the place of a payload in its array and, encoded, no room: the payload follows."""
 _encode = msgspec.msgpack.Encoder().encode
@@ -132,11 +133,11 @@ class Codec:
         >>> len(bodies)
         1
         """
-        cls, head, is_plain = None, b"", None
+        cls, head, form = None, b"", _NO_FORM
         for rune in change.runes:
             if type(rune) is not cls:
                 cls = type(rune)
-                schema, visibility, is_plain, _ = forms[cls]
+                form = forms[cls]
                 # Everything that the runes of one change and kind have in common.
                 head = _encode(
                     (
@@ -145,9 +146,9 @@ class Codec:
                         change.agent,
                         change.turn,
                         change.cause,
-                        visibility if change.visibility is None else change.visibility,
+                        form.visibility if change.visibility is None else change.visibility,
                         change.tags,
-                        schema,
+                        form.schema,
                         _TO_COME,
                     )
                 )
@@ -156,8 +157,7 @@ class Codec:
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
                 msg = f"a {kind_of(rune)} cannot be stored: {error}"
                 raise Refused(msg) from error
-            if is_plain is None or not is_plain(rune):
-                check_encodable(rune, payload)
+            check_encodable(rune, payload, form)
             if len(payload) > MAX_INLINE:
                 bodies.append(self._encode_large(conversation, head[1:], rune, payload))
             else:

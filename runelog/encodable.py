@@ -10,7 +10,6 @@ from typing import (
     Literal,
     NamedTuple,
     Union,
-    cast,
     get_args,
     get_origin,
 )
@@ -30,9 +29,9 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises at bytes it cannot read; to it, bad UTF-8 is no DecodeError."""
 _MAX_FORMS: Final = 1_024
 _CONTAINERS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
+
+
 _SINGLE: Final[frozenset[object]] = frozenset({str, bytes, int, float, bool, type(None)})
-_MAX_NESTED: Final = 3
-"""So far are structs within structs looked into: what is deeper is left to decoding."""
 
 
 class Form(NamedTuple):
@@ -40,8 +39,8 @@ class Form(NamedTuple):
 
     schema: int
     visibility: int
-    is_plain: Callable[[Rune], bool] | None
-    """Tells quickly that a rune reads back; None if only decoding it does."""
+    is_flat: bool
+    """Whether each field holds a single value."""
     decode: Callable[[bytes], Rune]
 
 
@@ -55,91 +54,36 @@ class _Forms(dict[type[Rune], Form]):
             raise TypeError(msg)
         if len(self) >= _MAX_FORMS:
             self.clear()
-        decode = from_msgpack(cls)
-        form = self[cls] = Form(cls.schema, int(cls.visibility), _is_plain(cls), decode)
+        is_flat = all(_is_single(field.type) for field in msgspec.structs.fields(cls))
+        form = self[cls] = Form(cls.schema, int(cls.visibility), is_flat, from_msgpack(cls))
         return form
 
 
 forms: Final = _Forms()
 
 
-def _is_plain(cls: type[Rune]) -> Callable[[Rune], bool] | None:
-    """Return what tells that each field of a rune has a plain value of its type.
-
-    That is so of most runes, and costs half of decoding them. Others need a closer look.
-    """
-    names: dict[str, object] = {}
-    source = _test_fields("it", cls, names, 0)
-    return None if source is None else _made(source, names)
+def _is_single(kind: Any) -> bool:  # noqa: ANN401 -- any type there is
+    """Return True if values of a type hold no others, as far as that is quick to see."""
+    if get_origin(kind) in {Union, types.UnionType}:
+        return all(map(_is_single, get_args(kind)))
+    return kind in _SINGLE or get_origin(kind) is Literal
 
 
-def _made(source: str, names: dict[str, object]) -> Callable[[Any], bool]:
-    made = eval(f"lambda it: {source}", names)  # noqa: S307 -- made of names of fields only
-    return cast("Callable[[Any], bool]", made)
-
-
-def _test_fields(
-    it: str, cls: type[msgspec.Struct], names: dict[str, object], depth: int
-) -> str | None:
-    """Return an expression that is true only if every field of `it` is plain; None for no such."""
-    if depth > _MAX_NESTED or hasattr(cls, "__post_init__"):
-        return None
-    tests = []
-    for field in msgspec.structs.fields(cls):
-        name = field.name
-        test = _test(f"{it}.{name}", field.type, names, depth) if name.isidentifier() else None
-        if test is None:
-            return None
-        tests.append(f"({test})")
-    return " and ".join(tests) or "True"
-
-
-def _test(it: str, kind: Any, names: dict[str, object], depth: int) -> str | None:  # noqa: ANN401 -- any type there is
-    """Return an expression that is true only if `it` is a plain value of a type; None for no such.
-
-    A value that passes is nested no deeper than its type, and reads back as what it is.
-    """
-    origin, args = get_origin(kind), get_args(kind)
-    if kind in _SINGLE:
-        return f"type({it}) is {_name(kind, names)}"
-    if kind is Any:
-        return f"type({it}) in {_name(_SINGLE, names)}"
-    if origin is Literal and {type(each) for each in args} == {str}:
-        return f"type({it}) is str and {it} in {_name(frozenset(args), names)}"
-    if origin in {Union, types.UnionType}:
-        tests = [_test(it, each, names, depth) for each in args]
-        return " or ".join(f"({test})" for test in tests) if all(tests) else None
-    if origin is tuple and args[1:] == (...,):
-        each = _test("it", args[0], names, depth + 1)
-        # Where they would need a closer look, there may yet be none.
-        others = f" or all(map({_name(_made(each, names), names)}, {it}))" if each else ""
-        return f"type({it}) is tuple and (not {it}{others})"
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        test = _test_fields(it, kind, names, depth + 1)
-        return f"type({it}) is {_name(kind, names)} and {test}" if test else None
-    return None
-
-
-def _name(value: object, names: dict[str, object]) -> str:
-    """Return what a value is called in an expression."""
-    name = f"_{len(names)}"
-    names[name] = value
-    return name
-
-
-def check_encodable(rune: Rune, payload: bytes) -> None:
+def check_encodable(rune: Rune, payload: bytes, form: Form) -> None:
     """Refuse what could be stored but not read again.
 
     Fields are not checked when a rune is made: one that is not of its type would be found out only
     by every reader.
     """
-    # Deep only if it has many containers, which is quick to see.
-    room = len(payload) - MAX_DEPTH
-    if room > 0 and len(payload.translate(None, _CONTAINERS)) < room:
-        check_depth(payload)
+    if not form.is_flat:
+        # Deep only if it has many containers, which is quick to see.
+        room = len(payload) - MAX_DEPTH
+        if room > 0 and len(payload.translate(None, _CONTAINERS)) < room:
+            check_depth(payload)
     try:
-        forms[type(rune)].decode(payload)
+        form.decode(payload)
     except (*UNREADABLE, ValueError, TypeError) as error:
+        check_depth(payload)
         msg = f"a {kind_of(rune)} cannot be stored, as it could not be read again: {error}"
         raise Refused(msg) from error
 

@@ -23,13 +23,14 @@ PATIENCE: Final = 5.0
 """How many seconds a fork waits for a transaction: a disk that hangs must not hang the process."""
 _PAUSE: Final = 0.000_5
 
-_forks = 0
-"""How many forks lie between this process and the one that was started."""
+passed = 0
+"""How many forks lie between this process and the one that was started: a child of what was opened
+has one more. To ask the system for the process's id would take longer."""
 
 
 def _after_fork() -> None:
-    global _forks  # noqa: PLW0603 -- a process has one past
-    _forks += 1
+    global passed  # noqa: PLW0603 -- a process has one past
+    passed += 1
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -46,17 +47,17 @@ class Home:
 
     def __init__(self, message: str) -> None:
         """Take note of this process; `message` says what a child has to do instead."""
-        self._forks = _forks
+        self._forks = passed
         self._message = message
 
     @property
     def is_left(self) -> bool:
         """Whether this is a forked child of that process."""
-        return self._forks != _forks
+        return self._forks != passed
 
     def check(self) -> None:
         """Raise `Forked` in a child of that process."""
-        if self._forks != _forks:
+        if self._forks != passed:
             raise Forked(self._message)
 
 

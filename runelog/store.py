@@ -7,13 +7,13 @@ This module opens and closes logs and wires their parts together: `commit` write
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 import weakref
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from runelog import forks
 from runelog.checks import check_options, check_parts
 from runelog.codec import Codec, installed
 from runelog.directory.create import acquire, create_log
@@ -27,10 +27,12 @@ from runelog.transfer.backup import back_up
 from runelog.writer.commit import Writer
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import Self
 
+    from runelog.index.records import Head
     from runelog.manifest import Lock
     from runelog.rune import Appended, Change, Conversation, Envelope, Gap, Work
     from runelog.stream.stream_blocks import Entry
@@ -71,7 +73,7 @@ class Runelog:
         self.directory = directory
         self._lock = lock
         self._clock = clock
-        self._pid = os.getpid()
+        self._forks = forks.passed
         self._guard = threading.RLock()
         self._closed = False
         self._writer: Writer | None = None
@@ -191,7 +193,7 @@ class Runelog:
         waits, at most `timeout` seconds, and is then refused with `Busy`.
         """
         writer = self._writer
-        if writer is None or self._closed or self._pid != os.getpid():
+        if writer is None or self._closed or self._forks != forks.passed:
             writer = self._arm()
         return writer.append(conversation, changes, durable=durable, timeout=timeout)
 
@@ -406,7 +408,7 @@ class Runelog:
         The log is released in any case. If appends that were not waited for could not be written,
         and no `flush` has reported that, their error is raised.
         """
-        if self._pid != os.getpid():
+        if self._forks != forks.passed:
             # Before anything else: another thread may have held the guard when we were forked.
             self._closed = True
             return
@@ -432,7 +434,7 @@ class Runelog:
         self._resources.let_go()
 
     def _check(self) -> None:
-        if self._pid != os.getpid():
+        if self._forks != forks.passed:
             msg = (
                 "this log was opened before a fork: open it again in the child, with readonly=True"
             )
@@ -461,11 +463,25 @@ class _Home:
     """What the writer needs of its log."""
 
     def __init__(self, log_directory: LogDirectory) -> None:
-        self.head = log_directory.lookup.head
-        self.version = log_directory.lookup.version
+        self.behind: set[str] = set()
+        self._lookup = log_directory.lookup
         self.was_open = log_directory.lookup.was_open
-        self.unwritten = log_directory.segments.begin_writing
+        self.unwritten = log_directory.segments.unwritten
         self.prepare = log_directory.next.steps
         self.next_segment = log_directory.next_segment
         self.announce = log_directory.reader.subscriptions.announce
         self.fail = log_directory.reader.subscriptions.fail
+
+    # Frames are followed only for what the tables lack.
+
+    def head(self, conversation: str) -> Head | None:
+        """Return what is known of a conversation."""
+        return self._lookup.head(conversation, frames=conversation in self.behind)
+
+    def active_head(self, conversation: str) -> tuple[int, Head] | None:
+        """Return number and head of a conversation in the active segment."""
+        return self._lookup.active_head(conversation, frames=conversation in self.behind)
+
+    def version(self, conversation: str, entity: str) -> int:
+        """Return how many committed runes an entity's stream holds."""
+        return self._lookup.version(conversation, entity, frames=conversation in self.behind)

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from runelog.codec import Codec
 from runelog.directory.garbage import is_blank
 from runelog.errors import Corrupt
 from runelog.files import TEMPORARY, sync_directory
 from runelog.index import frame, stamps
 from runelog.index.catalog import entries
+from runelog.index.follow import follow_appends
+from runelog.index.frame_streams import frame_streams
 from runelog.index.records import NUMBER, PLACE, Hole, decode_head, encode_head, encode_hole, signed
-from runelog.index.unwritten import INDEXED, UnwrittenIndex, encode_indexed
+from runelog.index.unwritten import INDEXED, UnwrittenIndex, encode_indexed, indexed
 from runelog.lmdb.environment import Environment
 from runelog.manifest import SegmentInfo, Status
 from runelog.reader.lookup import last_position, last_time
-from runelog.writer.commit_queue import PendingAppend, Touched, touch
-from runelog.writer.segment_writer import CachedConversation, write_appends
+from runelog.writer.commit_queue import PendingAppend
+from runelog.writer.segment_writer import CachedConversation, Frames, numbers_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +39,6 @@ _BATCH: Final = 1_024
 _ITEM: Final = 256
 _ROOM: Final = 16 << 20
 _NUMBERED: Final = ("events", "streams", "work")
-_codec = Codec()
 
 
 class Birth(NamedTuple):
@@ -248,6 +248,9 @@ class _NoPast:
     def was_open(self, conversation: str, entity: str) -> bool:  # noqa: ARG002 -- as above
         return False
 
+    def active_head(self, conversation: str) -> None:
+        """Return None: who is there is known already."""
+
 
 def fill(
     env: Environment,
@@ -257,7 +260,6 @@ def fill(
 ) -> int:
     """Write whole conversations into an empty segment from `first` on; return the last position."""
     position = first
-    unwritten = UnwrittenIndex()
     for conversation, found in conversations:
         cached = CachedConversation(conversation, None)
         pending: list[PendingAppend] = []
@@ -265,25 +267,26 @@ def fill(
             pending.append(_item(cached, run, position))
             position += len(run)
             if sum(len(item.bodies) for item in pending) >= _BATCH:
-                commit_all(env, _NoPast(), pending, unwritten)
+                commit_all(env, _NoPast(), pending)
                 pending = []
             if progress is not None:
                 progress(len(run))
-        commit_all(env, _NoPast(), pending, unwritten)
+        commit_all(env, _NoPast(), pending)
     return position - 1
 
 
-def commit_all(
-    env: Environment, past: EarlierSegments, items: list[PendingAppend], unwritten: UnwrittenIndex
-) -> None:
+def commit_all(env: Environment, past: EarlierSegments, items: list[PendingAppend]) -> None:
     """Write appends into a segment that is made aside, and all of its index with them."""
     if not items:
         return
     env.reserve(sum(item.cost for item in items))
     with env.batch() as batch:
-        changed = write_appends(batch, past, items, unwritten)
-        unwritten.write(batch, changed)
-    unwritten.written(changed.until, changed.end)
+        frames = Frames(past, numbers_in(batch))
+        for item in items:
+            frames.add(item)
+        batch.append_all("runes", frames.entries)
+        known = UnwrittenIndex(indexed(batch))
+        follow_appends(batch, known, frames.told).write(batch)
 
 
 def _runs(found: Iterable[Entry]) -> Iterator[list[Entry]]:
@@ -301,21 +304,17 @@ def _runs(found: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 
 def _item(cached: CachedConversation, run: list[Entry], position: int) -> PendingAppend:
-    touched: Touched = {}
-    for offset, entry in enumerate(run):
-        envelope = _codec.envelope(
-            entry.body,
-            conversation=cached.id,
-            event_id=entry.event_id,
-            position=position + offset,
-            time=entry.time,
-        )
-        touch(touched, (envelope.owner, *envelope.observers), offset, offset + 1)
-    item = PendingAppend([entry.body for entry in run], touched)
-    item.cached = cached
-    item.first = run[0].event_id
-    item.position = position
-    item.time = run[0].time
+    bodies = [entry.body for entry in run]
+    return made(cached, bodies, run[0].event_id, position, run[0].time)
+
+
+def made(
+    cached: CachedConversation, bodies: list[bytes], first: int, position: int, time: int
+) -> PendingAppend:
+    """Return an append of runes as they are stored, at the place that they have."""
+    groups = frame_streams(position, len(bodies), b"".join(bodies))
+    item = PendingAppend(bodies, [(each.entities, each.stop - each.start) for each in groups])
+    item.cached, item.first, item.position, item.time = cached, first, position, time
     return item
 
 

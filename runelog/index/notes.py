@@ -5,15 +5,13 @@ With them a segment's index can be told from its frames alone. So it may follow 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from runelog.errors import Corrupt
 from runelog.index.records import PLACE, checked, signed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WorkNote: TypeAlias = tuple[str, bool | int | None]
 """An entity and what `work` says of it: open until a deadline, or open (True), or closed although
@@ -34,23 +32,18 @@ class Notes(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     opening: Opening | None
     """Of a conversation that has no number in this segment yet."""
-    before: list[tuple[str, int]]
+    before: Sequence[tuple[str, int]]
     """Streams that go on in this segment, with the version each had before."""
-    work: list[WorkNote]
+    work: Sequence[WorkNote]
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notes).decode
 
 
-def encode_notes(
-    position: int,
-    opening: Opening | None,
-    before: Sequence[tuple[str, int]],
-    work: Sequence[WorkNote],
-) -> bytes:
+def encode_notes(position: int, notes: Notes) -> bytes:
     """Return notes as they lie in the frame at `position`, with a checksum."""
-    return signed(PLACE.pack(position), _encode((opening, before, work)))
+    return signed(PLACE.pack(position), _encode(notes))
 
 
 def decode_notes(position: int, stored: bytes) -> Notes:

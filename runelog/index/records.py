@@ -134,47 +134,63 @@ def stream_prefix(number: int, entity: str) -> bytes:
 
 
 class Tail:
-    """The last chunk of some postings, which the next append extends."""
+    """The last chunk of some postings, and those that were filled up before it."""
 
-    __slots__ = ("base", "key", "next", "prefix", "runs", "start", "stop")
+    __slots__ = ("_full", "_runs", "base", "key", "next", "prefix", "start", "stop")
 
     def __init__(self, prefix: bytes, first: int) -> None:
         """Begin a chunk whose first event or version is `first`."""
         self.prefix = prefix
-        self.key = prefix + PLACE.pack(first)
         self.next = first
         """The event or version that comes next."""
+        self._full: list[tuple[bytes, bytes]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self.key = self.prefix + PLACE.pack(self.next)
         self.base = -1
         self.start = self.stop = -1
         """Where the last run begins and ends: it may yet grow."""
-        self.runs = b""
-        """The chunk as it is stored."""
+        self._runs = b""
+        """The chunk without its last run, as it is stored."""
 
-    def add(self, position: int, count: int) -> Tail:
-        """Note `count` more runes from `position` on; return the tail to go on with.
+    def go_on(self, stored: bytes, last: Run) -> None:
+        """Take a chunk as it is stored, and its last run."""
+        self.base = _BASE.unpack_from(stored)[0]
+        self._runs = stored[: -_RUN.size]
+        self.next = last.first + last.length
+        self.start = last.position
+        self.stop = last.position + last.length
 
-        That is a new one when this one is full.
-        """
+    def add(self, position: int, count: int) -> None:
+        """Note `count` more runes from `position` on."""
         if position == self.stop and position + count - self.start <= MAX_COUNT:
             self.stop += count
             self.next += count
-            last = _RUN.pack(self.start - self.base, self.stop - self.start)
-            self.runs = self.runs[: -_RUN.size] + last
-            return self
-        if count > MAX_COUNT:
-            tail = self.add(position, MAX_COUNT)
-            return tail.add(position + MAX_COUNT, count - MAX_COUNT)
+            return
+        while count > MAX_COUNT:
+            self.add(position, MAX_COUNT)
+            position += MAX_COUNT
+            count -= MAX_COUNT
+        if self.base >= 0:
+            self._runs = self._stored()
+            if len(self._runs) >= MAX_CHUNK or position - self.base > 0xFFFF_FFFF:
+                self._full.append((self.key, self._runs))
+                self._begin()
         if self.base < 0:
             self.base = position
-            self.runs = _BASE.pack(position) + _RUN.pack(0, count)
-        elif len(self.runs) >= MAX_CHUNK or position - self.base > 0xFFFF_FFFF:
-            return Tail(self.prefix, self.next).add(position, count)
-        else:
-            self.runs += _RUN.pack(position - self.base, count)
+            self._runs = _BASE.pack(position)
         self.start = position
         self.stop = position + count
         self.next += count
-        return self
+
+    def chunks(self) -> list[tuple[bytes, bytes]]:
+        """Return the chunks that were not asked for as they are, the last one at the end."""
+        full, self._full = self._full, []
+        return [*full, (self.key, self._stored())]
+
+    def _stored(self) -> bytes:
+        return self._runs + _RUN.pack(self.start - self.base, self.stop - self.start)
 
 
 def load_tail(view: Tables, table: str, prefix: bytes) -> Tail | None:
@@ -183,12 +199,8 @@ def load_tail(view: Tables, table: str, prefix: bytes) -> Tail | None:
     if found is None or not _belongs(found[0], prefix):
         return None
     tail = Tail(prefix, PLACE.unpack(found[0][len(prefix) :])[0])
-    for run in runs_in(*found):
-        tail.base = _BASE.unpack_from(found[1])[0]
-        tail.runs = found[1]
-        tail.next = run.first + run.length
-        tail.start = run.position
-        tail.stop = run.position + run.length
+    if runs := [*runs_in(*found)]:
+        tail.go_on(found[1], runs[-1])
     return tail
 
 

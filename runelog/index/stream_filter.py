@@ -45,8 +45,9 @@ class StreamFilter:
             self._room -= 1
             bits, mark = self._parts[-1], crc32(name.encode())
             last = len(bits) * 8 - 1
-            for place in (mark & last, mark >> 16 & last):
-                bits[place >> 3] |= 1 << (place & 7)
+            one, other = mark & last, mark >> 16 & last
+            bits[one >> 3] |= 1 << (one & 7)
+            bits[other >> 3] |= 1 << (other & 7)
 
     def __contains__(self, name: str) -> bool:
         """Return False if the name was certainly not added."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lmdb
 
+from runelog import forks
 from runelog.errors import Closed, Corrupt, Fault, Forked, LogFailed, LogFull, ReadOnly, Refused
 from runelog.files import NO_ROOM
 from runelog.forks import Gate
@@ -67,7 +68,7 @@ class Environment:
         self.map_size = map_size
         self.readonly = readonly
         self.failed = False
-        self._pid = os.getpid()
+        self._forks = forks.passed
         self._metasync = metasync
         if not create:
             check_size(path)
@@ -106,13 +107,13 @@ class Environment:
     def _end_reading(self, batch: Batch, error: BaseException | None) -> None:
         """End a transaction; one that came through a fork is only forgotten: it is the parent's."""
         txn = batch.end()
-        if os.getpid() == self._pid:
+        if self._forks == forks.passed:
             txn.abort()
         if isinstance(error, lmdb.Error):
             raise self._meaning(error) from error
 
     def _check(self) -> None:
-        if os.getpid() != self._pid:
+        if self._forks != forks.passed:
             msg = (
                 f"{self.path.name} was opened before a fork: "
                 "open the log again in the child, to read"
@@ -240,7 +241,7 @@ class Environment:
 
     def _let_go(self) -> None:
         self._space.close()
-        if os.getpid() == self._pid:
+        if self._forks == forks.passed:
             _unshare(self._shared)
 
 

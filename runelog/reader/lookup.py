@@ -129,13 +129,18 @@ class Lookup:
 
     # -- conversations ------------------------------------------------------------------------
 
-    def head(self, conversation: str) -> Head | None:
-        """Return what is known of a conversation, None if nothing is."""
+    def head(self, conversation: str, *, frames: bool = True) -> Head | None:
+        """Return what is known of a conversation, None if nothing is.
+
+        The active segment's `frames` are not followed for what is certainly in its tables.
+        """
         self.refresh()
         if not is_id(conversation):
             return None
-        head = self._active_head(conversation)
-        if head is None:
+        active = self.active_head(conversation, frames=frames)
+        if active is not None:
+            head: Head | None = active[1]
+        else:
             with self._asked() as catalog:
                 head = catalog.head(conversation)
         if head is not None and conversation in self.segments.dead:
@@ -147,10 +152,17 @@ class Lookup:
                 head.state = _PENDING[pending.op]
         return head
 
-    def _active_head(self, conversation: str) -> Head | None:
-        with self.segments.take(self.segments.manifest.active.number) as (segment, view):
+    def active_head(self, conversation: str, *, frames: bool = True) -> tuple[int, Head] | None:
+        """Return number and head of a conversation in the active segment, None if it is not there.
+
+        It is not asked whether it is to be archived or erased.
+        """
+        active = self.segments.manifest.active.number
+        with self.segments.take(active, frames=frames) as (segment, view):
             number = segment.number_of(view, conversation)
-            return None if number is None else _named(view, conversation, NUMBER.pack(number))
+            if number is None:
+                return None
+            return number, _named(view, conversation, NUMBER.pack(number))
 
     def heads(self) -> Iterator[Head]:
         """Yield all conversations in order of id."""
@@ -189,7 +201,7 @@ class Lookup:
                 return
             after = found[-1].id
 
-    def version(self, conversation: str, entity: str) -> int:
+    def version(self, conversation: str, entity: str, *, frames: bool = True) -> int:
         """Return how many committed runes an entity's stream holds, as the index tells.
 
         Not to be asked while the active segment is damaged: its index may lie.
@@ -198,7 +210,7 @@ class Lookup:
         if not is_id(entity):
             return 0
         active = self.segments.manifest.active.number
-        with self.segments.take(active) as (segment, view):
+        with self.segments.take(active, frames=frames) as (segment, view):
             number = segment.number_of(view, conversation)
             prefix = stream_prefix(number, entity) if number is not None else b""
             tail = load_tail(view, "streams", prefix) if prefix else None

@@ -61,8 +61,6 @@ class Segment:
         self._commit = -1
         """The commit that `_unwritten` is of."""
         self._unwritten = UnwrittenIndex()
-        self._written: UnwrittenIndex | None = None
-        """What the writer of this process has of the same."""
 
     @property
     def damaged(self) -> bool:
@@ -82,43 +80,27 @@ class Segment:
     def complete(self, view: Tables) -> Tables:
         """Return what `view` gave with all of the index, of which some may follow in the file."""
         if isinstance(view, Batch):
-            unwritten = self._unwritten_in(view)
+            unwritten = self.unwritten(view)
         elif self.info.status is Status.ACTIVE:
             unwritten = self._salvaged
         else:
             return view  # it was written before the segment was sealed
         return view if unwritten.is_empty else LaidOver(view, unwritten)
 
-    def _unwritten_in(self, view: Batch) -> UnwrittenIndex:
+    def unwritten(self, view: Batch) -> UnwrittenIndex:
+        """Return what frames tell of the index and its tables do not hold, in a view."""
         with self._lock:
             if view.commit < self._commit:
                 return follow(view)  # another thread has seen a later commit meanwhile
             if view.commit > self._commit:
-                self._unwritten = self._looked_at(view)
+                self._unwritten = follow(view, self._unwritten)
                 self._commit = view.commit
             return self._unwritten
-
-    def _looked_at(self, view: Batch) -> UnwrittenIndex:
-        written, known = self._written, self._unwritten
-        if written is not None:
-            if written.holds(view):
-                return written.copy()
-            if (written.until or 0) > (known.until or 0):
-                known = written
-        # Only what is new is read: of another process, or committed just now.
-        return follow(view, known.copy())
 
     @functools.cached_property
     def _salvaged(self) -> UnwrittenIndex:
         assert self.salvage is not None
         return follow(self.salvage, damaged=True)
-
-    def begin_writing(self) -> UnwrittenIndex:
-        """Return what is not in the tables of the index, for the writer to add to."""
-        assert self.env is not None
-        with self.env.view() as view:
-            self._written = follow(view)
-            return self._written
 
     @functools.cached_property
     def _doubt(self) -> str:
@@ -273,14 +255,17 @@ class Segments:
         }
 
     @contextlib.contextmanager
-    def take(self, number: int) -> Iterator[tuple[Segment, Tables]]:
-        """Give a segment and a view of it, opened and checked if this is its first use."""
+    def take(self, number: int, *, frames: bool = True) -> Iterator[tuple[Segment, Tables]]:
+        """Give a segment and a view of it, opened and checked if this is its first use.
+
+        Without `frames`, not with what of its index only they tell: where that is not asked for.
+        """
         with self._lock:
             segment = self._current(number)
             segment.users += 1
         try:
             with segment.view() as view:
-                yield segment, segment.complete(view)
+                yield segment, segment.complete(view) if frames else view
         except (struct.error, UnicodeDecodeError, IndexError) as error:
             # Keys and values have no checksums of their own: one of them is not what it should be.
             msg = f"{segment.info.name} is damaged: {error}"
@@ -301,10 +286,12 @@ class Segments:
                 if not (self.readonly and self.refresh()):
                     raise
 
-    def begin_writing(self) -> UnwrittenIndex:
-        """Return what is not in the tables of the active segment's index, for its writer."""
-        with self.take(self.manifest.active.number) as (segment, _):
-            return segment.begin_writing()
+    def unwritten(self) -> UnwrittenIndex:
+        """Return what the tables of the active segment's index do not hold, for its writer."""
+        segment = self.segment(self.manifest.active.number)
+        assert segment.env is not None
+        with segment.env.view() as view:
+            return segment.unwritten(view)
 
     def is_damaged(self, number: int) -> bool:
         """Return True if a segment can only be read with care, opened and checked if need be."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runelog import manifest
-from runelog.codec import Codec
 from runelog.directory import garbage, rewrite
 from runelog.directory.damaged import keep_aside
 from runelog.directory.known_heads import (
@@ -40,7 +39,6 @@ from runelog.index.records import (
     encode_hole,
     encode_work,
 )
-from runelog.index.unwritten import UnwrittenIndex
 from runelog.lmdb import environment, space
 from runelog.lmdb.salvage import SalvageView
 from runelog.manifest import Clean, Lock, Manifest, SegmentInfo, Status
@@ -48,9 +46,8 @@ from runelog.reader.lookup import heads_in, last_time
 from runelog.repair.find_segments import Expected, expected_events, find_segments
 from runelog.repair.recovered_data import RecoveredData, RecoveredRune
 from runelog.repair.repair_archives import lost_body, repair_archives, repair_blobs
-from runelog.rune import LOST, State
+from runelog.rune import State
 from runelog.stream.archive import Archives
-from runelog.writer.commit_queue import PendingAppend, Touched, touch
 from runelog.writer.segment_writer import CachedConversation
 
 if TYPE_CHECKING:
@@ -58,8 +55,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runelog.lmdb.environment import Batch, Environment
-
-_codec = Codec()
+    from runelog.writer.commit_queue import PendingAppend
 
 
 class Repaired(msgspec.Struct):
@@ -378,13 +374,13 @@ class _Repair:
     ) -> None:
         cache: dict[str, CachedConversation] = {}
         items: list[PendingAppend] = []
-        unwritten, past = UnwrittenIndex(), _Before(catalog)
+        past = _Before(catalog)
         for run in _runs(runes):
             items.append(self._item(cache, catalog, run))
             if len(items) >= 256:
-                rewrite.commit_all(env, past, items, unwritten)
+                rewrite.commit_all(env, past, items)
                 items = []
-        rewrite.commit_all(env, past, items, unwritten)
+        rewrite.commit_all(env, past, items)
         env.reserve(64 * len(holes) + 64 * len(recovered.work) + (1 << 20))
         with env.batch() as batch:
             _put_holes(batch, holes, recovered)
@@ -404,28 +400,17 @@ class _Repair:
                 first.conversation, catalog.head(first.conversation)
             )
         bodies = []
-        touched: Touched = {}
-        for offset, rune in enumerate(run):
+        for rune in run:
             if rune.body is None:
                 # One that is archived has its runes there.
                 self._done.runes_lost += rune.conversation not in self._dead
                 bodies.append(lost_body(rune.conversation))
-                touch(touched, (LOST,), offset, offset + 1)
-                continue
-            self._done.runes_kept += 1
-            bodies.append(rune.body)
-            envelope = _codec.envelopes(
-                1, rune.body, rune.conversation, rune.event_id, rune.position, rune.time
-            )[0]
-            touch(touched, (envelope.owner, *envelope.observers), offset, offset + 1)
+            else:
+                self._done.runes_kept += 1
+                bodies.append(rune.body)
         if self._progress is not None:
             self._progress(len(run))
-        item = PendingAppend(bodies, touched)
-        item.cached = cached
-        item.first = first.event_id
-        item.position = first.position
-        item.time = first.time
-        return item
+        return rewrite.made(cached, bodies, first.event_id, first.position, first.time)
 
 
 def _since(found: Manifest, damaged: SegmentInfo) -> int:
@@ -473,3 +458,6 @@ class _Before:
     def __init__(self, catalog: Catalog) -> None:
         self.version = catalog.version
         self.was_open = catalog.is_open
+
+    def active_head(self, conversation: str) -> None:
+        """Return None: who is there is known already."""

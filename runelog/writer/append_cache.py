@@ -13,6 +13,7 @@ from runelog.writer.segment_writer import CachedConversation, EarlierSegments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runelog.index.frame_streams import Seen
     from runelog.index.records import Head
     from runelog.rune import Change
 
@@ -72,33 +73,48 @@ class AppendCache:
             del self._cache[conversation]
 
     def check_versions(self, cached: CachedConversation, changes: Sequence[Change]) -> None:
-        """Cache the version of every entity that changes; raise if one is not as expected."""
-        versions = cached.versions
+        """Raise if an entity that changes is not at the version that is expected."""
+        known = cached.versions.get
         for change in changes:
-            entity, expected = change.entity, change.expected_version
-            if entity not in versions:
-                versions[entity] = self._version(cached, entity)
-            if expected is not None and expected != versions[entity]:
-                raise WrongVersion(cached.id, entity, expected, versions[entity])
-            for observer in change.observers:
-                if observer not in versions:
-                    versions[observer] = self._version(cached, observer)
+            expected = change.expected_version
+            if expected is not None and expected != known(change.entity):
+                version = self._version(cached, change.entity)
+                if expected != version:
+                    raise WrongVersion(cached.id, change.entity, expected, version)
+
+    def grown(self, cached: CachedConversation, seen: Seen) -> dict[str, int]:
+        """Return the versions of streams when they have runes that they see."""
+        found: dict[str, int] = {}
+        known, grown = cached.versions.get, found.get
+        for entities, count in seen:
+            for entity in entities:
+                version = grown(entity) or known(entity) or self._version(cached, entity)
+                found[entity] = version + count
+        return found
 
     def _version(self, cached: CachedConversation, entity: str) -> int:
+        version = cached.versions.get(entity)
+        if version is None:
+            version = cached.older.get(entity)
+        if version is not None:
+            return version
         self._streams += 1
         if self._streams > MAX_STREAMS:
             self._forget_oldest(cached)
-        return 0 if cached.is_new(entity) else self._index.version(cached.id, entity)
+        version = 0 if cached.is_new(entity) else self._index.version(cached.id, entity)
+        cached.versions[entity] = version
+        return version
 
     def _forget_oldest(self, in_use: CachedConversation) -> None:
         """Keep half as many streams, those of the conversations appended to last."""
         kept = 0
         for cached in [*reversed(self._cache.values())]:
             idle = cached is not in_use and not cached.pending
-            if idle and kept + len(cached.versions) > MAX_STREAMS // 2:
+            streams = len(cached.versions) + len(cached.older)
+            if idle and kept + streams > MAX_STREAMS // 2:
                 del self._cache[cached.id]
             else:
-                kept += len(cached.versions)
+                kept += streams
         self._streams = kept
 
     def rest(self, conversation: str) -> None:

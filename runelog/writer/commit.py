@@ -54,11 +54,13 @@ class Writer(Leader):
             self._admit(item, timeout)
             if self._lost:
                 self._check_lost(conversation)
-            cached = self._cache.take(conversation)
+            item.cached = cached = self._cache.take(conversation)
             self._check_versions(cached, changes)
-            self._reserve(self._queue.cost + item.cost + self._index.owed)
+            need = self._queue.cost + item.cost + self._segment.owed
+            if self._env.lacks(need):
+                self._reserve(need)
             try:
-                self._enter(item, cached)
+                self._enter(item, cached, self._cache.grown(cached, item.seen))
                 if durable:
                     self._start(item)
                 elif self._asleep or self._flusher is None:
@@ -97,11 +99,13 @@ class Writer(Leader):
     def _flush(self) -> None:
         last = self._next - 1
         while self._committed < last and self._failure is None:
-            if not self._queue.items and not self._leading:
-                return  # what was turned away is neither committed nor queued any more
             if not self._leading:
-                self._push()
-                continue
+                if not self._queue.items:
+                    return  # what was turned away is neither committed nor queued any more
+                if not self._is_interruptible():
+                    self._lead()
+                    continue
+                self._urge()
             gate = threading.Lock()
             gate.acquire()
             place = (last, gate)
@@ -131,7 +135,7 @@ class Writer(Leader):
             most = ROLL_BYTES * BEHIND if self._rolls_beside else ROLL_BYTES
             crowded = self._used + cost > limit or self._used > most
             # The file grows only between commits, see _reserve.
-            short = self._leading and self._env.lacks(cost + self._index.owed)
+            short = self._leading and self._env.lacks(cost + self._segment.owed)
             if not full and not crowded and not short and not self._holds:
                 return
             if self._leading or self._holds:
@@ -157,7 +161,7 @@ class Writer(Leader):
         self._idle.wait(left)
 
     def _check_versions(self, cached: CachedConversation, changes: Sequence[Change]) -> None:
-        """Cache the versions of the streams that change; raise if one is not as expected."""
+        """Raise if an entity that changes is not at the version that is expected."""
         try:
             self._cache.check_versions(cached, changes)
         except WrongVersion:
@@ -170,32 +174,34 @@ class Writer(Leader):
         """Return True if the segment is as good as empty and has room all the same."""
         return self._used < limit / 16 and self._used + item.cost < self._env.map_size * 0.9
 
-    def _enter(self, item: PendingAppend, cached: CachedConversation) -> None:
-        """Give the append its place: from here on it is ordered, and only a failure loses it."""
+    def _enter(
+        self, item: PendingAppend, cached: CachedConversation, grown: dict[str, int]
+    ) -> None:
+        """Give the append its place: from here on it is ordered, and only a failure loses it.
+
+        `grown` are the versions of the streams that see its runes, with them.
+        """
         now = self._clock()
         if type(now) is not int or not -MAX_NUMBER <= now <= MAX_NUMBER:
             msg = f"the log's clock says {now!r}: it must give nanoseconds since 1970, as an int"
             raise Refused(msg)
-        item.cached = cached
+        count = len(item.bodies)
         item.first = cached.head + 1
         item.position = self._next
         item.time = max(self._time, now)
-        versions, before, count = cached.versions, item.before, len(item.bodies)
+        item.grown = grown
         try:
-            for entity, stretches in item.touched.items():
-                version = before[entity] = versions[entity]
-                for start, stop in stretches:
-                    version += stop - start
-                versions[entity] = version
             cached.head += count
             cached.pending += 1
             self._next += count
             self._time = item.time
             self._queue.join(item)
+            cached.versions.update(grown)
         except BaseException:
-            # Ctrl-C, in the middle of this: as if it had come before.
-            if item not in self._queue.items:
-                versions.update(before)
+            # Ctrl-C, in the middle of this.
+            if item in self._queue.items:
+                cached.versions.update(grown)
+            else:  # as if it had come before
                 cached.head = item.first - 1
                 cached.pending -= 1 if self._next != item.position else 0
                 self._next = item.position

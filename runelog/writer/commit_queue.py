@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from runelog.index.frame_streams import Seen, seeing
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from runelog.codec import Codec
     from runelog.rune import Change
@@ -17,14 +20,10 @@ if TYPE_CHECKING:
 MAX_ITEMS: Final = 4_096
 MAX_BYTES: Final = 64 << 20
 """Back-pressure: beyond this, appends have to wait."""
-_PAGE: Final = 4_096
+PAGE: Final = 4_096
+_entities: Final = itemgetter(0)
 
 
-Touched = dict[str, tuple[tuple[int, int], ...] | list[tuple[int, int]]]
-"""For each entity, the stretches of an append's runes that it owns or observes: from, and to.
-
-A tuple as long as there is but one, which then is the same for all who see it.
-"""
 Work = tuple[str, bool, int | None]
 """An entity, whether it has something left to do, and by when."""
 
@@ -34,28 +33,31 @@ class PendingAppend:
 
     __slots__ = (
         "awaited",
-        "before",
         "bodies",
         "cached",
         "cost",
         "done",
+        "entries",
         "error",
         "first",
         "gate",
+        "grown",
         "leads",
         "position",
+        "seen",
         "size",
         "time",
-        "touched",
         "work",
     )
 
-    def __init__(self, bodies: list[bytes], touched: Touched, work: Sequence[Work] = ()) -> None:
-        """Take the encoded runes, what of them each entity sees, and what it has left to do."""
+    def __init__(self, bodies: list[bytes], seen: Seen, work: Sequence[Work] = ()) -> None:
+        """Take the encoded runes, who sees them, and what entities have left to do."""
         self.bodies = bodies
-        self.touched = touched
+        self.seen = seen
         self.size = sum(map(len, bodies))
-        self.cost = self.size + (self.size >> 2) + _PAGE * (3 + len(touched))
+        self.entries = 3 + sum(map(len, map(_entities, seen)))
+        """How many entries of the index it changes at most."""
+        self.cost = self.size + (self.size >> 2) + PAGE * self.entries
         self.work = work
         self.awaited = False
         """Whether a thread waits for it."""
@@ -67,8 +69,8 @@ class PendingAppend:
         self.error: BaseException | None = None
         self.cached: CachedConversation
         self.first = self.position = self.time = 0
-        self.before: dict[str, int] = {}
-        """The version of each stream it touches, before it, as far as that is known."""
+        self.grown: dict[str, int] = {}
+        """The version of each stream that sees its runes, with them, as far as that is known."""
 
     def finish(self) -> None:
         """Tell the waiting thread, if any, that the append is on disk or failed."""
@@ -82,41 +84,19 @@ class PendingAppend:
             self.gate.release()
 
 
-def touch(touched: Touched, entities: Iterable[str], start: int, stop: int) -> None:
-    """Note that entities see the runes from `start` to `stop`, behind all that were noted before.
-
-    Each once, in the order they are given in: the same appends then make the same file.
-    """
-    first = ((start, stop),)
-    for entity in entities:
-        if entity not in touched:
-            touched[entity] = first
-            continue
-        stretches = touched[entity]
-        if isinstance(stretches, tuple):
-            stretches = touched[entity] = [*stretches]
-        since, until = stretches[-1]
-        if until < start:
-            stretches += first
-        else:  # goes on where the last one ends, or is named twice
-            stretches[-1] = (since, stop)
-
-
 def encoded(codec: Codec, conversation: str, changes: Sequence[Change]) -> PendingAppend:
     """Encode an append, and note which entities see which of its runes."""
     bodies: list[bytes] = []
-    touched: Touched = {}
+    seen: Seen = []
     work = []
-    start = 0
     for change in changes:
+        entity, runes = change.entity, change.runes
         if change.open is not None:
-            work.append((change.entity, change.open, change.deadline))
-        if change.runes:
+            work.append((entity, change.open, change.deadline))
+        if runes:
             codec.encode_into(bodies, conversation, change)
-            stop = len(bodies)
-            touch(touched, (change.entity, *change.observers), start, stop)
-            start = stop
-    return PendingAppend(bodies, touched, work)
+            seen.append((seeing(entity, tuple(change.observers)), len(runes)))
+    return PendingAppend(bodies, seen, work)
 
 
 class LazyCondition(threading.Condition):
@@ -136,6 +116,32 @@ class LazyCondition(threading.Condition):
         """Wake all waiting threads."""
         if self.waiting:
             self.notify_all()
+
+
+class Bell:
+    """Wakes the one thread that waits for it. All is done with the lock held that it is given.
+
+    A ring that no thread waits for ends the next wait.
+    """
+
+    def __init__(self, lock: threading.Lock) -> None:
+        """Begin silent."""
+        self._lock = lock
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Let go of the lock until it rings, or time is up."""
+        self._lock.release()
+        try:
+            self._gate.acquire(timeout=-1 if timeout is None else timeout)
+        finally:
+            self._lock.acquire()
+
+    def ring(self) -> None:
+        """End the wait."""
+        if self._gate.locked():
+            self._gate.release()
 
 
 class CommitQueue:

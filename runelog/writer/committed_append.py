@@ -29,28 +29,15 @@ class CommittedAppend:
     """An append that was just committed; decoded once for all subscribers to all kinds."""
 
     __slots__ = (
-        "_bodies",
         "_codec",
         "_found",
         "_picked",
-        "conversation",
-        "count",
-        "event_id",
-        "position",
-        "size",
-        "time",
+        "item",
     )
 
     def __init__(self, item: PendingAppend, codec: Codec) -> None:
         """Wrap `item`, which is on disk."""
-        self.conversation = item.cached.id
-        self.event_id = item.first
-        self.position = item.position
-        self.time = item.time
-        self.count = len(item.bodies)
-        self.size = item.size
-        """How many bytes its runes take."""
-        self._bodies = item.bodies
+        self.item = item
         self._codec = codec
         self._found: list[Envelope] | None = None
         self._picked: tuple[Marks, list[int]] | None = None
@@ -67,22 +54,28 @@ class CommittedAppend:
         picked = [at for at in self._pick(marks) if start <= at < stop]
         if found is not None:
             return [found[at] for at in picked]
+        item = self.item
         return [
             self._codec.envelope(
-                self._bodies[at],
-                conversation=self.conversation,
-                event_id=self.event_id + at,
-                position=self.position + at,
-                time=self.time,
+                item.bodies[at],
+                conversation=item.cached.id,
+                event_id=item.first + at,
+                position=item.position + at,
+                time=item.time,
             )
             for at in picked
         ]
 
     def _all(self) -> list[Envelope]:
         if self._found is None:
-            text = b"".join(self._bodies)
+            item = self.item
             self._found = self._codec.envelopes(
-                self.count, text, self.conversation, self.event_id, self.position, self.time
+                len(item.bodies),
+                b"".join(item.bodies),
+                item.cached.id,
+                item.first,
+                item.position,
+                item.time,
             )
         return self._found
 
@@ -90,13 +83,13 @@ class CommittedAppend:
         picked = self._picked
         if picked is None or picked[0] is not marks:
             search = marks.search
-            found = [at for at, body in enumerate(self._bodies) if search(body) is not None]
+            found = [at for at, body in enumerate(self.item.bodies) if search(body) is not None]
             picked = self._picked = (marks, found)
         return picked[1]
 
     def may_have(self, marks: Marks | None) -> bool:
         """Return True if there may be a rune with one of these marks."""
-        return marks is None or self.size > SEARCHED or bool(self._pick(marks))
+        return marks is None or self.item.size > SEARCHED or bool(self._pick(marks))
 
 
 @lru_cache(maxsize=256)

@@ -17,8 +17,8 @@ from runelog.files import sound_disk
 from runelog.index.records import NUMBER, PLACE
 from runelog.lmdb.environment import MapFull
 from runelog.writer.append_cache import AppendCache, Index
-from runelog.writer.commit_queue import CommitQueue, LazyCondition
-from runelog.writer.index_writer import IndexWriter
+from runelog.writer.commit_queue import Bell, CommitQueue, LazyCondition
+from runelog.writer.segment_writer import SegmentWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     class Home(Index, Protocol):
         """What the writer needs of the log it writes for."""
 
+        behind: set[str]
+        """Conversations of which the tables of the active segment's index lack anything."""
+
         def unwritten(self) -> UnwrittenIndex:
-            """Return what the tables of the active segment's index do not hold, to add to it."""
+            """Return what the tables of the active segment's index do not hold."""
             ...
 
         def prepare(self) -> Iterator[None]:
@@ -83,7 +86,7 @@ class Leader:
         self._go_on_in(armed.env)
         self._lock = threading.Lock()
         self._idle = LazyCondition(self._lock)
-        self._stale = threading.Condition(self._lock)
+        self._stale = Bell(self._lock)
         self._gathered = threading.Condition(self._lock)
         self._queue = CommitQueue()
         self._crowd = 0
@@ -194,7 +197,7 @@ class Leader:
         if self._flusher is None:
             self._start_flusher()
         self._urgent = True
-        self._stale.notify()
+        self._stale.ring()
 
     def _gather(self) -> None:
         """Wait a moment for threads that were just served to append again and share this sync.
@@ -209,17 +212,16 @@ class Leader:
 
     def _undo(self, items: list[PendingAppend]) -> None:
         """Go back to what is on disk, after a transaction that was not committed."""
-        self._index.undone()
         for cached in {item.cached.id: item.cached for item in items}.values():
             cached.forget()
             cached.record = self._home.head(cached.id)
 
     def _finish(self, items: list[PendingAppend]) -> None:
         self._used = self._env.used
-        self._index.committed()
         if items:
             # First, so that a thread that is told of its append finds the log's position behind it.
             self._committed = items[-1].position + len(items[-1].bodies) - 1
+            self._segment.committed(items)
             self._home.announce(self._committed, items)
         for item in items:
             item.finish()
@@ -277,17 +279,18 @@ class Leader:
                     # Ahead of time, so that no append has to wait for it.
                     self._env.reserve(AHEAD)
                 self._env.reserve(0)
-            self._index.append(batch, self._home, items)
+            self._segment.append(batch, items)
 
     def _write_index(self) -> None:
         """Write what is not written of the index. Nothing may be queued or under way."""
-        self._index.write(self._check_epoch)
+        self._segment.write_index(self._check_epoch)
         self._used = self._env.used
 
     def _go_on_in(self, env: Environment) -> None:
         self._env = env
         self._roll_at = ROLL_BYTES
-        self._index = IndexWriter(env, self._home.unwritten())
+        self._segment = SegmentWriter(env, self._home, self._home.unwritten())
+        self._home.behind = self._segment.behind
 
     def _check_epoch(self, batch: Batch) -> None:
         if batch.get("meta", b"epoch") != self._epoch:
@@ -414,7 +417,7 @@ class Leader:
     def _start_flusher(self) -> None:
         """Start or wake the log's own thread."""
         if self._asleep:
-            self._stale.notify()
+            self._stale.ring()
         if self._flusher is None:
             self._flusher = threading.Thread(
                 target=self._flush_forever, name="runelog-flush", daemon=True
@@ -427,7 +430,7 @@ class Leader:
                 if not self._queue.items:
                     # For a while it looks again by itself: then no thread has to wake it.
                     self._asleep = time.monotonic() - self._queue.since > AWAKE
-                    self._stale.wait(None if self._asleep else FLUSH_AFTER / 2)
+                    self._stale.wait(None if self._asleep else FLUSH_AFTER)
                     self._asleep = False
                     continue
                 if self._failure is not None:
@@ -449,7 +452,7 @@ class Leader:
                             # The next writer goes on from the frames as well.
                             self._write_index()
                     self._closing = True
-                    self._stale.notify_all()
+                    self._stale.ring()
         if self._flusher is not None:
             self._flusher.join()
         return self._failure

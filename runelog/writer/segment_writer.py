@@ -1,40 +1,42 @@
-"""Writing appends into a segment: their frames, and what they change in its index.
+"""Writing appends into a segment: their frames, and from time to time what its index lacks.
 
-Frames are written in the caller's transaction. Index entries follow with a later one: meanwhile
-frames and their notes tell them, see `unwritten`.
+An append writes its frames, with notes of what the index must have and no rune tells. Index entries
+are told from them, see `follow`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from runelog.errors import Fenced, LogFailed
+from runelog.errors import Closed, Fenced, LogFailed
 from runelog.index import frame
-from runelog.index.follow import work_entry
+from runelog.index.follow import Told, follow_appends
 from runelog.index.laid_over import LaidOver
-from runelog.index.notes import Opening, encode_notes
-from runelog.index.records import (
-    LAST_NUMBER,
-    NUMBER,
-    Head,
-    Tail,
-    decode_head,
-    load_tail,
-    stream_prefix,
-)
+from runelog.index.notes import Notes, Opening, encode_notes
+from runelog.index.records import LAST_NUMBER, NUMBER, Head
 from runelog.index.stream_filter import StreamFilter
-from runelog.index.unwritten import Changed, IndexedConversation
+from runelog.index.unwritten import UnwrittenIndex
+from runelog.lmdb.environment import MapFull
+from runelog.writer.commit_queue import PAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from runelog.index.notes import WorkNote
-    from runelog.index.unwritten import UnwrittenIndex
     from runelog.lmdb.environment import Batch, Environment
     from runelog.lmdb.tables import Tables
-    from runelog.writer.commit_queue import PendingAppend
+    from runelog.writer.commit_queue import PendingAppend, Work
 
 MAX_ENTITIES: Final = 64
-"""At most this many streams of a conversation are cached, with their versions and their tails. Most
-have come to their end: those that go on are looked up again."""
+"""Of about this many streams of a conversation the versions are cached, for most come to their end.
+"""
+MAX_RUNES: Final = 2_048
+MAX_BYTES: Final = 1 << 20
+"""About so many runes, and so many bytes of them, are told by frames only, at most."""
+_ENTRY: Final = 256
+_PART: Final = 16
+"""The index is written before that takes this part of the map."""
 
 
 class EarlierSegments(Protocol):
@@ -46,6 +48,10 @@ class EarlierSegments(Protocol):
 
     def was_open(self, conversation: str, entity: str) -> bool:
         """Return True if the catalog says that an entity has work left."""
+        ...
+
+    def active_head(self, conversation: str) -> tuple[int, Head] | None:
+        """Return number and head of a conversation in this segment, None if it is not there."""
         ...
 
 
@@ -60,27 +66,47 @@ class ActiveSegment(NamedTuple):
     """Of that rune; 0 if there is none."""
 
 
-class CachedConversation(IndexedConversation):
+class CachedConversation:
     """What the writer caches of a conversation it appends to."""
 
-    __slots__ = ("complete", "head", "id", "pending", "rests", "seed", "seen", "versions")
+    __slots__ = (
+        "complete",
+        "head",
+        "here",
+        "id",
+        "number",
+        "older",
+        "pending",
+        "record",
+        "rests",
+        "seed",
+        "seen",
+        "versions",
+    )
 
     def __init__(self, conversation: str, record: Head | None) -> None:
         """Begin with what the index says, if it says anything."""
-        super().__init__()
         self.id = conversation
         self.seed = frame.seed_of(conversation)
+        self.number: int | None = None
+        """What it has in the active segment, if that is known."""
+        self.here: set[str] = set()
+        """Streams of which the segment says how long they were before it."""
         self.versions: dict[str, int] = {}
+        """Those of the streams that were appended to lately."""
+        self.older: dict[str, int] = {}
+        """Those of streams that were in `versions` before, where they are not in it now."""
         self.seen: StreamFilter | None = None
-        """The streams that were in `versions` before."""
+        """The streams that were in `older` before."""
         self.complete = record is None
-        """Whether `versions` and `seen` have every stream there is: then another one is new."""
+        """Whether these three have every stream there is: then another one is new."""
         self.pending = 0
         self.resume(record)
 
     def resume(self, record: Head | None) -> None:
         """Go on from what the index says, if it says anything."""
         self.record = record
+        """As it is on disk, or about to be."""
         self.head = record.head if record else 0
         self.rests = False
         """Whether the index has to be asked again before the next append."""
@@ -88,17 +114,13 @@ class CachedConversation(IndexedConversation):
     def forget(self) -> None:
         """Drop what is known of the active segment, as it is about to be another one."""
         self.number = None
-        self.key = b""
-        self.events = None
-        self.tails.clear()
+        self.here.clear()
 
     def finished(self) -> None:
         """Note that one append is on disk, and shrink the cache if it is too large."""
         self.pending -= 1
-        if len(self.tails) > MAX_ENTITIES:
-            self.tails.clear()
-        if not self.pending and len(self.versions) > MAX_ENTITIES:
-            self._forget_versions()
+        if not self.pending and len(self.versions) > MAX_ENTITIES // 2:
+            self._age()
 
     def rest(self) -> None:
         """Keep only which streams there are. Nothing may be pending.
@@ -107,154 +129,202 @@ class CachedConversation(IndexedConversation):
         be freed, and Python could not give the memory around it back.
         """
         self.forget()
-        self._forget_versions()
+        self._age()
+        self._age()
         self.record, self.head, self.rests = None, 0, True
 
-    def _forget_versions(self) -> None:
-        if self.complete:
+    def _age(self) -> None:
+        """Drop the versions of streams that were not appended to for a while."""
+        if self.complete and self.older:
             self.seen = self.seen or StreamFilter()
-            self.seen.add(self.versions)
-        self.versions.clear()
+            self.seen.add(name for name in self.older if name not in self.versions)
+        self.older, self.versions = self.versions, {}
+        self.here.clear()
 
     def is_new(self, entity: str) -> bool:
         """Return True if a stream that is not in `versions` certainly has no rune yet."""
         return self.complete and (self.seen is None or entity not in self.seen)
 
 
-def write_appends(
-    batch: Batch, past: EarlierSegments, items: list[PendingAppend], unwritten: UnwrittenIndex
-) -> Changed:
-    """Write the frames of appends, in order; return what they change in the segment's index.
+class Frames:
+    """The frames of the appends of one transaction."""
 
-    `unwritten` is what the tables of the index do not hold before that.
-    """
-    last = batch.last("runes")
-    if last != unwritten.end:
-        msg = (
-            f"{items[0].cached.id} was written to by another process, or another conversation: "
-            "close this handle and open the log again"
-        )
-        raise Fenced(msg)
-    writing = _Writing(LaidOver(batch, unwritten), past)
-    for item in items:
-        writing.write(item)
-    batch.append_all("runes", writing.frames)
-    writing.changed.end = writing.frames[-1][0]
-    return writing.changed
-
-
-class _Writing:
-    """The appends of one transaction."""
-
-    def __init__(self, index: Tables, past: EarlierSegments) -> None:
-        self.frames: list[tuple[bytes, bytes]] = []
-        self.changed = Changed()
-        self._index = index
+    def __init__(self, past: EarlierSegments, numbers: int) -> None:
+        """Begin with none, in a segment that gave its conversations so many numbers."""
+        self.entries: list[tuple[bytes, bytes]] = []
+        self.told: list[Told] = []
+        """What they tell of the index."""
+        self.numbers = numbers
         self._past = past
-        self._numbers = 0
-        """The last number that a conversation has; 0 before it was looked up."""
-        self._met: set[str] = set()
 
-    def write(self, item: PendingAppend) -> None:
-        """Add the frames of one append, and what it changes."""
-        cached, position, event_id, changed = item.cached, item.position, item.first, self.changed
-        opening = None
-        if cached.id not in self._met:
-            self._met.add(cached.id)
-            opening = self._find(cached, item)
-        changed.add_runes(cached, position, len(item.bodies), item.size, item.time)
-        before: list[tuple[str, int]] = []
-        tails = cached.tails
-        for entity, stretches in item.touched.items():
-            tail = tails[entity] if entity in tails else self._tail(item, entity, before)
-            tails[entity] = changed.add_stream(tail, position, stretches)
-        changed.pages += 3 + len(item.touched)
-        work = self._work(item) if item.work else ()
-        notes = b""
+    def add(self, item: PendingAppend) -> None:
+        """Add the frames of one append."""
+        cached, position, event_id = item.cached, item.position, item.first
+        opening = self._find(cached, item) if cached.number is None else None
+        record, number = cached.record, cached.number
+        assert record is not None
+        assert number is not None
+        if record.head != event_id - 1:
+            msg = f"{cached.id} is at event {record.head}, and the next one here is {event_id}"
+            raise LogFailed(msg)
+        record.head += len(item.bodies)
+        record.size += item.size
+        record.last_time = item.time
+        # Of a conversation that began in this segment, none before it can say anything.
+        is_older = record.since > 1
+        before = self._before(item) if is_older else ()
+        work = [self._work(cached.id, each, is_older=is_older) for each in item.work]
+        notes, noted = None, b""
         if opening or before or work:
-            notes = encode_notes(position, opening, before, work)
-        assert cached.number is not None
-        number, seed, time = cached.number, cached.seed, item.time
+            notes = Notes(opening, before, work)
+            noted = encode_notes(position, notes)
+        seed, time = cached.seed, item.time
+        count = len(item.bodies)
+        self.told.append(Told(number, event_id, position, item.size, time, count, notes, item.seen))
         for bodies in frame.split(item.bodies):
-            data = frame.pack(number, seed, position, event_id, time, bodies, notes)
-            self.frames.append((frame.POSITION.pack(position), data))
+            data = frame.pack(number, seed, position, event_id, time, bodies, noted)
+            self.entries.append((frame.POSITION.pack(position), data))
             position += len(bodies)
             event_id += len(bodies)
-            notes = b""
+            noted = b""
 
     def _find(self, cached: CachedConversation, item: PendingAppend) -> Opening | None:
-        """Find a conversation in the segment, and see that it is where we left it.
+        """Find a conversation in the segment.
 
         Return what is to be said of one that has no number there yet, and gets one.
         """
-        opening = None
-        if cached.number is None:
-            found = self._index.get("names", cached.id.encode())
-            if found is None:
-                opening = self._open(cached, item)
-            else:
-                cached.number = NUMBER.unpack(found)[0]
-                cached.key = found
-                stored = self._index.get("heads", found)
-                assert stored is not None
-                cached.record = decode_head(found, stored)
-                cached.events = load_tail(self._index, "events", found)
-        assert cached.record is not None
-        if cached.record.head != item.first - 1:
-            msg = (
-                f"{cached.id} is at event {cached.record.head}, "
-                f"and the next one here is {item.first}"
-            )
-            raise LogFailed(msg)
-        return opening
-
-    def _open(self, cached: CachedConversation, item: PendingAppend) -> Opening:
-        if not self._numbers:
-            last = self._index.floor("heads", LAST_NUMBER)
-            self._numbers = NUMBER.unpack(last[0])[0] if last else 0
-        self._numbers += 1
-        cached.number = self._numbers
-        cached.key = NUMBER.pack(cached.number)
-        self.changed.names[cached.id.encode()] = cached.key
         old = cached.record
-        first_time = old.first_time if old else item.time
-        size = old.size if old else 0
+        found = None if old is None else self._past.active_head(cached.id)
+        if found is not None:
+            cached.number, cached.record = found
+            return None
+        self.numbers += 1
+        cached.number = self.numbers
+        size, first_time = (old.size, old.first_time) if old else (0, item.time)
         cached.record = Head(cached.id, item.first, item.first - 1, size, first_time, item.time)
-        cached.events = Tail(cached.key, item.first)
         return Opening(cached.id, size, first_time)
 
-    def _tail(self, item: PendingAppend, entity: str, earlier: list[tuple[str, int]]) -> Tail:
-        """Return where an entity's stream goes on in this segment.
+    def _before(self, item: PendingAppend) -> list[tuple[str, int]]:
+        """Return streams that go on in this segment, with the version that each had before.
 
-        Add to `earlier` the version it had before, if it had one and the segment does not say.
+        Of those that are not cached any more it may be said again, which changes nothing.
         """
-        assert item.cached.number is not None
-        prefix = stream_prefix(item.cached.number, entity)
-        before = item.before.get(entity)
-        if before == 0:
-            return Tail(prefix, 1)
-        tail = load_tail(self._index, "streams", prefix)
-        if tail is None:
-            if before is None:
-                before = self._past.version(item.cached.id, entity)
+        cached, found = item.cached, []
+        new: dict[str, int] = {}
+        for entities, count in item.seen:
+            for entity in entities:
+                if entity not in cached.here:
+                    new[entity] = new.get(entity, 0) + count
+        for entity, count in new.items():
+            grown = item.grown.get(entity)
+            before = self._past.version(cached.id, entity) if grown is None else grown - count
             if before:
-                earlier.append((entity, before))
-            tail = Tail(prefix, before + 1)
-        return tail
+                found.append((entity, before))
+        cached.here.update(new)
+        return found
 
-    def _work(self, item: PendingAppend) -> list[WorkNote]:
-        """Note what entities have left to do; return it as the notes say it."""
-        cached, notes = item.cached, []
-        assert cached.record is not None
-        # Of a conversation that began in this segment, none before it can say anything.
-        is_older = cached.record.since > 1
-        for entity, is_open, deadline in item.work:
-            said: bool | int | None = True if deadline is None else deadline
-            if not is_open:
-                was_open = is_older and self._past.was_open(cached.id, entity)
-                said = False if was_open else None
-            note = (entity, said)
-            notes.append(note)
-            key = cached.key + entity.encode()
-            self.changed.work[key] = work_entry(key, note)
-        return notes
+    def _work(self, conversation: str, work: Work, *, is_older: bool) -> WorkNote:
+        """Return what an entity has left to do, as notes say it."""
+        entity, is_open, deadline = work
+        if is_open:
+            return entity, True if deadline is None else deadline
+        was_open = is_older and self._past.was_open(conversation, entity)
+        return entity, False if was_open else None
+
+
+def numbers_in(view: Tables) -> int:
+    """Return the last number that a segment gave a conversation; 0 if none."""
+    last = view.floor("heads", LAST_NUMBER)
+    return NUMBER.unpack(last[0])[0] if last else 0
+
+
+class SegmentWriter:
+    """Appends to one segment, and brings its index up to that from time to time."""
+
+    def __init__(self, env: Environment, past: EarlierSegments, known: UnwrittenIndex) -> None:
+        """Go on behind the last frame; `known` is what the tables of the index lack."""
+        self._env = env
+        self._past = past
+        with env.view() as view:
+            self._numbers = numbers_in(LaidOver(view, known))
+        self._end = known.end
+        """The key of the last frame there is, as this writer left it."""
+        self._known = known
+        self._told: list[Told] = []
+        """What the tables lack beside `known`."""
+        self.behind = {place.record.id for place in known.places.values()}
+        """The conversations of which the tables lack anything."""
+        self._runes, self._size, self._entries = known.runes, known.size, known.entries
+        """How much they lack."""
+        self._frames = Frames(past, self._numbers)
+        self._written: UnwrittenIndex | None = None
+        """What the transaction under way wrote to the tables, if it did."""
+
+    @property
+    def owed(self) -> int:
+        """The most space that writing the index takes. No page is copied twice in a transaction."""
+        entries = self._entries
+        return min(entries * PAGE, self._env.used + entries * _ENTRY)
+
+    def append(self, batch: Batch, items: list[PendingAppend]) -> None:
+        """Write appends in a transaction, and what the index lacks so far if that is too much.
+
+        `committed` has to follow once that is on disk.
+        """
+        if batch.last("runes") != self._end:
+            msg = (
+                f"{items[0].cached.id} was written to by another process, or another conversation: "
+                "close this handle and open the log again"
+            )
+            raise Fenced(msg)
+        self._written = None
+        if (
+            self._runes >= MAX_RUNES
+            or self._size >= MAX_BYTES
+            or self._entries * PAGE >= self._env.map_size // _PART
+        ):
+            self._written = self._write_index(batch)
+        self._frames = Frames(self._past, self._numbers)
+        for item in items:
+            self._frames.add(item)
+        batch.append_all("runes", self._frames.entries)
+
+    def committed(self, items: list[PendingAppend]) -> None:
+        """Note that the last transaction is on disk."""
+        if self._written is not None:
+            self._begin(self._written)
+        frames = self._frames
+        self._end, self._numbers = frames.entries[-1][0], frames.numbers
+        self._told += frames.told
+        for item in items:
+            self.behind.add(item.cached.id)
+            self._runes += len(item.bodies)
+            self._size += item.size
+            self._entries += item.entries
+
+    def _write_index(self, batch: Batch) -> UnwrittenIndex:
+        written = follow_appends(batch, self._known, self._told)
+        written.write(batch)
+        return written
+
+    def _begin(self, written: UnwrittenIndex) -> None:
+        """Note that the tables lack nothing."""
+        self._known = UnwrittenIndex(written.until)
+        self._told = []
+        self.behind.clear()
+        self._runes = self._size = self._entries = 0
+
+    def write_index(self, check: Callable[[Batch], None]) -> None:
+        """Write all of the index in a transaction of its own, if `check` does not raise in it.
+
+        If there is no room for it in the map, or the file is closed because another process has
+        taken the log over, frames go on to tell it.
+        """
+        if not self._runes:
+            return
+        with contextlib.suppress(MapFull, Closed):
+            with self._env.batch(spare=False) as batch:
+                check(batch)
+                self._env.reserve(self.owed)
+                written = self._write_index(batch)
+            self._begin(written)

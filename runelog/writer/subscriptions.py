@@ -49,7 +49,8 @@ class Subscriber:
         self._stays = stays
         self._subscriptions = subscriptions
         self._marks = None if kinds is None else marks_of(frozenset(kinds))
-        self._received: deque[CommittedAppend] = deque()
+        self._received: deque[tuple[int, int, CommittedAppend]] = deque()
+        """Appends, each with its first and last rune: events, or positions if it follows all."""
         self._runes = self._bytes = 0
         self._cursor = 0
         """Up to where the owner needs nothing more, while it waits."""
@@ -88,13 +89,17 @@ class Subscriber:
         """Return how far there is something, received or known; `cursor` if there is nothing."""
         with self._subscriptions.lock:
             heard = self._received
-            while heard and self._end(heard[0]) <= cursor:
-                self._drop()
+            while heard and heard[0][1] <= cursor:
+                told = heard.popleft()[2]
+                self._runes -= len(told.item.bodies)
+                self._bytes -= told.item.size
             reached = max(cursor, self.known)
-            if heard and self._start(heard[0]) > reached + 1:
+            if not heard:
+                return reached
+            if heard[0][0] > reached + 1:
                 self.fall_behind()
                 return cursor
-            return max(reached, self._end(heard[-1])) if heard else reached
+            return max(reached, heard[-1][1])
 
     def take(self, cursor: int, stop: int) -> list[Envelope] | None:
         """Return what was received behind `cursor` up to `stop`; None if some of it was not.
@@ -102,14 +107,12 @@ class Subscriber:
         Most runes of kinds that the owner does not want are left out.
         """
         with self._subscriptions.lock:
-            self.last(cursor)
             heard = self._received
-            if not heard or self._start(heard[0]) > cursor + 1 or self._end(heard[-1]) < stop:
+            if not heard or heard[0][0] > cursor + 1 or heard[-1][1] < stop:
                 return None
-            told = [each for each in heard if self._start(each) <= stop]
+            told = [each for each in heard if each[0] <= stop]
         found: list[Envelope] = []
-        for each in told:
-            first = self._start(each)
+        for first, _, each in told:
             found += each.envelopes(self._marks, max(cursor + 1 - first, 0), stop + 1 - first)
         return found
 
@@ -120,7 +123,7 @@ class Subscriber:
         """
         subscriptions = self._subscriptions
         with subscriptions.lock:
-            if self.lagging or self.last(cursor) > cursor or subscriptions.closed:
+            if self.lagging or self._received or subscriptions.closed:
                 return cursor
             self._cursor, self.waits = cursor, True
             polls = subscriptions.position < 0
@@ -147,12 +150,15 @@ class Subscriber:
         """Keep an append, and wake the owner if it may want it."""
         if self._lagging:
             return
-        if self.waits and not self._wants(told) and self._start(told) <= self._cursor + 1:
-            self._cursor = max(self._cursor, self._end(told))
+        item, count = told.item, len(told.item.bodies)
+        first = item.position if self.conversation is None else item.first
+        last = first + count - 1
+        if self.waits and first <= self._cursor + 1 and not told.may_have(self._marks):
+            self._cursor = max(self._cursor, last)
             return
-        self._received.append(told)
-        self._runes += told.count
-        self._bytes += told.size
+        self._received.append((first, last, told))
+        self._runes += count
+        self._bytes += item.size
         if self._runes > MAX_RUNES or self._bytes > MAX_BYTES:
             self.fall_behind()
         self.wake()
@@ -168,20 +174,6 @@ class Subscriber:
         if self.waits:
             self.waits = False
             self._gate.release()
-
-    def _wants(self, told: CommittedAppend) -> bool:
-        return told.may_have(self._marks)
-
-    def _drop(self) -> None:
-        told = self._received.popleft()
-        self._runes -= told.count
-        self._bytes -= told.size
-
-    def _start(self, told: CommittedAppend) -> int:
-        return told.position if self.conversation is None else told.event_id
-
-    def _end(self, told: CommittedAppend) -> int:
-        return self._start(told) + told.count - 1
 
 
 class RecentAppends:

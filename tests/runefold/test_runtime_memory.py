@@ -190,7 +190,7 @@ def test_the_log_has_nothing_of_sleeping_sessions_in_mind(tmp_path: Path) -> Non
         writer = log._writer
         assert writer is not None
         desks = [writer._cache._cache[session.id] for session in sessions]
-        streams = sum(len(desk.versions) + len(desk.tails) for desk in desks)
+        streams = sum(len(desk.versions) + len(desk.older) + len(desk.here) for desk in desks)
         again = [session.send("Add.").result(timeout=30).status for session in sessions]
 
     assert streams == 0

@@ -50,10 +50,10 @@ def test_it_is_due_well_before_the_promised_time(tmp_path: Path) -> None:
         writer: Any = log._writer
         whole = writer._stale.wait
 
-        def wait(timeout: float | None = None) -> bool:
+        def wait(timeout: float | None = None) -> None:
             if timeout is not None:
                 waits.append(timeout)
-            return bool(whole(timeout))
+            whole(timeout)
 
         writer._stale.wait = wait
         found = log.follow(A, 1, wait=PATIENCE)

@@ -95,7 +95,8 @@ def index_of(since: int = 1) -> Iterator[tuple[str, bytes, bytes]]:
             tail = Tail(prefix, first)
             for _, key, _ in frames:
                 tail.add(int.from_bytes(key, "big"), RUNES)
-            yield table, tail.key, tail.runs
+            for key, chunk in tail.chunks():
+                yield table, key, chunk
     yield "meta", INDEXED, encode_indexed(FRAMES * RUNES)
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runelog.index.records import MAX_COUNT, Tail, runs_in
-from runelog.writer.commit_queue import Touched, touch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,16 +28,14 @@ STRETCHES = st.lists(
 def test_postings_lead_to_every_rune(stretches: list[tuple[int, int]], first: int) -> None:
     """However runes lie, in a row or far apart, their runs tell of each once and in order."""
     tail = Tail(PREFIX, first)
-    chunks = {tail: None}
     position, expected = 1, []
     for gap, count in stretches:
         position += gap
-        tail = tail.add(position, count)
-        chunks[tail] = None
+        tail.add(position, count)
         expected.append((position, count))
         position += count
 
-    found = [run for chunk in chunks for run in runs_in(chunk.key, chunk.runs)]
+    found = [run for key, chunk in tail.chunks() for run in runs_in(key, chunk)]
 
     assert found[0].first == first
     assert all(b.first == a.first + a.length for a, b in itertools.pairwise(found))
@@ -55,17 +52,3 @@ def joined(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             whole.append((position, count))
     return whole
-
-
-def test_stretches_that_follow_each_other_are_one() -> None:
-    """An entity that sees all of an append sees one stretch; who is named twice sees it once."""
-    touched: Touched = {}
-    touch(touched, ("book_1", "boss"), 0, 2)
-    touch(touched, ("book_2", "boss", "boss", "book_2"), 2, 3)
-    touch(touched, ("book_1", "boss"), 3, 4)
-
-    assert list(touched.items()) == [
-        ("book_1", [(0, 2), (3, 4)]),
-        ("boss", [(0, 4)]),
-        ("book_2", [(2, 3)]),
-    ]

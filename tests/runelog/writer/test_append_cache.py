@@ -132,7 +132,7 @@ def test_streams_that_ended_do_not_stay_in_mind(tmp_path: Path) -> None:
         cached = desk_of(log, "conv_a")
 
         assert len(cached.versions) <= 64
-        assert len(cached.tails) <= 64
+        assert len(cached.here) <= 64
 
 
 def test_many_conversations_share_what_is_kept_in_mind(
@@ -160,14 +160,14 @@ def test_a_conversation_at_rest_is_not_kept_in_mind(tmp_path: Path, streams: int
             log.append("conv_a", said(name, 0, 2))
         log.rest("conv_a")
         cached = desk_of(log, "conv_a")
-        kept = {**cached.versions}, {**cached.tails}, cached.events, cached.record
+        kept = {**cached.versions}, {*cached.here}, cached.number, cached.record
         with asked_for(log) as asked:
             log.append("conv_a", [*said("note_new", 0), *said(names[0], 2)])
         with pytest.raises(WrongVersion):
             log.append("conv_a", said(names[-1], 0))
         streams_of = {name: log.version("conv_a", name) for name in (*names, "note_new")}
 
-    assert kept == ({}, {}, None, None)
+    assert kept == ({}, set(), None, None)
     assert asked == [names[0]]
     assert streams_of == {**dict.fromkeys(names, 2), names[0]: 3, "note_new": 1}
 

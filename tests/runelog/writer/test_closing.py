@@ -14,7 +14,6 @@ from runelog.lmdb.environment import MapFull
 from runelog.repair.verify import verify
 from runelog.rune import Change, Envelope
 from runelog.store import Runelog
-from runelog.writer import index_writer
 from tests.runelog.ledger import CODEC, Booked, contents, open_ledger
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def full_disk(log: Runelog) -> Iterator[None]:
     writer: Any = log._writer
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer._home, "next_segment", no_room)
-        patch.setattr(index_writer, "write_appends", full)
+        patch.setattr(writer._segment, "append", full)
         yield
 
 
