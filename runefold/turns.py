@@ -7,7 +7,6 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
-from actors.budget.runes import Amounts
 from actors.errors import Crashed, Dead, Unanswered
 from actors.scheduling.edge import run
 from actors.session.messages import (
@@ -24,6 +23,7 @@ from actors.turn import runes as turns
 from runefold import checks
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
+from runefold.observe.spending import Spent
 from runelog.errors import Refused
 from runelog.rune import Gap
 
@@ -56,8 +56,8 @@ class TurnResult:
     reason: str = ""
     """Why it was interrupted, or what kind of error it was."""
     message: str = ""
-    usage: Amounts = field(default_factory=Amounts)
-    """What it was charged with, however it ended."""
+    usage: Spent = field(default_factory=Spent)
+    """What it was charged with, however it ended, in the units of a `Budget`."""
 
     def __bool__(self) -> bool:
         """Return True if it ended well."""
@@ -342,11 +342,11 @@ def outcome(turn_id: str, rune: Rune) -> TurnResult:
     """Return how a turn ended, in an app's words."""
     match rune:
         case turns.Completed(final_output=text, usage=usage):
-            return TurnResult(turn_id, "completed", text, usage=usage)
+            return TurnResult(turn_id, "completed", text, usage=Spent.of(usage))
         case turns.Interrupted(reason=reason, partial_output=text, usage=usage):
-            return TurnResult(turn_id, "interrupted", text, reason, usage=usage)
+            return TurnResult(turn_id, "interrupted", text, reason, usage=Spent.of(usage))
         case turns.Error(error_type=kind, message=message, partial_output=text, usage=usage):
-            return TurnResult(turn_id, "error", text, kind, message, usage)
+            return TurnResult(turn_id, "error", text, kind, message, Spent.of(usage))
         case _:
             msg = f"{turn_id} has not ended"
             raise AssertionError(msg)

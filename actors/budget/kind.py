@@ -8,15 +8,11 @@ from actors.budget import lifecycle as law
 from actors.budget import runes
 from actors.budget.audits import Money
 from actors.budget.lifecycle import spoken_for
-from actors.budget.runes import WHATS
+from actors.budget.runes import WHATS, in_units
 from actors.kind import Kind, in_a_line, never_open
-from actors.units import COST, SECOND
 
 if TYPE_CHECKING:
     from actors.budget.lifecycle import Scope, State
-
-_UNITS: Final = {"wall": (SECOND, "s"), "cost": (COST, "")}
-"""How many of what is counted make one of what is shown, and its unit."""
 
 
 def root(state: State) -> Scope | None:
@@ -33,14 +29,9 @@ def summary(state: State) -> str:
     for what in WHATS:
         spent, limit = spoken_for(account, what), getattr(account.limits, what)
         if spent or limit is not None:
-            of = "" if limit is None else f" of {_shown(what, limit)}"
-            shown.append(f"{what} {_shown(what, spent)}{of}")
+            of = "" if limit is None else f" of {in_units(what, limit)}"
+            shown.append(f"{what} {in_units(what, spent)}{of}")
     return in_a_line(*shown) or "nothing spent"
-
-
-def _shown(what: str, amount: int) -> str:
-    size, unit = _UNITS.get(what, (1, ""))
-    return f"{amount / size:.10g}{unit}"
 
 
 def outcome(state: State) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from actors.budget.runes import (
     Settles,
     Warning,  # noqa: A004 -- named as its kind
     What,
+    in_units,
 )
 from actors.entity import ROOT, Routing
 from runelog.errors import IllegalTransition, Refused
@@ -153,7 +154,9 @@ def afford(state: State, rune: Reserves) -> Exhausted | None:
 
 def in_words(spent: Exhausted) -> str:
     """Say which limit stands in the way, and how much of it is left."""
-    return f"{spent.what} of {spent.scope}: {spent.used} of {spent.limit} are spoken for"
+    what, used, limit = spent.what, spent.used, spent.limit
+    taken = f"{in_units(what, used)} of {in_units(what, limit)} are spoken for"
+    return f"{what} of {spent.scope}: {taken}"
 
 
 def is_limited(state: State, scope: str, what: What) -> bool:

@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from actors.units import COST, SECOND
 from runelog.rune import Rune
 
 What: TypeAlias = Literal["tokens", "tool_calls", "wall", "retries", "sub_calls", "cost"]
@@ -166,3 +167,17 @@ class Closed(Rune, frozen=True, gc=False, tag="budget.closed"):
     """A scope spends no more: its agent is gone. What it spent still counts against its parent."""
 
     scope: str
+
+
+def in_units(what: What, amount: int) -> str:
+    """Return so much of what a budget counts, in the units in which it is given.
+
+    >>> in_units("cost", 1_200_000), in_units("wall", 1_500_000_000), in_units("tokens", 12)
+    ('1.2', '1.5s', '12')
+    """
+    size, unit = _UNITS.get(what, (1, ""))
+    return f"{amount / size:.10g}{unit}"
+
+
+_UNITS: Final = {"wall": (SECOND, "s"), "cost": (COST, "")}
+"""How many of what is counted make one of what is shown, and its unit."""

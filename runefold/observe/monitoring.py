@@ -338,5 +338,7 @@ class Monitor:
                 yield Alert("failing", conversation, SESSION.name, message, since / SECOND, at)
         if self._rules.budget:
             for scope, (since, at, rune) in watched.exhausted.items():
-                message = f"{rune.what}: {rune.used:,} of {rune.limit:,} are spoken for"
+                used = budgets.in_units(rune.what, rune.used)
+                limit = budgets.in_units(rune.what, rune.limit)
+                message = f"{rune.what}: {used} of {limit} are spoken for"
                 yield Alert("over_budget", conversation, scope, message, since / SECOND, at)

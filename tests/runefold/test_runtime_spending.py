@@ -38,7 +38,7 @@ def pay() -> str:
 
 def obedient(request: Request) -> Iterator[Event]:
     """Use ten tokens, then do as one is told."""
-    yield Used(input_tokens=7, output_tokens=3, cost=500_000)
+    yield Used(input_tokens=7, output_tokens=3, cost=0.5)
     said = request.messages[-1].text
     if said == "fail":
         yield from (Text("hm"), fail("bad_key", "no such key"))
@@ -69,9 +69,8 @@ def test_the_usage_of_a_turn_is_what_it_was_charged(said: str, status: str, toke
 
     assert result.status == status
     assert result.usage.tokens == tokens
-    assert result.usage == charged(there)
-    assert state.stats.usage == result.usage
-    assert spent.spent == Spent.of(result.usage)
+    assert state.stats.usage == charged(there)
+    assert result.usage == spent.spent == Spent.of(state.stats.usage)
     assert spent.spent.cost == tokens / 20
     assert spent.agents["helper"].spent == spent.spent
 

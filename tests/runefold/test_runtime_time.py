@@ -64,7 +64,7 @@ def test_turns_use_up_their_time_to_the_nanosecond() -> None:
     there = talk(thinking, pay, budget=Budget(wall_seconds=100))
     ends = [there.session.send(word).result(100) for word in ("7.25", "0", "0.000000001")]
 
-    assert [end.usage.wall for end in ends] == [7_250_000_000, 0, 1]
+    assert [end.usage.wall_seconds for end in ends] == [7.25, 0, 1e-9]
     assert seconds(there) == seconds(there, there.session.state.root) == 7.250000001
     assert problems(there) == []
 
@@ -150,7 +150,7 @@ def test_a_session_has_time_for_all_its_agents_together() -> None:
     there.stage.log.flush()
     state, _, _ = replay(there.stage.log, session.id, ledger.LIFECYCLE, entity="budget")
 
-    assert [end.usage.wall for end in ends] == [20 * SECOND] * 2
+    assert [end.usage.wall_seconds for end in ends] == [20] * 2
     assert third.reason == "budget_exhausted"
     assert {each.scope: each.used.wall // SECOND for each in state.scopes} == {
         "session": 70,
